@@ -1,0 +1,110 @@
+"""How many threads the machine grants this process.
+
+The default honours what the process may really use: the CPUs of its affinity
+mask, and the quota of its control group (v1 or v2), which neither
+``os.cpu_count`` nor ``os.process_cpu_count`` knows.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+
+ENVIRONMENT_VARIABLE = "PYBLITZ_NUM_THREADS"
+MAX_THREADS = 16384
+
+
+def check_num_threads(value: object, name: str) -> int:
+    """``value`` as a thread count, or TypeError or ValueError naming it."""
+    try:
+        n = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(
+            f"{name} must be an integer, not {type(value).__name__}"
+        ) from None
+    if not 1 <= n <= MAX_THREADS:
+        raise ValueError(f"{name} must be from 1 to {MAX_THREADS}, not {n}")
+    return n
+
+
+def available_cpus() -> int:
+    """CPUs in the affinity mask of this process."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        return os.cpu_count() or 1
+
+
+def _read(path: str) -> str | None:
+    try:
+        with open(path) as f:
+            return f.read()
+    except OSError:
+        return None
+
+
+def cgroup_quota(
+    mount: str = "/sys/fs/cgroup", membership: str = "/proc/self/cgroup"
+) -> float | None:
+    """CPUs' worth of time that the control group grants, or None without limit.
+
+    The tightest limit from the process's group up to the root counts, as for
+    the kernel.
+    """
+    limits: list[float] = []
+    for line in (_read(membership) or "").splitlines():
+        parts = line.split(":", 2)
+        if len(parts) != 3:
+            continue
+        number, controllers, path = parts
+        if number == "0" and not controllers:
+            base, v2 = mount, True
+        elif "cpu" in controllers.split(","):
+            base, v2 = os.path.join(mount, "cpu"), False
+        else:
+            continue
+        # Inside a container the path may lead to nowhere; the mount is then
+        # the process's own group.
+        group = path.strip("/")
+        while True:
+            limit = _quota_of(os.path.join(base, group), v2)
+            if limit is not None:
+                limits.append(limit)
+            if not group:
+                break
+            group = os.path.dirname(group)
+    return min(limits) if limits else None
+
+
+def _quota_of(directory: str, v2: bool) -> float | None:
+    if v2:
+        words = (_read(os.path.join(directory, "cpu.max")) or "").split()
+    else:
+        words = [
+            (_read(os.path.join(directory, name)) or "").strip()
+            for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        ]
+    try:
+        quota, period = float(words[0]), float(words[1])
+    except (IndexError, ValueError):  # no file, or "max"
+        return None
+    return quota / period if quota > 0 and period > 0 else None
+
+
+def default_num_threads() -> int:
+    """PYBLITZ_NUM_THREADS, else the CPUs that this process may use."""
+    text = os.environ.get(ENVIRONMENT_VARIABLE, "").strip()
+    if text:
+        try:
+            n = int(text)
+        except ValueError:
+            raise ValueError(
+                f"{ENVIRONMENT_VARIABLE} must be an integer, not {text!r}"
+            ) from None
+        return check_num_threads(n, ENVIRONMENT_VARIABLE)
+    n = available_cpus()
+    quota = cgroup_quota()
+    if quota is not None:
+        n = min(n, math.ceil(quota))
+    return max(1, min(n, MAX_THREADS))

@@ -1,0 +1,21 @@
+"""What Python needs of the runtime, and the runtime of Python: thread states,
+exceptions, signals, the global pool, and ``ThreadPool``.
+
+Every entry from outside goes through ``enter`` and ``leave``.
+"""
+from pyblitz.runtime.pool cimport Pool, Worker
+
+cdef struct Entry:
+    Worker* worker
+    bint outermost      # this entry made the thread a worker
+
+# With an exception on failure; no GIL needed.
+cdef int enter(Entry* e) except -1 nogil
+cdef void leave(Entry* e) noexcept nogil
+
+cdef class ThreadPool:
+    cdef Pool* _pool
+    cdef readonly int num_threads
+    cdef bint _closed
+    cdef object __weakref__
+    cdef Pool* _native(self) except NULL

@@ -1,0 +1,536 @@
+"""The Python side of the scheduler: see _python.pxd."""
+import atexit
+import concurrent.futures
+import contextvars
+import os
+import threading
+import weakref
+
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from libc.stdlib cimport free, malloc
+from pyblitz.runtime.atomic cimport (
+    atomic_i64, atomic_ptr, fence_seq_cst, i64_fetch_add_acquire,
+    i64_fetch_sub_acq_rel, i64_load_acquire, i64_store_relaxed,
+    ptr_cas_acq_rel, ptr_exchange_acq_rel, ptr_load_acquire,
+    ptr_store_relaxed)
+from pyblitz.runtime.job cimport Job
+from pyblitz.runtime.pool cimport (
+    POOL_CLOSED, Hooks, current_worker, job_done, pool_enter, pool_free,
+    pool_inject, pool_is_stale, pool_join, pool_leave, pool_new, pool_retire,
+    set_hooks)
+
+from pyblitz._config import check_num_threads, default_num_threads
+
+cdef extern from *:
+    """
+    /* One thread state for each worker's life.  PyThreadState_New needs no GIL,
+     * so that a starting worker never waits for a caller that holds it; from
+     * then on PyGILState_Ensure in this thread finds the state. */
+    static PyInterpreterState *pb_interp;
+    static unsigned long pb_main_ident;
+
+    static void pb_thread_begin(void) { PyThreadState_New(pb_interp); }
+
+    static void pb_thread_end(void) {
+      PyThreadState *t;
+      PyGILState_Ensure();
+      t = PyThreadState_Get();
+      PyThreadState_Clear(t);
+      PyThreadState_DeleteCurrent();
+    }
+
+    static int pb_is_main_thread(void) {
+      return PyThread_get_thread_ident() == pb_main_ident;
+    }
+
+    static void pb_remember(unsigned long main_ident) {
+      pb_interp = PyInterpreterState_Get();
+      pb_main_ident = main_ident;
+    }
+
+    /* A new reference to the exception that is set, with its traceback; it is
+     * set no more.  NULL: none is. */
+    static PyObject *pb_take_exception(void) {
+    #if PY_VERSION_HEX >= 0x030C0000
+      return PyErr_GetRaisedException();
+    #else
+      PyObject *type, *value, *traceback;
+      PyErr_Fetch(&type, &value, &traceback);
+      if (type == NULL)
+        return NULL;
+      PyErr_NormalizeException(&type, &value, &traceback);
+      if (traceback != NULL) {
+        PyException_SetTraceback(value, traceback);
+        Py_DECREF(traceback);
+      }
+      Py_DECREF(type);
+      return value;
+    #endif
+    }
+
+    /* Raises it, and takes the reference. */
+    static void pb_set_exception(PyObject *value) {
+    #if PY_VERSION_HEX >= 0x030C0000
+      PyErr_SetRaisedException(value);
+    #else
+      Py_INCREF(Py_TYPE(value));
+      PyErr_Restore((PyObject *)Py_TYPE(value), value,
+                    PyException_GetTraceback(value));
+    #endif
+    }
+    """
+    void py_thread_start "pb_thread_begin"() noexcept nogil
+    void py_thread_stop "pb_thread_end"() noexcept nogil
+    bint py_is_main_thread "pb_is_main_thread"() noexcept nogil
+    void remember "pb_remember"(unsigned long)
+    PyObject* take_exception "pb_take_exception"()
+    void set_exception "pb_set_exception"(PyObject*)
+    int PyErr_CheckSignals()
+
+
+# ---- hooks ------------------------------------------------------------------
+
+cdef void* capture() noexcept nogil:
+    with gil:
+        return take_exception()
+
+
+cdef void restore(void* error) noexcept nogil:
+    with gil:
+        set_exception(<PyObject*>error)
+
+
+cdef void drop(void* error) noexcept nogil:
+    with gil:
+        Py_DECREF(<object><PyObject*>error)
+
+
+cdef int poll() noexcept nogil:
+    with gil:
+        return PyErr_CheckSignals()
+
+
+cdef Hooks the_hooks
+the_hooks.capture = capture
+the_hooks.restore = restore
+the_hooks.drop = drop
+the_hooks.poll = poll
+the_hooks.thread_start = py_thread_start
+the_hooks.thread_stop = py_thread_stop
+the_hooks.is_main_thread = py_is_main_thread
+remember(threading.main_thread().ident)
+set_hooks(&the_hooks)
+
+
+# ---- the global pool --------------------------------------------------------
+
+cdef atomic_ptr global_pool
+# Threads between reading global_pool and being counted as its user.  A pool
+# that was replaced is freed only when this was zero afterwards.
+cdef atomic_i64 entering
+ptr_store_relaxed(&global_pool, NULL)
+i64_store_relaxed(&entering, 0)
+
+# Guards `retired`, and what set_num_threads does as a whole.
+_lock = threading.Lock()
+cdef list retired = []          # addresses of pools that were replaced
+cdef bint exiting = False       # the interpreter is about to end: no threads
+
+
+cdef Pool* new_pool(int num_threads) except NULL:
+    cdef Pool* p = pool_new(num_threads)
+    if p == NULL:
+        raise MemoryError(f"no memory for a pool of {num_threads} threads")
+    return p
+
+
+cdef int make_global(Pool* old) except -1 nogil:
+    """Puts a new pool where ``old`` (NULL, or a parent process's) was, unless
+    another thread was faster.  No lock, which a fork could catch held."""
+    cdef Pool* p
+    with gil:
+        p = new_pool(1 if exiting else default_num_threads())
+        # acq_rel: partner is the acquire load in enter
+        if not ptr_cas_acq_rel(&global_pool, old, p):
+            pool_retire(p)
+            pool_join(p)
+            pool_free(p)
+    return 0
+
+
+cdef int enter(Entry* e) except -1 nogil:
+    cdef Pool* p
+    e.outermost = False
+    e.worker = current_worker()
+    while e.worker == NULL:
+        # acquire: nothing below moves above it.  Partner: reap.
+        i64_fetch_add_acquire(&entering, 1)
+        fence_seq_cst()
+        p = <Pool*>ptr_load_acquire(&global_pool)
+        if p != NULL and not pool_is_stale(p):
+            e.worker = pool_enter(p)
+            e.outermost = True
+        i64_fetch_sub_acq_rel(&entering, 1)
+        if p == NULL or pool_is_stale(p):
+            make_global(p)
+        elif e.worker == NULL and p == ptr_load_acquire(&global_pool):
+            with gil:
+                raise MemoryError("no memory for one more caller of pyblitz")
+    return 0
+
+
+cdef void leave(Entry* e) noexcept nogil:
+    if e.outermost:
+        pool_leave(e.worker)
+
+
+cdef object reap(bint wait):
+    """Joins and frees the replaced pools that nobody uses; with ``wait``, waits
+    for all of them.  The caller holds the lock."""
+    global retired
+    cdef Pool* p
+    cdef list kept = []
+    for address in retired:
+        p = <Pool*><size_t>address
+        if pool_is_stale(p):
+            continue            # the parent's: left alone
+        if not wait:
+            # Partner: the counting in enter.  Whoever read the old pool before
+            # it was replaced is counted as its user, or still as entering.
+            fence_seq_cst()
+            if i64_load_acquire(&entering) != 0 or i64_load_acquire(&p.users) != POOL_CLOSED:
+                kept.append(address)
+                continue
+        with nogil:
+            pool_join(p)
+        # At exit a daemon thread may still be about to look at it.
+        if not wait:
+            pool_free(p)
+    retired = kept
+
+
+cdef object replace_global(Pool* p):
+    """Makes ``p`` (or NULL) the global pool; the old one ends when its last
+    user leaves.  The caller holds the lock."""
+    cdef Pool* old = <Pool*>ptr_exchange_acq_rel(&global_pool, p)
+    if old != NULL and not pool_is_stale(old):
+        retired.append(<size_t>old)
+        with nogil:
+            pool_retire(old)
+
+
+def num_threads():
+    """The number of threads that an operation called here would use.
+
+    Inside :meth:`ThreadPool.install` and inside parallel operations it is that
+    pool's number, elsewhere the global pool's: what was set by
+    :func:`set_num_threads`, or ``PYBLITZ_NUM_THREADS``, or the number of CPUs
+    that the affinity mask and the control group's quota grant this process.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> import pyblitz as pb
+    >>> pb.num_threads() >= 1
+    True
+    """
+    cdef Worker* w = current_worker()
+    cdef Pool* p
+    if w != NULL:
+        return w.pool.n_background + 1
+    with _lock:
+        p = <Pool*>ptr_load_acquire(&global_pool)
+        if p != NULL and not pool_is_stale(p):
+            return p.n_background + 1
+    return default_num_threads()
+
+
+def set_num_threads(n):
+    """Replaces the global pool by one of ``n`` threads.
+
+    Operations that run go on where they are; later ones use the new pool.
+    Threads start when they are first needed.
+
+    Parameters
+    ----------
+    n : int
+        From 1 (everything runs in the caller) to 16384.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When ``n`` is no integer, or out of range.
+    RuntimeError
+        While the interpreter is shutting down.
+
+    Examples
+    --------
+    >>> import pyblitz as pb
+    >>> before = pb.num_threads()
+    >>> pb.set_num_threads(3)
+    >>> pb.num_threads()
+    3
+    >>> pb.set_num_threads(before)
+    """
+    n = check_num_threads(n, "n")
+    if exiting:
+        raise RuntimeError("set_num_threads: the interpreter is shutting down")
+    with _lock:
+        replace_global(new_pool(n))
+        reap(False)
+
+
+def _in_child():
+    global _lock, retired
+    _lock = threading.Lock()
+    retired = []
+    remember(threading.main_thread().ident)
+
+
+def _at_exit():
+    """Ends all threads before Python takes itself apart."""
+    global exiting
+    exiting = True
+    for pool in list(_open_pools):
+        pool.close()
+    with _lock:
+        replace_global(NULL)
+        reap(True)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+atexit.register(_at_exit)
+
+
+# ---- pools of one's own -----------------------------------------------------
+
+_open_pools = weakref.WeakSet()
+
+cdef struct PyJob:
+    Job job             # first: a Job* of this is its PyJob*
+    Pool* pool
+    PyObject* call      # (future, context, fn, args, kwargs)
+
+
+cdef object run_call(tuple call):
+    future, context, fn, args, kwargs = call
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = context.run(fn, *args, **kwargs)
+    except BaseException as e:
+        future.set_exception(e)
+    else:
+        future.set_result(result)
+
+
+cdef void run_py_job(void* worker, Job* job) noexcept nogil:
+    cdef PyJob* j = <PyJob*>job
+    cdef Pool* pool = j.pool
+    with gil:
+        call = <object>j.call
+        Py_DECREF(call)
+        free(j)
+        run_call(call)
+        call = None
+    job_done(pool)
+
+
+cdef class ThreadPool:
+    """A pool of its own, beside the global one.
+
+    Parameters
+    ----------
+    num_threads : int, optional
+        How many threads work on one operation, the caller included: the pool
+        has ``num_threads - 1`` threads, which start when they are first
+        needed.  By default as many as the global pool would have.
+
+    Attributes
+    ----------
+    num_threads : int
+
+    Raises
+    ------
+    TypeError, ValueError
+        When ``num_threads`` is no integer, or not from 1 to 16384.
+
+    Notes
+    -----
+    A pool is also a context manager, which closes it at the end.  In a forked
+    child it starts afresh at first use.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> with pb.ThreadPool(2) as pool:
+    ...     pool.install(pb.par_reduce, np.add, np.arange(10.0))
+    45.0
+    """
+
+    def __init__(self, num_threads=None):
+        if self._pool != NULL:
+            raise RuntimeError("ThreadPool.__init__ was called twice")
+        if num_threads is None:
+            num_threads = default_num_threads()
+        self.num_threads = check_num_threads(num_threads, "num_threads")
+        self._pool = new_pool(self.num_threads)
+        _open_pools.add(self)
+
+    def __dealloc__(self):
+        if self._pool == NULL or pool_is_stale(self._pool):
+            return
+        with nogil:
+            pool_retire(self._pool)
+            pool_join(self._pool)
+        pool_free(self._pool)
+
+    cdef Pool* _native(self) except NULL:
+        if self._pool == NULL or self._closed:
+            raise RuntimeError("this ThreadPool is closed")
+        if pool_is_stale(self._pool):
+            # A forked child: the parent's threads are not here.
+            self._pool = new_pool(self.num_threads)
+        return self._pool
+
+    def install(self, fn, /, *args, **kwargs):
+        """Calls ``fn(*args, **kwargs)`` in this thread, with this pool in the
+        place of the global one for everything below the call.
+
+        Parameters
+        ----------
+        fn : callable
+        *args, **kwargs
+            Its arguments.
+
+        Returns
+        -------
+        object
+            What ``fn`` returned.
+
+        Raises
+        ------
+        RuntimeError
+            When the pool is closed.
+
+        Examples
+        --------
+        >>> import pyblitz as pb
+        >>> with pb.ThreadPool(3) as pool:
+        ...     pool.install(pb.num_threads)
+        3
+        """
+        cdef Pool* p = self._native()
+        cdef Worker* w = current_worker()
+        if w != NULL and w.pool == p:
+            return fn(*args, **kwargs)
+        w = pool_enter(p)
+        if w == NULL:
+            raise RuntimeError("this ThreadPool is closed")
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            with nogil:
+                pool_leave(w)
+
+    def submit(self, fn, /, *args, **kwargs):
+        """Hands ``fn(*args, **kwargs)`` to the pool's threads.
+
+        Parameters
+        ----------
+        fn : callable
+            Runs once, in some thread of the pool, in a copy of the caller's
+            context (so ``np.errstate`` holds in it too).  In a pool of one
+            thread it runs here, before ``submit`` returns.
+        *args, **kwargs
+            Its arguments.
+
+        Returns
+        -------
+        concurrent.futures.Future
+
+        Raises
+        ------
+        RuntimeError
+            When the pool is closed.
+
+        Examples
+        --------
+        >>> import pyblitz as pb
+        >>> with pb.ThreadPool(2) as pool:
+        ...     pool.submit(pow, 2, 10).result()
+        1024
+        """
+        cdef Pool* p = self._native()
+        cdef PyJob* j
+        cdef bint accepted
+        future = concurrent.futures.Future()
+        call = (future, contextvars.copy_context(), fn, args, kwargs)
+        if self.num_threads == 1:
+            run_call(call)
+            return future
+        j = <PyJob*>malloc(sizeof(PyJob))
+        if j == NULL:
+            raise MemoryError("no memory for the job")
+        j.job.run = run_py_job
+        j.pool = p
+        j.call = <PyObject*>call
+        Py_INCREF(call)
+        with nogil:
+            accepted = pool_inject(p, &j.job)
+        if not accepted:
+            Py_DECREF(call)
+            free(j)
+            raise RuntimeError("this ThreadPool is closed")
+        return future
+
+    def close(self):
+        """Refuses new work, finishes what was accepted, and ends the threads.
+
+        Calling it again is harmless.
+
+        Raises
+        ------
+        RuntimeError
+            When called from inside one of the pool's own operations, which
+            could then never end.
+
+        Examples
+        --------
+        >>> import pyblitz as pb
+        >>> pool = pb.ThreadPool(2)
+        >>> pool.close()
+        >>> pool.install(len, [])
+        Traceback (most recent call last):
+            ...
+        RuntimeError: this ThreadPool is closed
+        """
+        cdef Worker* w = current_worker()
+        cdef Pool* p = self._pool
+        if p == NULL or self._closed:
+            return
+        while w != NULL:
+            if w.pool == p:
+                raise RuntimeError("a ThreadPool cannot be closed from inside itself")
+            w = w.outer
+        self._closed = True
+        _open_pools.discard(self)
+        if not pool_is_stale(p):
+            with nogil:
+                pool_retire(p)
+                pool_join(p)
+
+    def __enter__(self):
+        self._native()
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def __repr__(self):
+        state = ", closed" if self._closed else ""
+        return f"ThreadPool(num_threads={self.num_threads}{state})"

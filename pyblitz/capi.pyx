@@ -1,0 +1,256 @@
+"""The functions behind ``from pyblitz cimport ...``: see capi.pxd.
+
+Each takes the Worker that it was handed; NULL means "whatever this thread is",
+which enters the pool from outside when it is no worker yet.
+"""
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
+from pyblitz._python cimport Entry, enter, leave
+from pyblitz.runtime.atomic cimport likely, unlikely
+from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
+from pyblitz.runtime.job cimport Job
+from pyblitz.runtime cimport join as rt
+from pyblitz.runtime cimport pool as rp
+from pyblitz.runtime cimport scope as rs
+
+# Cython wants the GIL for a cast from an `except? -1` function; the runtime
+# looks at the result itself.
+ctypedef rt.fork_fn raw_fn
+ctypedef int (*raw_range_fn)(Worker*, void*, Py_ssize_t, Py_ssize_t) noexcept nogil
+ctypedef int (*raw_reduce_fn)(Worker*, void*, Py_ssize_t, Py_ssize_t, void*) noexcept nogil
+ctypedef int (*raw_combine_fn)(Worker*, void*, void*, const void*) noexcept nogil
+ctypedef int (*raw_scope_fn)(Worker*, Scope*, void*) noexcept nogil
+
+
+cdef int run_abi1(task_fn fn, void* ctx) except? -1 nogil:
+    """Runs fn(w, ctx) in this thread as a worker of its pool, the global one
+    if it is none yet."""
+    cdef Entry e
+    cdef int rc
+    enter(&e)
+    rc = (<raw_fn>fn)(e.worker, ctx)
+    leave(&e)
+    return rc
+
+
+cdef struct JoinCall:
+    raw_fn a
+    void* actx
+    raw_fn b
+    void* bctx
+
+
+cdef int join_from_outside(rp.Worker* w, void* ctx) noexcept nogil:
+    cdef JoinCall* c = <JoinCall*>ctx
+    return rt.join(w, c.a, c.actx, c.b, c.bctx)
+
+
+cdef int join_abi1(Worker* w, task_fn a, void* actx, task_fn b, void* bctx) except? -1 nogil:
+    """Runs a and b, in parallel if another worker is free, and returns when
+    both are done.  0, or the failure of the first of them that failed."""
+    cdef JoinCall c
+    if likely(w != NULL):
+        return rt.join(<rp.Worker*>w, <raw_fn>a, actx, <raw_fn>b, bctx)
+    c.a, c.actx, c.b, c.bctx = <raw_fn>a, actx, <raw_fn>b, bctx
+    return run_abi1(<task_fn>join_from_outside, &c)
+
+
+cdef struct ForCall:
+    raw_range_fn body
+    void* ctx
+
+
+cdef int for_leaf(rp.Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef ForCall* c = <ForCall*>ctx
+    return c.body(<Worker*>w, c.ctx, lo, hi)
+
+
+cdef int bridge_from(Worker* w, Bridge* b, Py_ssize_t n) except? -1 nogil:
+    cdef Entry e
+    cdef int rc
+    if w != NULL:
+        return bridge_run(<rp.Worker*>w, b, n)
+    enter(&e)
+    rc = bridge_run(e.worker, b, n)
+    leave(&e)
+    return rc
+
+
+cdef int parallel_for_abi1(Worker* w, Py_ssize_t n, range_fn body, void* ctx,
+                           Py_ssize_t grain) except? -1 nogil:
+    """body(w, ctx, lo, hi) on ranges that cover 0 .. n.  grain: items of one
+    range at most; 0: found while running.  0, or the failure with the lowest
+    index; ranges before it have run."""
+    cdef ForCall c
+    cdef Bridge b
+    c.body = <raw_range_fn>body
+    c.ctx = ctx
+    if grain < 0:
+        with gil:
+            raise ValueError(f"parallel_for: grain must not be negative, not {grain}")
+    bridge_init(&b, for_leaf, NULL, &c, grain)
+    return bridge_from(w, &b, n)
+
+
+cdef struct ReduceCall:
+    raw_reduce_fn leaf
+    raw_combine_fn combine
+    void* ctx
+    char* partials
+    size_t size
+    int64_t grain
+
+
+cdef int reduce_leaf(rp.Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef ReduceCall* c = <ReduceCall*>ctx
+    return c.leaf(<Worker*>w, c.ctx, lo, hi, c.partials + (lo // c.grain) * c.size)
+
+
+cdef int reduce_combine(rp.Worker* w, void* ctx, int64_t lo, int64_t mid,
+                        int64_t hi) noexcept nogil:
+    cdef ReduceCall* c = <ReduceCall*>ctx
+    return c.combine(<Worker*>w, c.ctx, c.partials + (lo // c.grain) * c.size,
+                     c.partials + (mid // c.grain) * c.size)
+
+
+cdef int parallel_reduce_abi1(Worker* w, Py_ssize_t n, reduce_fn leaf,
+                              combine_fn combine, void* ctx, void* acc,
+                              size_t acc_size, Py_ssize_t grain) except? -1 nogil:
+    """Reduces items 0 .. n into acc, which holds the identity before.  Every
+    range of `grain` items starts from a copy of it; they are combined in a tree
+    whose shape depends on n and grain alone.  grain 0: n / 1024, at least 1."""
+    cdef ReduceCall c
+    cdef Bridge b
+    cdef Py_ssize_t i, leaves
+    cdef int rc
+    if grain < 0:
+        with gil:
+            raise ValueError(f"parallel_reduce: grain must not be negative, not {grain}")
+    if n <= 0:
+        return 0
+    if grain == 0:
+        grain = (n + 1023) // 1024
+    leaves = (n + grain - 1) // grain
+    c.leaf = <raw_reduce_fn>leaf
+    c.combine = <raw_combine_fn>combine
+    c.ctx = ctx
+    c.size = acc_size
+    c.grain = grain
+    c.partials = <char*>calloc(leaves, acc_size)
+    if c.partials == NULL:
+        with gil:
+            raise MemoryError(f"parallel_reduce: no memory for {leaves} partial results")
+    for i in range(leaves):
+        memcpy(c.partials + i * acc_size, acc, acc_size)
+    bridge_init(&b, reduce_leaf, reduce_combine, &c, grain)
+    rc = bridge_from(w, &b, n)
+    if rc == 0:
+        memcpy(acc, c.partials, acc_size)
+    free(c.partials)
+    return rc
+
+
+cdef int scope_abi1(Worker* w, scope_fn body, void* ctx) except? -1 nogil:
+    """Calls body(w, s, ctx), then waits for all tasks that were spawned into s.
+    0, or the failure of body, or the first in time of a task."""
+    cdef rs.Scope s
+    cdef Entry e
+    cdef int rc
+    e.outermost = False
+    e.worker = <rp.Worker*>w
+    if w == NULL:
+        enter(&e)
+    rs.scope_begin(e.worker, &s)
+    rc = (<raw_scope_fn>body)(<Worker*>e.worker, <Scope*>&s, ctx)
+    if rc != 0:
+        rs.scope_fail(&s, rc)
+    rc = rs.scope_end(e.worker, &s)
+    leave(&e)
+    return rc
+
+
+cdef int spawn_abi1(Worker* w, Scope* s, task_fn fn, void* ctx) except? -1 nogil:
+    """Adds fn(w', ctx) to the scope, from anywhere below it.  It runs once,
+    before the scope ends; not at all if another task of it failed before."""
+    return rs.spawn(<rp.Worker*>w, <rs.Scope*>s, <raw_fn>fn, ctx)
+
+
+cdef int broadcast_abi1(Worker* w, task_fn fn, void* ctx) except? -1 nogil:
+    """fn(w', ctx) once on every thread of the pool."""
+    cdef Entry e
+    cdef int rc
+    e.outermost = False
+    e.worker = <rp.Worker*>w
+    if w == NULL:
+        enter(&e)
+    rc = rs.broadcast(e.worker, <raw_fn>fn, ctx)
+    leave(&e)
+    return rc
+
+
+cdef struct Submitted:
+    Job job             # first: a Job* of this is its Submitted*
+    raw_fn fn
+    void* ctx
+    rp.Pool* pool
+
+
+cdef extern from "Python.h":
+    void PyErr_WriteUnraisable(void*)
+
+
+cdef int run_detached(rp.Worker* w, void* ctx) noexcept nogil:
+    """Nobody waits for it: an exception goes to sys.unraisablehook."""
+    cdef Submitted* s = <Submitted*>ctx
+    if s.fn(w, s.ctx) == -1:
+        with gil:
+            PyErr_WriteUnraisable(NULL)
+    return 0
+
+
+cdef void run_submitted(void* w, Job* job) noexcept nogil:
+    cdef Submitted s = (<Submitted*>job)[0]
+    free(job)
+    run_detached(<rp.Worker*>w, &s)
+    rp.job_done(s.pool)
+
+
+cdef int submit_abi1(task_fn fn, void* ctx) except? -1 nogil:
+    """Hands fn(w, ctx) to the pool and returns at once.  In a pool of one
+    thread it runs here, first."""
+    cdef Submitted* s
+    cdef Entry e
+    cdef Submitted here
+    enter(&e)
+    s = <Submitted*>malloc(sizeof(Submitted))
+    if s != NULL:
+        s.job.run = run_submitted
+        s.fn = <raw_fn>fn
+        s.ctx = ctx
+        s.pool = e.worker.pool
+    if s == NULL or not rp.pool_inject(s.pool, &s.job):
+        # No memory, one thread, or closing around us: this thread is inside.
+        free(s)
+        here.fn = <raw_fn>fn
+        here.ctx = ctx
+        run_detached(e.worker, &here)
+    leave(&e)
+    return 0
+
+
+cdef Worker* current_worker_abi1() noexcept nogil:
+    """The worker that this thread is, or NULL."""
+    return <Worker*>rp.current_worker()
+
+
+cdef int num_workers_abi1(Worker* w) noexcept nogil:
+    """Threads of w's pool, the caller included."""
+    return (<rp.Worker*>w).pool.n_background + 1
+
+
+cdef int worker_index_abi1(Worker* w) noexcept nogil:
+    """0 .. num_workers - 2 for the pool's own threads, num_workers - 1 + slot
+    for a thread that called in."""
+    cdef rp.Worker* me = <rp.Worker*>w
+    return me.index if me.background else me.pool.n_background + me.index

@@ -1,0 +1,67 @@
+"""The one recursion: every data-parallel operation is a table of two functions
+that this splits, runs, combines and stops.
+
+The items ``0 .. n`` are cut into a binary tree whose shape depends on ``n`` and
+``grain`` alone, so that a combining operation gives the same bits on every
+machine.  What is decided at run time is only which half of a node somebody else
+runs:
+
+- A worker walks the tree depth first and keeps the right halves that it has
+  yet to do in a list that nobody else sees (Spice's lazy forks).
+- After each leaf, when its deque holds nothing that a thief could take, it
+  promotes the oldest of them, the largest, into the deque (lazy binary
+  splitting: Tzannes, Caragea, Barua and Vishkin, PPoPP 2010).  A thief that
+  takes it starts the same way, so a stolen half is split again at once.
+- An operation begins alone.  It shares when the time that its leaves took says
+  that what is left is worth a wake.
+
+Early exit and failure are one mechanism: a *limit* that only sinks.  Items at
+or past it are not wanted any more; items before it still run, so the first hit,
+or the failure with the lowest index, is the same however the work was shared.
+"""
+from libc.stdint cimport int64_t, uint32_t
+from pyblitz.runtime.atomic cimport (
+    atomic_i64, atomic_u32, i64_cas_relaxed, i64_load_relaxed)
+from pyblitz.runtime.pool cimport Worker
+
+# Runs items lo .. hi.  0; -1 with an exception set; or a code of its own.
+ctypedef int (*leaf_fn)(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
+# Joins the results of items lo .. mid and mid .. hi.  As above.
+ctypedef int (*combine_fn)(Worker* w, void* ctx, int64_t lo, int64_t mid,
+                           int64_t hi) noexcept nogil
+
+cdef struct Bridge:
+    leaf_fn leaf
+    combine_fn combine          # NULL: there is nothing to combine
+    void* ctx
+    # Items of one leaf.  0: as many as take LEAF_NS, found while running; only
+    # without combine, whose tree must not depend on time.
+    int64_t grain
+    int64_t n
+    # Items at or past it are not wanted.
+    atomic_i64 limit
+    # -- the rest is the bridge's own
+    atomic_i64 span             # grain 0: the present size of a leaf
+    int64_t start               # when the root began
+    int64_t done                # items done, counted until it shares
+    # The failure with the lowest index; the lock guards the three below it.
+    atomic_u32 lock
+    int64_t failed_at
+    int rc
+    void* error
+
+cdef void bridge_init(Bridge* b, leaf_fn leaf, combine_fn combine, void* ctx,
+                      int64_t grain) noexcept nogil
+cdef int bridge_run(Worker* w, Bridge* b, int64_t n) noexcept nogil
+cdef void bridge_fail(Bridge* b, int64_t at, int rc) noexcept nogil
+
+cdef inline void bridge_limit(Bridge* b, int64_t at) noexcept nogil:
+    """Nothing at or past ``at`` is wanted any more."""
+    # relaxed: a hint that saves work; results are read after the join
+    cdef int64_t seen = i64_load_relaxed(&b.limit)
+    while at < seen and not i64_cas_relaxed(&b.limit, seen, at):
+        seen = i64_load_relaxed(&b.limit)
+
+cdef inline bint bridge_wants(const Bridge* b, int64_t at) noexcept nogil:
+    """Whether item ``at`` is still wanted; long leaves poll it."""
+    return at < i64_load_relaxed(&b.limit)

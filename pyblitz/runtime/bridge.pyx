@@ -1,0 +1,166 @@
+"""The one recursion; see bridge.pxd for how it works."""
+from libc.stdint cimport INT64_MAX, uint64_t
+from pyblitz.runtime.atomic cimport (
+    i64_store_relaxed, likely, spin_hint, u32_exchange_acquire,
+    u32_store_relaxed, u32_store_release)
+from pyblitz.runtime.counters cimport (
+    count_inactive, count_sleeping, counters_load)
+from pyblitz.runtime.deque cimport deque_looks
+from pyblitz.runtime.join cimport (
+    Fork, fork_back, fork_init, lazy_pop, lazy_promote, lazy_push,
+    wait_for_fork)
+from pyblitz.runtime.os cimport now_ns
+from pyblitz.runtime.pool cimport hooks, poll_signals
+
+cdef enum:
+    # How long a leaf without a fixed size should take: some fifty times the
+    # bookkeeping around it.
+    LEAF_NS = 4000
+    # What must be left to do before others are called in: when one of them is
+    # awake, and when one must be woken (it arrives some 50 us later, and the
+    # wake costs the caller a system call).
+    SHARE_AWAKE_NS = 5000
+    SHARE_ASLEEP_NS = 40000
+
+cdef struct Node:
+    Fork fork           # first: the fork's context is the node
+    Bridge* bridge
+    int64_t lo
+    int64_t hi
+
+
+cdef void bridge_init(Bridge* b, leaf_fn leaf, combine_fn combine, void* ctx,
+                      int64_t grain) noexcept nogil:
+    b.leaf = leaf
+    b.combine = combine
+    b.ctx = ctx
+    b.grain = grain
+    i64_store_relaxed(&b.limit, INT64_MAX)
+    i64_store_relaxed(&b.span, 1)
+    u32_store_relaxed(&b.lock, 0)
+    b.failed_at = INT64_MAX
+    b.rc = 0
+    b.error = NULL
+
+
+cdef int bridge_run(Worker* w, Bridge* b, int64_t n) noexcept nogil:
+    """Runs items 0 .. n; 0, or the failure with the lowest index (for -1 its
+    exception is set)."""
+    # An outermost operation of a guest begins alone, each time.
+    cdef bint sharing = w.sharing
+    b.n = n
+    b.done = 0
+    b.start = now_ns()
+    if n > 0:
+        bridge_node(w, b, 0, n)
+    w.sharing = sharing
+    if b.error != NULL:
+        hooks().restore(b.error)
+    return b.rc
+
+
+cdef void bridge_fail(Bridge* b, int64_t at, int rc) noexcept nogil:
+    """Item ``at`` failed with ``rc``; for -1, takes the exception that is set.
+    The failure with the lowest index stays."""
+    cdef void* error = hooks().capture() if rc == -1 else NULL
+    cdef void* loser = error
+    bridge_limit(b, at)
+    # acquire and release: each other's partners
+    while u32_exchange_acquire(&b.lock, 1):
+        spin_hint()
+    if at < b.failed_at:
+        loser = b.error
+        b.failed_at = at
+        b.rc = rc
+        b.error = error
+    u32_store_release(&b.lock, 0)
+    if loser != NULL:
+        hooks().drop(loser)
+
+
+cdef int run_node(Worker* w, void* ctx) noexcept nogil:
+    cdef Node* node = <Node*>ctx
+    bridge_node(w, node.bridge, node.lo, node.hi)
+    return 0
+
+
+cdef void bridge_node(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Node right
+    cdef int64_t mid, leaves
+    cdef int rc
+    if not bridge_wants(b, lo):
+        return
+    if b.grain > 0:
+        if hi - lo <= b.grain:
+            run_leaf(w, b, lo, hi)
+            return
+        leaves = (hi - lo + b.grain - 1) // b.grain
+        mid = lo + b.grain * ((leaves + 1) >> 1)
+    else:
+        if hi - lo <= i64_load_relaxed(&b.span):
+            run_timed_leaf(w, b, lo, hi)
+            return
+        mid = lo + ((hi - lo + 1) >> 1)
+    fork_init(&right.fork, w, run_node, &right)
+    right.bridge = b
+    right.lo = mid
+    right.hi = hi
+    lazy_push(w, &right.fork)
+    bridge_node(w, b, lo, mid)
+    if lazy_pop(w, &right.fork) or fork_back(w, &right.fork):
+        bridge_node(w, b, mid, hi)
+    elif wait_for_fork(w, &right.fork) != 0:
+        bridge_fail(b, lo, -1)
+    if b.combine != NULL and bridge_wants(b, mid):
+        rc = b.combine(w, b.ctx, lo, mid, hi)
+        if rc != 0:
+            bridge_fail(b, lo, rc)
+
+
+cdef inline void run_leaf(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept nogil:
+    cdef int rc = b.leaf(w, b.ctx, lo, hi)
+    if rc != 0:
+        bridge_fail(b, lo, rc)
+    after_leaf(w, b, hi - lo)
+
+
+cdef void run_timed_leaf(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept nogil:
+    """A leaf that also finds out how large the next ones should be."""
+    cdef int64_t begun = now_ns()
+    cdef int64_t took
+    run_leaf(w, b, lo, hi)
+    took = now_ns() - begun
+    # relaxed: any recent size is as good as another
+    if took < LEAF_NS / 2:
+        if 2 * (hi - lo) > i64_load_relaxed(&b.span):
+            i64_store_relaxed(&b.span, 2 * (hi - lo))
+    elif took > 4 * LEAF_NS and hi - lo > 1:
+        i64_store_relaxed(&b.span, (hi - lo) >> 1)
+
+
+cdef inline void after_leaf(Worker* w, Bridge* b, int64_t items) noexcept nogil:
+    """Between leaves: looks after signals, and after the hungry."""
+    if poll_signals(w):
+        bridge_fail(b, 0, -1)
+    if w.lazy_oldest == NULL:
+        return
+    if not w.sharing:
+        b.done += items
+        if not worth_sharing(w, b):
+            return
+        w.sharing = True
+    if deque_looks(&w.forks) <= 0:
+        lazy_promote(w)
+
+
+cdef bint worth_sharing(Worker* w, Bridge* b) noexcept nogil:
+    cdef uint64_t c
+    cdef int64_t left
+    if w.pool.n_background == 0 or not w.listed:
+        return False
+    c = counters_load(&w.pool.sleep.counters)
+    left = SHARE_AWAKE_NS
+    if count_inactive(c) == count_sleeping(c):
+        left = SHARE_ASLEEP_NS
+    # What is left, if the rest goes on as what is done did.
+    return (now_ns() - b.start) * <double>(b.n - b.done) >= left * <double>b.done

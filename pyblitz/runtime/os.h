@@ -1,0 +1,245 @@
+/* What the runtime needs of the operating system: threads with names, a parker
+ * (a one-token semaphore for one thread), a lock latch for threads that have
+ * no parker, a clock, yield, floating-point flags, and a hook after fork. */
+#ifndef PYBLITZ_OS_H
+#define PYBLITZ_OS_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fenv.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pyblitz/runtime/atomic.h"
+
+/* ---- clock ------------------------------------------------------------- */
+
+static inline int64_t pb_now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static inline void pb_yield(void) { sched_yield(); }
+
+/* ---- memory ------------------------------------------------------------ */
+
+/* Zeroed, on a boundary of two cache lines (adjacent lines are prefetched in
+ * pairs); NULL when there is none. */
+static inline void *pb_alloc_aligned(size_t size) {
+  void *p = NULL;
+  size = (size + 127) & ~(size_t)127;
+  if (posix_memalign(&p, 128, size) != 0)
+    return NULL;
+  __builtin_memset(p, 0, size);
+  return p;
+}
+
+/* ---- parker ------------------------------------------------------------ */
+
+/* EMPTY: nobody waits, nothing was sent.  TOKEN: sent, not yet taken.
+ * PARKED: the owner is (about to be) blocked.  One thread parks; any may
+ * unpark; a token is never lost, so that unpark before park ends the park. */
+enum { PB_EMPTY = 0, PB_TOKEN = 1, PB_PARKED = 2 };
+
+#if defined(__linux__) && !defined(PYBLITZ_NO_FUTEX)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+
+typedef struct {
+  pb_atomic_u32 state;
+} pb_parker;
+
+static inline void pb_parker_init(pb_parker *p) {
+  pb_u32_store_relaxed(&p->state, PB_EMPTY);
+}
+static inline void pb_parker_destroy(pb_parker *p) { (void)p; }
+
+/* Blocks until a token is there and takes it; false after timeout_ns without
+ * one (negative: wait for ever). */
+static inline int pb_park(pb_parker *p, int64_t timeout_ns) {
+  uint32_t seen = PB_EMPTY;
+  struct timespec rel, *limit = NULL;
+  if (!atomic_compare_exchange_strong_explicit(&p->state, &seen, PB_PARKED,
+                                               memory_order_acquire,
+                                               memory_order_acquire)) {
+    pb_u32_exchange_acquire(&p->state, PB_EMPTY); /* took the token of unpark */
+    return 1;
+  }
+  if (timeout_ns >= 0) {
+    rel.tv_sec = timeout_ns / 1000000000;
+    rel.tv_nsec = timeout_ns % 1000000000;
+    limit = &rel;
+  }
+  for (;;) {
+    long rc = syscall(SYS_futex, &p->state, FUTEX_WAIT_PRIVATE, PB_PARKED,
+                      limit, NULL, 0);
+    if (pb_u32_load_relaxed(&p->state) == PB_TOKEN || (rc && errno == ETIMEDOUT))
+      /* acquire: partner of the release half of unpark's exchange */
+      return pb_u32_exchange_acquire(&p->state, PB_EMPTY) == PB_TOKEN;
+  }
+}
+
+static inline void pb_unpark(pb_parker *p) {
+  if (pb_u32_exchange_acq_rel(&p->state, PB_TOKEN) == PB_PARKED)
+    syscall(SYS_futex, &p->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+#else
+
+typedef struct {
+  pthread_mutex_t lock;
+  pthread_cond_t cond;
+  int token;
+} pb_parker;
+
+static inline void pb_parker_init(pb_parker *p) {
+  pthread_mutex_init(&p->lock, NULL);
+  pthread_cond_init(&p->cond, NULL);
+  p->token = 0;
+}
+static inline void pb_parker_destroy(pb_parker *p) {
+  pthread_cond_destroy(&p->cond);
+  pthread_mutex_destroy(&p->lock);
+}
+static inline int pb_park(pb_parker *p, int64_t timeout_ns) {
+  struct timespec until;
+  int got, rc = 0;
+  if (timeout_ns >= 0) {
+    clock_gettime(CLOCK_REALTIME, &until);
+    timeout_ns += until.tv_nsec;
+    until.tv_sec += timeout_ns / 1000000000;
+    until.tv_nsec = timeout_ns % 1000000000;
+  }
+  pthread_mutex_lock(&p->lock);
+  while (!p->token && rc == 0)
+    rc = timeout_ns < 0 ? pthread_cond_wait(&p->cond, &p->lock)
+                        : pthread_cond_timedwait(&p->cond, &p->lock, &until);
+  got = p->token;
+  p->token = 0;
+  pthread_mutex_unlock(&p->lock);
+  return got;
+}
+static inline void pb_unpark(pb_parker *p) {
+  pthread_mutex_lock(&p->lock);
+  p->token = 1;
+  pthread_cond_signal(&p->cond);
+  pthread_mutex_unlock(&p->lock);
+}
+#endif
+
+/* ---- lock latch -------------------------------------------------------- */
+
+/* For a thread that is no worker.  The setter is done with the latch when it
+ * releases the mutex, which the waiter must hold to see it set: so the waiter
+ * may free it as soon as the wait returns. */
+typedef struct {
+  pthread_mutex_t lock;
+  pthread_cond_t cond;
+  int set;
+} pb_lock_latch;
+
+static inline void pb_lock_latch_init(pb_lock_latch *l) {
+  pthread_mutex_init(&l->lock, NULL);
+  pthread_cond_init(&l->cond, NULL);
+  l->set = 0;
+}
+static inline void pb_lock_latch_destroy(pb_lock_latch *l) {
+  pthread_cond_destroy(&l->cond);
+  pthread_mutex_destroy(&l->lock);
+}
+static inline void pb_lock_latch_set(pb_lock_latch *l) {
+  pthread_mutex_lock(&l->lock);
+  l->set = 1;
+  pthread_cond_broadcast(&l->cond);
+  pthread_mutex_unlock(&l->lock);
+}
+static inline void pb_lock_latch_wait(pb_lock_latch *l) {
+  pthread_mutex_lock(&l->lock);
+  while (!l->set)
+    pthread_cond_wait(&l->cond, &l->lock);
+  pthread_mutex_unlock(&l->lock);
+}
+
+/* ---- threads ----------------------------------------------------------- */
+
+typedef pthread_t pb_thread;
+typedef struct {
+  void (*entry)(void *);
+  void *arg;
+  char name[16];
+} pb_thread_start;
+
+static inline void *pb_thread_main(void *p) {
+  pb_thread_start s = *(pb_thread_start *)p;
+  free(p);
+#if defined(__linux__)
+  pthread_setname_np(pthread_self(), s.name);
+#elif defined(__APPLE__)
+  pthread_setname_np(s.name);
+#endif
+  s.entry(s.arg);
+  return NULL;
+}
+
+/* Starts a thread named pyblitz-<number>, with all signals blocked: Python's
+ * handlers belong to the threads that Python knows.  0, or the error. */
+#include <signal.h>
+static inline int pb_thread_create(pb_thread *t, void (*entry)(void *),
+                                   void *arg, int number) {
+  sigset_t all, old;
+  int rc;
+  pb_thread_start *s = (pb_thread_start *)malloc(sizeof *s);
+  if (!s)
+    return ENOMEM;
+  s->entry = entry;
+  s->arg = arg;
+  snprintf(s->name, sizeof s->name, "pyblitz-%d", number % 1000000);
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  rc = pthread_create(t, NULL, pb_thread_main, s);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  if (rc)
+    free(s);
+  return rc;
+}
+static inline void pb_thread_join(pb_thread t) { pthread_join(t, NULL); }
+
+/* The child of a fork has none of the parent's threads.  Its only duty here is
+ * to know that it is another process: nothing else is safe in the handler. */
+static inline int pb_atfork_child(void (*child)(void)) {
+  return pthread_atfork(NULL, NULL, child);
+}
+
+/* ---- floating-point flags ---------------------------------------------- */
+
+enum {
+  PB_FE_DIVIDE = 1,
+  PB_FE_OVERFLOW = 2,
+  PB_FE_UNDERFLOW = 4,
+  PB_FE_INVALID = 8
+};
+
+static inline void pb_fe_clear(void) { feclearexcept(FE_ALL_EXCEPT); }
+static inline int pb_fe_test(void) {
+  int f = fetestexcept(FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID);
+  return ((f & FE_DIVBYZERO) ? PB_FE_DIVIDE : 0) |
+         ((f & FE_OVERFLOW) ? PB_FE_OVERFLOW : 0) |
+         ((f & FE_UNDERFLOW) ? PB_FE_UNDERFLOW : 0) |
+         ((f & FE_INVALID) ? PB_FE_INVALID : 0);
+}
+static inline void pb_fe_raise(int flags) {
+  feraiseexcept(((flags & PB_FE_DIVIDE) ? FE_DIVBYZERO : 0) |
+                ((flags & PB_FE_OVERFLOW) ? FE_OVERFLOW : 0) |
+                ((flags & PB_FE_UNDERFLOW) ? FE_UNDERFLOW : 0) |
+                ((flags & PB_FE_INVALID) ? FE_INVALID : 0));
+}
+
+#endif

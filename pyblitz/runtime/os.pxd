@@ -1,0 +1,40 @@
+"""Threads, the parker, the lock latch, the clock and floating-point flags.
+
+The only C of the runtime besides the atomics; each is a few lines over POSIX,
+with a futex under the parker where Linux has one.
+"""
+from libc.stdint cimport int64_t
+
+cdef extern from "pyblitz/runtime/os.h" nogil:
+    int64_t now_ns "pb_now_ns"()
+    void yield_thread "pb_yield"()
+    void* alloc_aligned "pb_alloc_aligned"(size_t)
+
+    ctypedef struct Parker "pb_parker":
+        pass
+    void parker_init "pb_parker_init"(Parker*)
+    void parker_destroy "pb_parker_destroy"(Parker*)
+    bint park "pb_park"(Parker*, int64_t timeout_ns)
+    void unpark "pb_unpark"(Parker*)
+
+    ctypedef struct LockLatch "pb_lock_latch":
+        pass
+    void lock_latch_init "pb_lock_latch_init"(LockLatch*)
+    void lock_latch_destroy "pb_lock_latch_destroy"(LockLatch*)
+    void lock_latch_set "pb_lock_latch_set"(LockLatch*)
+    void lock_latch_wait "pb_lock_latch_wait"(LockLatch*)
+
+    ctypedef struct Thread "pb_thread":
+        pass
+    int thread_create "pb_thread_create"(Thread*, void (*)(void*) noexcept nogil,
+                                         void*, int number)
+    void thread_join "pb_thread_join"(Thread)
+    int atfork_child "pb_atfork_child"(void (*)() noexcept nogil)
+
+    int FE_DIVIDE "PB_FE_DIVIDE"
+    int FE_OVERFLOW "PB_FE_OVERFLOW"
+    int FE_UNDERFLOW "PB_FE_UNDERFLOW"
+    int FE_INVALID "PB_FE_INVALID"
+    void fe_clear "pb_fe_clear"()
+    int fe_test "pb_fe_test"()
+    void fe_raise "pb_fe_raise"(int flags)

@@ -1,0 +1,111 @@
+"""Workers and the pool: find-work order, guests, lazily started threads,
+shutdown, fork.
+
+A pool of ``num_threads = n`` has n - 1 background workers.  A thread that
+calls in becomes a worker itself, in a guest slot, for as long as its call
+lasts: it runs the root of its operation, and the background workers steal from
+it.  A guest takes no job that is not below its own call, so callers never run
+each other's work.
+
+``Worker`` and ``Pool`` refer to each other, so both live here.
+"""
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from pyblitz.runtime.atomic cimport (
+    atomic_i64, atomic_ptr, atomic_u64, likely)
+from pyblitz.runtime.deque cimport Deque, deque_looks, deque_push
+from pyblitz.runtime.injector cimport Injector
+from pyblitz.runtime.job cimport Job
+from pyblitz.runtime.os cimport LockLatch, Thread
+from pyblitz.runtime.sleep cimport Idle, Sleep, Sleeper, post_internal
+from pyblitz.runtime.stats cimport Stats
+
+cdef enum:
+    GUEST_SLOTS = 64            # bits of Pool.guest_mask
+    MAX_THREADS = 16384         # far below the 16 bits of a counter
+    INJECTOR_INTERVAL = 61      # jobs between two looks at the injector first
+    POLL_INTERVAL_NS = 50000000
+    SPIN_ROUNDS = 200           # looks before a waiting worker sleeps
+
+cdef struct Worker:
+    # -- the owner's, touched at every fork
+    # Forked jobs, strictly last in, first out: join pops back what it pushed.
+    # The tag is the job below which a fork was made (`base` at the push).
+    Deque forks
+    # Spawned tasks; the tag is their scope, NULL for those of nobody.
+    Deque tasks
+    Pool* pool
+    Job* base                   # the job that this worker took and now runs
+    # Forks that only the owner knows of, oldest to newest (bridge).  Every
+    # fork in `forks` is older than every fork in this list.
+    void* lazy_oldest
+    void* lazy_newest
+    # Whether lazy forks may be promoted: a guest begins alone.
+    bint sharing
+    bint background             # has a thread of its own
+    bint listed                 # thieves look at its deques
+    int index                   # among the background workers, or guest slot
+    uint64_t rng
+    uint32_t tick               # jobs found, for INJECTOR_INTERVAL
+    # Signals: 0, or when to look next (a guest in Python's main thread).
+    int64_t poll_at
+    Worker* outer               # the worker that this thread was before
+    Stats stats
+    Sleeper sleeper
+    Thread thread
+
+cdef struct Pool:
+    Sleep sleep
+    Injector injector
+    # Bit i: guest slot i is in use.
+    atomic_u64 guest_mask
+    # Calls inside, plus injected jobs not yet done, plus POOL_CLOSED.
+    atomic_i64 users
+    Worker** workers            # n_background of them, then GUEST_SLOTS
+    Sleeper** sleepers
+    int n_background
+    int64_t generation          # the process, counted in forks, that made it
+    LockLatch quiet             # set when closed and no user is left
+    Pool* next                  # retired pools
+
+cdef enum:
+    POOL_CLOSED = 1 << 30       # in Pool.users, above any number of users
+
+# What the runtime asks of the language above it; each may be called from any
+# thread, without any lock held.  An `error` is an exception that was caught.
+cdef struct Hooks:
+    void* (*capture)() noexcept nogil               # takes this thread's exception
+    void (*restore)(void* error) noexcept nogil     # raises it here, and frees it
+    void (*drop)(void* error) noexcept nogil        # frees it
+    int (*poll)() noexcept nogil                    # signals; -1: an exception is set
+    void (*thread_start)() noexcept nogil
+    void (*thread_stop)() noexcept nogil
+    bint (*is_main_thread)() noexcept nogil
+
+cdef const Hooks* hooks() noexcept nogil
+cdef void set_hooks(const Hooks* h) noexcept nogil
+
+cdef Pool* pool_new(int num_threads) noexcept nogil
+cdef void pool_retire(Pool* p) noexcept nogil
+cdef void pool_join(Pool* p) noexcept nogil
+cdef void pool_free(Pool* p) noexcept nogil
+cdef bint pool_is_stale(const Pool* p) noexcept nogil
+
+cdef Worker* current_worker() noexcept nogil
+cdef Worker* pool_enter(Pool* p) noexcept nogil
+cdef void pool_leave(Worker* w) noexcept nogil
+cdef bint pool_inject(Pool* p, Job* job) noexcept nogil
+cdef void job_done(Pool* p) noexcept nogil
+
+cdef void execute(Worker* w, Job* job) noexcept nogil
+cdef bint serve_mailbox(Worker* w) noexcept nogil
+cdef void wake_worker(Worker* w) noexcept nogil
+cdef Job* steal_task(Worker* w, void* scope) noexcept nogil
+cdef bint poll_signals(Worker* w) noexcept nogil
+
+cdef inline bint push_fork(Worker* w, Job* job) noexcept nogil:
+    """Makes a fork stealable.  False when there was no memory for it."""
+    cdef bint was_empty = deque_looks(&w.forks) <= 0
+    if not deque_push(&w.forks, job, w.base):
+        return False
+    post_internal(&w.pool.sleep, was_empty)
+    return True

@@ -1,0 +1,494 @@
+"""Workers and the pool; see pool.pxd for what they promise."""
+from libc.stdlib cimport calloc, free
+from pyblitz.runtime.atomic cimport (
+    fence_seq_cst, i64_fetch_add_acquire, i64_fetch_or_acq_rel,
+    i64_fetch_sub_acq_rel, i64_load_relaxed,
+    i64_store_relaxed, invariant, u32_load_seq_cst, u64_cas_acquire,
+    u64_fetch_and_release, u64_load_acquire, u64_load_relaxed,
+    u64_store_relaxed, unlikely)
+from pyblitz.runtime.deque cimport (
+    STEAL_RETRY, STEAL_TAKEN, StealResult, deque_destroy, deque_init,
+    deque_pop, deque_steal)
+from pyblitz.runtime.injector cimport (
+    injector_init, injector_push, injector_take)
+from pyblitz.runtime.latch cimport latch_is_set, latch_set
+from pyblitz.runtime.os cimport (
+    alloc_aligned, atfork_child, lock_latch_destroy, lock_latch_init,
+    lock_latch_set, lock_latch_wait, now_ns, thread_create, thread_join, unpark)
+from pyblitz.runtime.sleep cimport (
+    no_work_found, post_injected, post_mail, sleep_init, sleeper_destroy,
+    sleeper_init, start_looking, wake_sleeper, work_found)
+from pyblitz.runtime.stats cimport (
+    count_failed_steals, count_jobs, count_steals)
+
+cdef extern from *:
+    """
+    /* The worker that this thread is.  In a .pyx, so that there is one. */
+    static _Thread_local void *pb_current = NULL;
+    static void *pb_get_current(void) { return pb_current; }
+    static void pb_set_current(void *w) { pb_current = w; }
+    static int pb_ctz64(uint64_t x) { return __builtin_ctzll(x); }
+    """
+    void* get_current "pb_get_current"() nogil
+    void set_current "pb_set_current"(void*) nogil
+    int ctz64 "pb_ctz64"(uint64_t) nogil
+
+
+# ---- the language above, and forks of the process ---------------------------
+
+cdef const Hooks* the_hooks = NULL
+cdef atomic_i64 forks_seen
+
+
+cdef const Hooks* hooks() noexcept nogil:
+    return the_hooks
+
+
+cdef void set_hooks(const Hooks* h) noexcept nogil:
+    global the_hooks
+    the_hooks = h
+
+
+cdef void after_fork() noexcept nogil:
+    # relaxed: the child has one thread
+    i64_store_relaxed(&forks_seen, i64_load_relaxed(&forks_seen) + 1)
+
+
+i64_store_relaxed(&forks_seen, 0)
+if atfork_child(after_fork) != 0:
+    raise MemoryError("pthread_atfork")
+
+
+cdef bint pool_is_stale(const Pool* p) noexcept nogil:
+    """Whether the pool belongs to the process that this one was forked from:
+    its threads are not here, and its memory is to be left alone."""
+    return p.generation != i64_load_relaxed(&forks_seen)
+
+
+# ---- making and ending a pool -----------------------------------------------
+
+cdef bint worker_init(Worker* w, Pool* p, int index, bint background) noexcept nogil:
+    """On zeroed memory.  False when there is no memory for the deques."""
+    w.pool = p
+    w.index = index
+    w.background = background
+    w.sharing = background
+    w.listed = True
+    # Any seed but 0 does for xorshift.
+    w.rng = (<uint64_t>now_ns() ^ (<uint64_t>index * 0x9E3779B97F4A7C15u)) | 1
+    sleeper_init(&w.sleeper, background)
+    return deque_init(&w.forks) & deque_init(&w.tasks)
+
+
+cdef void worker_free(Worker* w) noexcept nogil:
+    if w != NULL:
+        deque_destroy(&w.forks)
+        deque_destroy(&w.tasks)
+        sleeper_destroy(&w.sleeper)
+        free(w)
+
+
+cdef Pool* pool_new(int num_threads) noexcept nogil:
+    """A pool whose threads start when they are first woken; NULL when there is
+    no memory."""
+    cdef Pool* p = <Pool*>alloc_aligned(sizeof(Pool))
+    cdef int i, total
+    cdef bint ok
+    if p == NULL:
+        return NULL
+    p.n_background = num_threads - 1
+    total = p.n_background + GUEST_SLOTS
+    p.workers = <Worker**>calloc(total, sizeof(Worker*))
+    p.sleepers = <Sleeper**>calloc(total, sizeof(Sleeper*))
+    ok = p.workers != NULL and p.sleepers != NULL
+    if ok:
+        for i in range(total):
+            p.workers[i] = <Worker*>alloc_aligned(sizeof(Worker))
+            if p.workers[i] == NULL:
+                ok = False
+                break
+            p.sleepers[i] = &p.workers[i].sleeper
+            ok &= worker_init(p.workers[i], p,
+                              i if i < p.n_background else i - p.n_background,
+                              i < p.n_background)
+    p.generation = i64_load_relaxed(&forks_seen)
+    injector_init(&p.injector)
+    u64_store_relaxed(&p.guest_mask, 0)
+    i64_store_relaxed(&p.users, 0)
+    lock_latch_init(&p.quiet)
+    sleep_init(&p.sleep, &p.injector, p.sleepers, p.n_background, start_thread, p)
+    if not ok:
+        pool_free(p)
+        return NULL
+    return p
+
+
+cdef void pool_free(Pool* p) noexcept nogil:
+    """After pool_join, or on a pool that nobody else has seen."""
+    cdef int i
+    if p.workers != NULL:
+        for i in range(p.n_background + GUEST_SLOTS):
+            worker_free(p.workers[i])
+    free(p.workers)
+    free(p.sleepers)
+    lock_latch_destroy(&p.quiet)
+    free(p)
+
+
+cdef void users_gone(Pool* p) noexcept nogil:
+    """Closed, and nobody inside: tell the threads to end."""
+    cdef int i
+    for i in range(p.n_background):
+        if latch_set(&p.sleepers[i].terminate):
+            wake_sleeper(&p.sleep, i)
+    lock_latch_set(&p.quiet)
+
+
+cdef void pool_retire(Pool* p) noexcept nogil:
+    """Refuses new users; the threads end when the last user leaves.  Does not
+    wait, so that a user may call it.  Twice is harmless."""
+    # acq_rel: partner is the fetch_add of add_user, so that either the newcomer
+    # sees the bit or we see the newcomer
+    if i64_fetch_or_acq_rel(&p.users, POOL_CLOSED) == 0:
+        users_gone(p)
+
+
+cdef void pool_join(Pool* p) noexcept nogil:
+    """Waits for the last user and for the threads.  After pool_retire, from a
+    thread that is no user; again is harmless, at the same time is not."""
+    cdef int i
+    lock_latch_wait(&p.quiet)
+    for i in range(p.n_background):
+        if p.sleepers[i].started:
+            thread_join(p.workers[i].thread)
+            p.sleepers[i].started = False
+
+
+cdef bint add_user(Pool* p) noexcept nogil:
+    # acquire: partner is pool_retire's fetch_or
+    if i64_fetch_add_acquire(&p.users, 1) & POOL_CLOSED:
+        job_done(p)
+        return False
+    return True
+
+
+cdef void job_done(Pool* p) noexcept nogil:
+    """A user is gone; the last one out of a closed pool ends its threads."""
+    # acq_rel: whoever sees zero sees all that the users did
+    if i64_fetch_sub_acq_rel(&p.users, 1) == POOL_CLOSED + 1:
+        users_gone(p)
+
+
+# ---- threads ----------------------------------------------------------------
+
+cdef bint start_thread(void* pool, int i) noexcept nogil:
+    cdef Worker* w = (<Pool*>pool).workers[i]
+    return thread_create(&w.thread, worker_main, w, i + 1) == 0
+
+
+cdef void worker_main(void* arg) noexcept nogil:
+    cdef Worker* w = <Worker*>arg
+    cdef Sleep* s = &w.pool.sleep
+    cdef Idle idle
+    cdef Job* job
+    cdef bint more = False
+    set_current(w)
+    hooks().thread_start()
+    # Whoever started this thread left it counted as inactive: it searches.
+    idle.rounds = 0
+    idle.jec = 0
+    while True:
+        job = find_work(w, &more)
+        if job != NULL:
+            work_found(s, more)
+            while job != NULL:
+                execute(w, job)
+                job = find_work(w, &more)
+            start_looking(s, &idle)
+        elif latch_is_set(&w.sleeper.terminate):
+            work_found(s, False)
+            break
+        else:
+            no_work_found(s, w.index, &idle)
+    hooks().thread_stop()
+
+
+cdef Job* find_work(Worker* w, bint* more) noexcept nogil:
+    """The next job of a background worker with nothing on its stack: its own
+    tasks, newest first; its mailbox; another's, oldest first; the injector.
+    Every INJECTOR_INTERVAL jobs the mailbox and the injector come first, so
+    that neither starves behind a busy pool.  (Its own forks: none, for join
+    pops or waits for each before it returns.)"""
+    cdef Job* job = NULL
+    invariant(deque_looks(&w.forks) <= 0, "no fork outlives its join")
+    w.tick += 1
+    if w.tick % INJECTOR_INTERVAL == 0:
+        serve_mailbox(w)
+        job = take_injected(w, more)
+    if job == NULL:
+        job = deque_pop(&w.tasks)
+        more[0] = deque_looks(&w.tasks) > 0
+    if job == NULL and serve_mailbox(w):
+        # What ran may have left tasks here.
+        job = deque_pop(&w.tasks)
+    if job == NULL:
+        job = steal_any(w, more)
+    if job == NULL:
+        job = take_injected(w, more)
+    return job
+
+
+cdef Job* take_injected(Worker* w, bint* more) noexcept nogil:
+    """Takes all injected jobs: the oldest to run now, the others to this
+    worker's own tasks, the youngest first, so that it pops the oldest first
+    while thieves help from the far end."""
+    cdef Job* job = injector_take(&w.pool.injector)
+    cdef Job* rest
+    cdef Job* next
+    cdef Job* newest = NULL
+    if job == NULL:
+        return NULL
+    rest = job.next
+    more[0] = rest != NULL
+    while rest != NULL:         # reverse
+        next = rest.next
+        rest.next = newest
+        newest = rest
+        rest = next
+    while newest != NULL:
+        next = newest.next
+        if not deque_push(&w.tasks, newest, NULL):
+            # No memory to hold it: back to where it came from.
+            injector_push(&w.pool.injector, newest)
+        newest = next
+    return job
+
+
+cdef inline uint64_t next_random(Worker* w) noexcept nogil:
+    # xorshift64 (Marsaglia 2003)
+    w.rng ^= w.rng << 13
+    w.rng ^= w.rng >> 7
+    w.rng ^= w.rng << 17
+    return w.rng
+
+
+cdef Job* steal_from(Worker* w, Worker* victim, bint* more, bint* retry) noexcept nogil:
+    cdef Job* job = NULL
+    cdef void* tag
+    cdef StealResult r = STEAL_RETRY
+    # A cheap look before the fence of a real try.
+    if deque_looks(&victim.forks) > 0:
+        r = deque_steal(&victim.forks, NULL, &job, &tag)
+        if r == STEAL_TAKEN:
+            more[0] = deque_looks(&victim.forks) > 0 or deque_looks(&victim.tasks) > 0
+            count_steals(&w.stats)
+            return job
+        count_failed_steals(&w.stats)
+        retry[0] |= r == STEAL_RETRY
+    if deque_looks(&victim.tasks) > 0:
+        r = deque_steal(&victim.tasks, NULL, &job, &tag)
+        if r == STEAL_TAKEN:
+            more[0] = deque_looks(&victim.tasks) > 0
+            count_steals(&w.stats)
+            return job
+        count_failed_steals(&w.stats)
+        retry[0] |= r == STEAL_RETRY
+    return NULL
+
+
+cdef Job* steal_any(Worker* w, bint* more) noexcept nogil:
+    """One sweep over guests, where roots are, and then background workers,
+    each from a random start; again while a race was lost."""
+    cdef Pool* p = w.pool
+    cdef uint64_t mask, rotated
+    cdef int i, k, turn, n = p.n_background
+    cdef bint retry = True
+    cdef Job* job
+    while retry:
+        retry = False
+        # acquire: partner is the slot's compare-and-swap in pool_enter
+        mask = u64_load_acquire(&p.guest_mask)
+        if mask:
+            turn = <int>(next_random(w) & 63)
+            rotated = (mask >> turn) | (mask << ((64 - turn) & 63))
+            while rotated:
+                i = (ctz64(rotated) + turn) & 63
+                rotated &= rotated - 1
+                job = steal_from(w, p.workers[n + i], more, &retry)
+                if job != NULL:
+                    return job
+        if n > 1:
+            turn = <int>(next_random(w) % <uint64_t>n)
+            for k in range(n):
+                i = turn + k if turn + k < n else turn + k - n
+                if i != w.index:
+                    job = steal_from(w, p.workers[i], more, &retry)
+                    if job != NULL:
+                        return job
+    return NULL
+
+
+cdef Job* steal_task(Worker* w, void* scope) noexcept nogil:
+    """A task of this scope from another worker, where it is the oldest."""
+    cdef Pool* p = w.pool
+    cdef uint64_t mask = u64_load_acquire(&p.guest_mask)
+    cdef Worker* victim
+    cdef Job* job
+    cdef void* tag
+    cdef int i
+    for i in range(p.n_background + GUEST_SLOTS):
+        if i >= p.n_background and not (mask >> (i - p.n_background)) & 1:
+            continue
+        victim = p.workers[i]
+        if victim != w and deque_looks(&victim.tasks) > 0:
+            if deque_steal(&victim.tasks, scope, &job, &tag) == STEAL_TAKEN:
+                count_steals(&w.stats)
+                return job
+    return NULL
+
+
+cdef void execute(Worker* w, Job* job) noexcept nogil:
+    """Runs a job that this worker took from a queue."""
+    cdef Job* base = w.base
+    cdef bint sharing = w.sharing
+    invariant(w.lazy_oldest == NULL, "no lazy fork is older than a taken job")
+    count_jobs(&w.stats)
+    w.base = job
+    # It was taken because somebody was hungry.
+    w.sharing = True
+    job.run(w, job)
+    w.base = base
+    w.sharing = sharing
+
+
+cdef bint serve_mailbox(Worker* w) noexcept nogil:
+    """Runs the jobs that are bound to this worker; whether there were any.
+    Also called while it waits: two workers that broadcast at once, or one that
+    waits for a job which broadcasts, would wait for each other otherwise."""
+    cdef Job* job = injector_take(&w.sleeper.mailbox)
+    cdef Job* next
+    if job == NULL:
+        return False
+    while job != NULL:
+        next = job.next         # read before the run that may free it
+        execute(w, job)
+        job = next
+    return True
+
+
+cdef void wake_worker(Worker* w) noexcept nogil:
+    """Discharges the duty that setting a latch returned."""
+    unpark(&w.sleeper.parker)
+
+
+cdef bint poll_signals(Worker* w) noexcept nogil:
+    """In Python's main thread, every 50 ms: whether a signal handler raised.
+    The exception is then set in this thread."""
+    cdef int64_t now
+    if w.poll_at == 0:
+        return False
+    now = now_ns()
+    if now < w.poll_at:
+        return False
+    w.poll_at = now + POLL_INTERVAL_NS
+    return hooks().poll() != 0
+
+
+# ---- entering from outside --------------------------------------------------
+
+cdef Worker* current_worker() noexcept nogil:
+    """The worker that this thread is, or NULL."""
+    cdef Worker* w = <Worker*>get_current()
+    if w != NULL and pool_is_stale(w.pool):
+        return NULL
+    return w
+
+
+cdef Worker* pool_enter(Pool* p) noexcept nogil:
+    """Makes this thread a worker of the pool until pool_leave; NULL when the
+    pool is closed, or there is no memory.  With all guest slots taken it
+    becomes a worker that no thief looks at: it then works alone, but it never
+    waits for a stranger."""
+    if not add_user(p):
+        return NULL
+    return enter_as_user(p)
+
+
+cdef Worker* enter_as_user(Pool* p) noexcept nogil:
+    cdef Worker* w = NULL
+    cdef uint64_t mask = u64_load_relaxed(&p.guest_mask)
+    cdef int slot
+    while ~mask:
+        slot = ctz64(~mask)
+        # acquire: partner is the release in pool_leave, so that we see the
+        # slot as its last guest left it
+        if u64_cas_acquire(&p.guest_mask, mask, mask | (<uint64_t>1 << slot)):
+            w = p.workers[p.n_background + slot]
+            break
+        mask = u64_load_relaxed(&p.guest_mask)
+    if w == NULL:
+        w = <Worker*>alloc_aligned(sizeof(Worker))
+        if w == NULL or not worker_init(w, p, 0, False):
+            worker_free(w)
+            job_done(p)
+            return NULL
+        w.listed = False
+    w.sharing = False
+    w.base = NULL
+    w.poll_at = 0
+    if hooks().is_main_thread():
+        w.poll_at = now_ns() + POLL_INTERVAL_NS
+    w.outer = <Worker*>get_current()
+    set_current(w)
+    return w
+
+
+cdef void pool_leave(Worker* w) noexcept nogil:
+    cdef Pool* p = w.pool
+    invariant(deque_looks(&w.forks) <= 0 and deque_looks(&w.tasks) <= 0,
+              "a guest leaves nothing behind")
+    run_orphans(w)
+    set_current(w.outer)
+    if w.listed:
+        # release: partner is the compare-and-swap in enter_as_user
+        u64_fetch_and_release(&p.guest_mask, ~(<uint64_t>1 << w.index))
+    else:
+        worker_free(w)
+    job_done(p)
+
+
+cdef void run_orphans(Worker* w) noexcept nogil:
+    """Runs injected jobs when no thread of the pool could be started.  Whoever
+    met the last refusal is a guest and comes through here; whoever injects
+    later sees that all are dead and comes too."""
+    cdef Pool* p = w.pool
+    cdef Job* job
+    cdef Job* next
+    if likely(u32_load_seq_cst(&p.sleep.dead) != <uint32_t>p.n_background
+              or p.n_background == 0):
+        return
+    # Between the load of `dead` and the look at the injector; partner: fence 1.
+    fence_seq_cst()
+    job = injector_take(&p.injector)
+    while job != NULL:
+        next = job.next         # read before the run that may free it
+        execute(w, job)
+        job = next
+
+
+cdef bint pool_inject(Pool* p, Job* job) noexcept nogil:
+    """Hands a job to the background workers; it must call job_done when it is
+    done.  False when the pool is closed or has no background workers: the job
+    is then still the caller's."""
+    cdef Worker* w
+    if p.n_background == 0 or not add_user(p):
+        return False
+    injector_push(&p.injector, job)
+    post_injected(&p.sleep)
+    if unlikely(u32_load_seq_cst(&p.sleep.dead) == <uint32_t>p.n_background):
+        # The job's own share of `users` keeps the pool open for this.
+        i64_fetch_add_acquire(&p.users, 1)
+        w = enter_as_user(p)
+        if w != NULL:
+            pool_leave(w)
+    return True

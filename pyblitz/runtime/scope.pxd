@@ -1,0 +1,30 @@
+"""Tasks that outlive their statement: any number, spawned from anywhere below
+their scope, all done when the scope ends.
+
+A task lives on the heap and goes onto the tasks deque of the worker that
+spawned it, with its scope as tag; idle workers take the oldest, its own worker
+the newest.  Whoever ends a scope helps with tasks of *that* scope only.  A task
+of an outer scope that lies on top of them is put away where its own scope's
+owner finds it.
+"""
+from libc.stdint cimport int64_t
+from pyblitz.runtime.atomic cimport atomic_u32
+from pyblitz.runtime.injector cimport Injector
+from pyblitz.runtime.join cimport fork_fn
+from pyblitz.runtime.latch cimport CountLatch
+from pyblitz.runtime.pool cimport Worker
+
+cdef struct Scope:
+    CountLatch latch        # one for each task, and one for the owner
+    Injector put_away       # tasks of this scope that others had to lay aside
+    Worker* owner
+    # The first failure in time; later tasks are then dropped.
+    atomic_u32 failed
+    int rc
+    void* error
+
+cdef void scope_begin(Worker* w, Scope* s) noexcept nogil
+cdef int scope_end(Worker* w, Scope* s) noexcept nogil
+cdef void scope_fail(Scope* s, int rc) noexcept nogil
+cdef int spawn(Worker* w, Scope* s, fork_fn fn, void* ctx) noexcept nogil
+cdef int broadcast(Worker* w, fork_fn fn, void* ctx) noexcept nogil

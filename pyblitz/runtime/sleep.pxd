@@ -1,0 +1,80 @@
+"""When an idle worker yields, when it sleeps, and whom a poster wakes.
+
+Guarantee: no job that is posted stays unseen while every worker sleeps, and an
+idle pool costs no CPU time.  README.md beside this file has the protocol in
+numbered steps, the table of memory orders and the proof.
+
+After Rayon's sleep module (RFC 5), with two changes: one wake is in flight at
+a time, and a worker that finds work passes the wake on (Zap's throttling,
+kprotty 2021); and a worker whose thread was never started is a sleeper like
+any other, whose wake starts it.
+"""
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from pyblitz.runtime.atomic cimport atomic_u32, likely
+from pyblitz.runtime.counters cimport (
+    Counters, count_jec, count_sleeping, counters_load)
+from pyblitz.runtime.deque cimport Deque
+from pyblitz.runtime.injector cimport Injector
+from pyblitz.runtime.latch cimport CoreLatch
+from pyblitz.runtime.os cimport Parker
+
+cdef enum SleeperState:
+    SLEEPER_AWAKE = 0
+    # Counted as sleeping, until somebody claims the wake by a compare-and-swap
+    # to AWAKE; the claimer, and nobody else, decrements `sleeping`.
+    SLEEPER_ASLEEP = 1
+    SLEEPER_DEAD = 2    # the system refused its thread
+
+cdef struct Sleeper:
+    atomic_u32 asleep   # SleeperState
+    # Whether the thread runs.  Touched only by the claimer of a wake.
+    bint started
+    Parker parker
+    # Set when the worker is to end.
+    CoreLatch terminate
+    # What the owner must look at before it blocks, besides the injector.
+    Injector mailbox
+
+cdef struct Sleep:
+    Counters counters
+    Injector* injector
+    Sleeper** sleepers
+    int n_sleepers
+    atomic_u32 hint     # where to look for the next one to wake
+    atomic_u32 dead     # sleepers whose thread could not be started
+    # Starts the thread of sleeper i; false when the system refuses.
+    bint (*start)(void* pool, int i) noexcept nogil
+    void* pool
+
+cdef struct Idle:
+    # A worker's search: how often it looked, and the JEC when it got sleepy.
+    uint32_t rounds
+    uint32_t jec
+
+cdef enum:
+    # Measured on two cores: fewer rounds lose the worker between the phases of
+    # one array operation, more are felt by a neighbour.
+    ROUNDS_UNTIL_SLEEPY = 32
+
+cdef void sleep_init(Sleep* s, Injector* injector, Sleeper** sleepers, int n,
+                     bint (*start)(void*, int) noexcept nogil, void* pool) noexcept nogil
+cdef void sleeper_init(Sleeper* s, bint asleep) noexcept nogil
+cdef void sleeper_destroy(Sleeper* s) noexcept nogil
+
+cdef void post_internal_slow(Sleep* s, bint queue_was_empty) noexcept nogil
+cdef void post_injected(Sleep* s) noexcept nogil
+cdef void post_mail(Sleep* s, int i) noexcept nogil
+cdef bint wake_any(Sleep* s) noexcept nogil
+cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil
+
+cdef void start_looking(Sleep* s, Idle* idle) noexcept nogil
+cdef void no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil
+cdef void work_found(Sleep* s, bint more) noexcept nogil
+
+cdef inline void post_internal(Sleep* s, bint queue_was_empty) noexcept nogil:
+    """After a push onto the caller's own deque.  No fence: a sleeper that
+    misses the job costs speed, for the pusher itself runs it in the end."""
+    cdef uint64_t c = counters_load(&s.counters)
+    if likely(count_jec(c) & 1 == 1 and count_sleeping(c) == 0):
+        return
+    post_internal_slow(s, queue_was_empty)

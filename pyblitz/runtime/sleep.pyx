@@ -1,0 +1,186 @@
+"""The sleep protocol; see sleep.pxd for its promise and README.md for its
+proof."""
+from pyblitz.runtime.atomic cimport (
+    fence_seq_cst, u32_cas_seq_cst, u32_fetch_add_seq_cst, u32_load_relaxed, u32_load_seq_cst,
+    u32_store_relaxed, u32_store_seq_cst)
+from pyblitz.runtime.counters cimport (
+    add_inactive, add_sleeping, announce_sleepy, count_inactive,
+    counters_init, post_event, sub_inactive, sub_sleeping)
+from pyblitz.runtime.injector cimport (
+    injector_has_jobs, injector_init, injector_take)
+from pyblitz.runtime.job cimport Job
+from pyblitz.runtime.latch cimport (
+    latch_fall_asleep, latch_get_sleepy, latch_init, latch_is_set,
+    latch_wake_up)
+from pyblitz.runtime.os cimport (
+    park, parker_destroy, parker_init, unpark, yield_thread)
+
+
+cdef void sleep_init(Sleep* s, Injector* injector, Sleeper** sleepers, int n,
+                     bint (*start)(void*, int) noexcept nogil, void* pool) noexcept nogil:
+    counters_init(&s.counters, n)
+    s.injector = injector
+    s.sleepers = sleepers
+    s.n_sleepers = n
+    u32_store_relaxed(&s.hint, 0)
+    u32_store_relaxed(&s.dead, 0)
+    s.start = start
+    s.pool = pool
+
+
+cdef void sleeper_init(Sleeper* s, bint asleep) noexcept nogil:
+    u32_store_relaxed(&s.asleep, SLEEPER_ASLEEP if asleep else SLEEPER_AWAKE)
+    s.started = False
+    parker_init(&s.parker)
+    latch_init(&s.terminate)
+    injector_init(&s.mailbox)
+
+
+cdef void sleeper_destroy(Sleeper* s) noexcept nogil:
+    parker_destroy(&s.parker)
+
+
+# ---- posting ---------------------------------------------------------------
+
+cdef void post_internal_slow(Sleep* s, bint queue_was_empty) noexcept nogil:
+    cdef uint64_t c = post_event(&s.counters)
+    cdef uint32_t sleeping = count_sleeping(c)
+    # Awake searchers will find the job; a queue that already held one shows
+    # that they do not keep up.
+    if sleeping != 0 and (count_inactive(c) == sleeping or not queue_was_empty):
+        wake_any(s)
+
+
+cdef void post_injected(Sleep* s) noexcept nogil:
+    """After a push onto the injector."""
+    # Fence 1, between the push and the loads of the counters and of `asleep`;
+    # partner: fence 2 in fall_asleep.
+    fence_seq_cst()
+    post_internal_slow(s, True)
+
+
+cdef void post_mail(Sleep* s, int i) noexcept nogil:
+    """After a push onto mailbox i, which only its owner looks at."""
+    post_event(&s.counters)
+    # Fence 1 again: between the push and the load of `asleep`; partners: fence
+    # 2 and the fences in sleep_on_latch and return_mail.
+    fence_seq_cst()
+    if wake_sleeper(s, i):
+        return
+    if u32_load_seq_cst(&s.sleepers[i].asleep) == SLEEPER_DEAD:
+        return_mail(s.sleepers[i])
+    else:
+        # It may be blocked uncounted, on a latch: the token ends that park.
+        unpark(&s.sleepers[i].parker)
+
+
+cdef void return_mail(Sleeper* dead) noexcept nogil:
+    """The jobs of a worker that will never be: told so by a NULL worker.  The
+    poster and whoever failed to start it both come here; one take wins."""
+    cdef Job* job
+    cdef Job* next
+    fence_seq_cst()
+    job = injector_take(&dead.mailbox)
+    while job != NULL:
+        next = job.next         # read before the run that may free it
+        job.run(NULL, job)
+        job = next
+
+
+cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil:
+    """Wakes sleeper i, starting its thread at the first wake; false when it is
+    not asleep, or its thread does not start."""
+    cdef Sleeper* one = s.sleepers[i]
+    # seq_cst: the claim.  Partner: the store in fall_asleep.
+    if (u32_load_seq_cst(&one.asleep) != SLEEPER_ASLEEP
+            or not u32_cas_seq_cst(&one.asleep, SLEEPER_ASLEEP, SLEEPER_AWAKE)):
+        return False
+    sub_sleeping(&s.counters)
+    if one.started:
+        unpark(&one.parker)
+        return True
+    one.started = True
+    if s.start(s.pool, i):
+        return True
+    # The system refused: this worker is gone for good.  It is neither asleep
+    # nor inactive any more, so the rest of the pool never waits for it.
+    one.started = False
+    sub_inactive(&s.counters)
+    u32_store_seq_cst(&one.asleep, SLEEPER_DEAD)
+    # seq_cst: partner is the load in run_orphans
+    u32_fetch_add_seq_cst(&s.dead, 1)
+    return_mail(one)
+    return False
+
+
+cdef bint wake_any(Sleep* s) noexcept nogil:
+    cdef int n = s.n_sleepers
+    cdef int k, i
+    # relaxed: any start is right; the one woken last, if it sleeps again, has
+    # the warmest cache
+    cdef int first = u32_load_relaxed(&s.hint)
+    for k in range(n):
+        i = first + k
+        if i >= n:
+            i -= n
+        if wake_sleeper(s, i):
+            u32_store_relaxed(&s.hint, i)
+            return True
+    return False
+
+
+# ---- searching -------------------------------------------------------------
+
+cdef void start_looking(Sleep* s, Idle* idle) noexcept nogil:
+    add_inactive(&s.counters)
+    idle.rounds = 0
+    idle.jec = 0
+
+
+cdef void work_found(Sleep* s, bint more) noexcept nogil:
+    """The search is over.  ``more``: there seems to be work for another."""
+    if count_sleeping(sub_inactive(&s.counters)) != 0 and more:
+        wake_any(s)
+
+
+cdef void no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil:
+    if idle.rounds < ROUNDS_UNTIL_SLEEPY:
+        idle.rounds += 1
+        yield_thread()
+    elif idle.rounds == ROUNDS_UNTIL_SLEEPY:
+        idle.jec = announce_sleepy(&s.counters)
+        idle.rounds += 1
+        yield_thread()
+    else:
+        fall_asleep(s, i, idle)
+
+
+cdef void fall_asleep(Sleep* s, int i, Idle* idle) noexcept nogil:
+    cdef Sleeper* me = s.sleepers[i]
+    if not (latch_get_sleepy(&me.terminate) and latch_fall_asleep(&me.terminate)):
+        return          # told to end: the caller sees it
+    if not add_sleeping(&s.counters, idle.jec):
+        # Something was posted since: look once more, then get sleepy again.
+        idle.rounds = ROUNDS_UNTIL_SLEEPY
+        latch_wake_up(&me.terminate)
+        return
+    # seq_cst: from here on a waker can claim us.  Partner: wake_sleeper.
+    u32_store_seq_cst(&me.asleep, SLEEPER_ASLEEP)
+    # Fence 2, between being claimable and the last look; partners: fence 1 in
+    # post_injected and post_mail, the read-modify-writes of post_event and of
+    # latch_set.
+    fence_seq_cst()
+    if (count_jec(counters_load(&s.counters)) != idle.jec
+            or injector_has_jobs(s.injector)
+            or injector_has_jobs(&me.mailbox)
+            or latch_is_set(&me.terminate)):
+        # Claim our own wake; if another did already, its token waits for us
+        # and ends some later park early, which all of them allow for.
+        if u32_cas_seq_cst(&me.asleep, SLEEPER_ASLEEP, SLEEPER_AWAKE):
+            sub_sleeping(&s.counters)
+        idle.rounds = ROUNDS_UNTIL_SLEEPY
+    else:
+        while u32_load_seq_cst(&me.asleep) == SLEEPER_ASLEEP:
+            park(&me.parker, -1)
+        idle.rounds = 0
+    latch_wake_up(&me.terminate)

@@ -1,0 +1,81 @@
+"""Builds the Cython modules; everything else is in pyproject.toml.
+
+Environment:
+    PYBLITZ_BUILD    "debug": invariants checked, counters on, deques of 4 cells
+                     "thread", "address", "undefined": the sanitizer, on "debug"
+"""
+
+import os
+import sys
+
+import numpy
+from Cython.Build import cythonize
+from Cython.Compiler import Options
+from setuptools import Extension, setup
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUILD = os.environ.get("PYBLITZ_BUILD", "")
+Options.docstrings = True
+
+compile_args = ["-std=c11", "-O3", "-fno-math-errno", "-Wall", "-Wextra"]
+# Cython's own constructs, not ours: unused helpers and parameters, and the
+# missing fields of its static type objects.
+compile_args += ["-Wno-unused-parameter", "-Wno-unused-function"]
+compile_args += ["-Wno-missing-field-initializers", "-Wno-cast-function-type"]
+link_args = []
+macros = [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")]
+macros += [("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION")]
+if BUILD:
+    macros += [("PYBLITZ_DEBUG", "1"), ("PYBLITZ_STATS", "1")]
+    macros += [("PYBLITZ_DEQUE_CAPACITY", "4")]
+    compile_args += ["-g"]
+    if BUILD != "debug":
+        compile_args += [f"-fsanitize={BUILD}", "-fno-omit-frame-pointer"]
+        link_args += [f"-fsanitize={BUILD}"]
+if sys.platform == "linux":
+    # The thread-local current worker is read at every entry.
+    compile_args += ["-ftls-model=initial-exec"]
+
+MODULES = [
+    "runtime/sleep",
+    "runtime/pool",
+    "runtime/bridge",
+    "runtime/scope",
+    "_python",
+    "capi",
+    "kernels/map",
+    "kernels/reduce",
+    "kernels/sort",
+    "_array",
+]
+MODULES = [m for m in MODULES if os.path.exists(os.path.join(HERE, "pyblitz", m + ".pyx"))]
+
+extensions = [
+    Extension(
+        "pyblitz." + module.replace("/", "."),
+        [f"pyblitz/{module}.pyx"],
+        include_dirs=[HERE] + ([numpy.get_include()] if module == "_array" else []),
+        extra_compile_args=compile_args,
+        extra_link_args=link_args,
+        define_macros=macros,
+        depends=["pyblitz/runtime/atomic.h", "pyblitz/runtime/os.h"],
+    )
+    for module in MODULES
+]
+
+setup(
+    ext_modules=cythonize(
+        extensions,
+        nthreads=0,
+        show_all_warnings=False,
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": False,
+            "wraparound": False,
+            "cdivision": True,
+            "initializedcheck": False,
+            "embedsignature": True,
+            "freethreading_compatible": True,
+        },
+    ),
+)
