@@ -1,1 +1,19 @@
+"""pyblitz: Rayon for Python.
+
+Data-parallel NumPy on a work-stealing scheduler, and a cimport API for nogil
+jobs of one's own.
+"""
+
+from pyblitz._array import par_map, par_reduce, par_sort
 from pyblitz._python import ThreadPool, num_threads, set_num_threads
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ThreadPool",
+    "num_threads",
+    "par_map",
+    "par_reduce",
+    "par_sort",
+    "set_num_threads",
+]

@@ -25,6 +25,7 @@ cdef extern from "pyblitz/runtime/atomic.h" nogil:
     uint32_t u32_exchange_acquire "pb_u32_exchange_acquire"(atomic_u32*, uint32_t)
     uint32_t u32_exchange_acq_rel "pb_u32_exchange_acq_rel"(atomic_u32*, uint32_t)
     uint32_t u32_fetch_add_seq_cst "pb_u32_fetch_add_seq_cst"(atomic_u32*, uint32_t)
+    uint32_t u32_fetch_or_relaxed "pb_u32_fetch_or_relaxed"(atomic_u32*, uint32_t)
     bint u32_cas_seq_cst "pb_u32_cas_seq_cst"(atomic_u32*, uint32_t want, uint32_t new)
 
     int64_t i64_load_relaxed "pb_i64_load_relaxed"(const atomic_i64*)
