@@ -20,9 +20,7 @@ def check_num_threads(value: object, name: str) -> int:
     try:
         n = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise TypeError(
-            f"{name} must be an integer, not {type(value).__name__}"
-        ) from None
+        raise TypeError(f"{name} must be an integer, not {type(value).__name__}") from None
     if not 1 <= n <= MAX_THREADS:
         raise ValueError(f"{name} must be from 1 to {MAX_THREADS}, not {n}")
     return n
@@ -99,9 +97,7 @@ def default_num_threads() -> int:
         try:
             n = int(text)
         except ValueError:
-            raise ValueError(
-                f"{ENVIRONMENT_VARIABLE} must be an integer, not {text!r}"
-            ) from None
+            raise ValueError(f"{ENVIRONMENT_VARIABLE} must be an integer, not {text!r}") from None
         return check_num_threads(n, ENVIRONMENT_VARIABLE)
     n = available_cpus()
     quota = cgroup_quota()

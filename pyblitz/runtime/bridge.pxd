@@ -7,13 +7,14 @@ machine.  What is decided at run time is only which half of a node somebody else
 runs:
 
 - A worker walks the tree depth first and keeps the right halves that it has
-  yet to do in a list that nobody else sees (Spice's lazy forks).
-- After each leaf, when its deque holds nothing that a thief could take, it
-  promotes the oldest of them, the largest, into the deque (lazy binary
-  splitting: Tzannes, Caragea, Barua and Vishkin, PPoPP 2010).  A thief that
-  takes it starts the same way, so a stolen half is split again at once.
-- An operation begins alone.  It shares when the time that its leaves took says
-  that what is left is worth a wake.
+  yet to do in a list that nobody else sees (Spice's lazy forks): an operation
+  begins alone, at the price of a loop.
+- After a leaf, when the time that its leaves took says that what is left is
+  worth a wake, it promotes them all into its deque, the largest first, and goes
+  on doing so after each leaf.  Thieves take the largest.
+- What was stolen is split the same way from its first leaf on, so a stolen half
+  is in turn open to others at once, and a worker that is preempted keeps no more
+  than one leaf to itself.
 
 Early exit and failure are one mechanism: a *limit* that only sinks.  Items at
 or past it are not wanted any more; items before it still run, so the first hit,

@@ -5,7 +5,6 @@ from pyblitz.runtime.atomic cimport (
     u32_store_relaxed, u32_store_release)
 from pyblitz.runtime.counters cimport (
     count_inactive, count_sleeping, counters_load)
-from pyblitz.runtime.deque cimport deque_looks
 from pyblitz.runtime.join cimport (
     Fork, fork_back, fork_init, lazy_pop, lazy_promote, lazy_push,
     wait_for_fork)
@@ -149,8 +148,10 @@ cdef inline void after_leaf(Worker* w, Bridge* b, int64_t items) noexcept nogil:
         if not worth_sharing(w, b):
             return
         w.sharing = True
-    if deque_looks(&w.forks) <= 0:
-        lazy_promote(w)
+    # All of them, oldest first: were this thread preempted now, others could
+    # still do everything that it has not begun.
+    while lazy_promote(w) and w.lazy_oldest != NULL:
+        pass
 
 
 cdef bint worth_sharing(Worker* w, Bridge* b) noexcept nogil:

@@ -1,0 +1,69 @@
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Literal, ParamSpec, SupportsIndex, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_Array = npt.NDArray[Any]
+_Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
+_SortKind = Literal["quicksort", "mergesort", "heapsort", "stable"]
+
+__version__: str
+__all__ = [
+    "ThreadPool",
+    "num_threads",
+    "par_map",
+    "par_reduce",
+    "par_sort",
+    "set_num_threads",
+]
+
+def par_map(
+    fn: Any,
+    *arrays: npt.ArrayLike,
+    out: _Array | tuple[_Array | None, ...] | None = None,
+    where: npt.ArrayLike = True,
+    dtype: npt.DTypeLike | None = None,
+    casting: _Casting = "same_kind",
+) -> Any: ...
+def par_reduce(
+    op: np.ufunc,
+    a: npt.ArrayLike,
+    axis: SupportsIndex | tuple[SupportsIndex, ...] | None = 0,
+    dtype: npt.DTypeLike | None = None,
+    out: _Array | tuple[_Array] | None = None,
+    keepdims: bool = False,
+    initial: Any = ...,
+    where: npt.ArrayLike = True,
+) -> Any: ...
+def par_sort(
+    a: npt.ArrayLike,
+    axis: SupportsIndex | None = -1,
+    kind: _SortKind | None = None,
+    order: str | Sequence[str] | None = None,
+    *,
+    stable: bool | None = None,
+    out: _Array | None = None,
+) -> _Array: ...
+def num_threads() -> int: ...
+def set_num_threads(n: SupportsIndex) -> None: ...
+
+class ThreadPool:
+    num_threads: int
+    def __init__(self, num_threads: SupportsIndex | None = None) -> None: ...
+    def install(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T: ...
+    def submit(
+        self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs
+    ) -> Future[_T]: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> ThreadPool: ...
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...

@@ -1,0 +1,450 @@
+"""par_map is the ufunc's call; on kernels and callables, what its docstring says."""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+
+import numpy as np
+import pytest
+from arrays import arrays, assert_same, values
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pyblitz as pb
+
+UNARY = [np.negative, np.sqrt, np.exp, np.isnan, np.sign, np.conjugate, np.rint, np.modf, np.frexp]
+BINARY = [
+    np.add,
+    np.multiply,
+    np.true_divide,
+    np.maximum,
+    np.less,
+    np.logical_or,
+    np.power,
+    np.floor_divide,
+    np.divmod,
+    np.arctan2,
+    np.bitwise_xor,
+    np.copysign,
+]
+
+
+def outcome(f):
+    """What a call gives, warns and raises."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            result = f()
+        except Exception as e:
+            result = (type(e), str(e))
+    return result, sorted({str(w.message) for w in seen})
+
+
+def check(ours, numpys):
+    (got, warned), (expected, should) = outcome(ours), outcome(numpys)
+    if isinstance(expected, tuple):
+        assert len(got) == len(expected)
+        for g, e in zip(got, expected, strict=True):
+            if isinstance(e, type):
+                assert g is e
+            elif isinstance(e, str):
+                assert g == e
+            else:
+                assert_same(g, e)
+    else:
+        assert_same(got, expected)
+    assert warned == should
+
+
+@settings(max_examples=150, deadline=None)
+@given(arrays(), st.sampled_from(UNARY))
+def test_unary(a, fn):
+    check(lambda: pb.par_map(fn, a), lambda: fn(a))
+
+
+@settings(max_examples=200, deadline=None)
+@given(arrays(), arrays(), st.sampled_from(BINARY), st.booleans())
+def test_binary_broadcast(a, b, fn, row):
+    if row and b.ndim:
+        b = b[:1]
+    check(lambda: pb.par_map(fn, a, b), lambda: fn(a, b))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    arrays(), st.sampled_from([2, 0.5, 1j, True, np.float32(2), 300, -1]), st.sampled_from(BINARY)
+)
+def test_scalars_are_as_weak_as_in_numpy(a, scalar, fn):
+    check(lambda: pb.par_map(fn, a, scalar), lambda: fn(a, scalar))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    arrays(dtypes=("f4", "f8", "i4")),
+    st.sampled_from(["f8", "f4", "i8", "D"]),
+    st.integers(0, 9),
+    st.sampled_from(["same_kind", "unsafe", "no"]),
+)
+def test_out_where_dtype_casting(a, out_dtype, seed, casting):
+    where = values("?", a.shape, seed)
+    ours, theirs = np.zeros(a.shape, out_dtype), np.zeros(a.shape, out_dtype)
+    check(
+        lambda: pb.par_map(np.add, a, a, out=ours, where=where, casting=casting),
+        lambda: np.add(a, a, out=theirs, where=where, casting=casting),
+    )
+    np.testing.assert_array_equal(ours, theirs)
+    check(
+        lambda: pb.par_map(np.multiply, a, a, dtype=out_dtype, casting=casting),
+        lambda: np.multiply(a, a, dtype=out_dtype, casting=casting),
+    )
+
+
+def test_overlap():
+    a = np.arange(200_000.0)
+    expected = a.copy()
+    expected[1:] = a[:-1] + 1
+    pb.par_map(np.add, a[:-1], 1, out=a[1:])
+    np.testing.assert_array_equal(a, expected)
+    b = np.arange(90_000.0).reshape(300, 300)
+    expected = b + b.T
+    assert pb.par_map(np.add, b, b.T, out=b) is b
+    np.testing.assert_array_equal(b, expected)
+
+
+def test_layout_is_numpys():
+    for a in (
+        np.asfortranarray(values("f8", (300, 400), 1)),
+        values("f8", (300, 400), 1)[:, ::2],
+        values("f8", (30, 40, 50), 1).transpose(1, 2, 0),
+    ):
+        assert pb.par_map(np.negative, a).strides == np.negative(a).strides
+
+
+def test_errstate_holds():
+    a = np.zeros(200_000)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pb.par_map(np.log, a)
+    for data in (a, a.astype(">f8")):  # without the GIL, and sliced
+        with (
+            np.errstate(divide="raise"),
+            pytest.raises(FloatingPointError, match="divide by zero encountered in log"),
+        ):
+            pb.par_map(np.log, data)
+    calls = []
+    with np.errstate(divide="call", call=lambda *args: calls.append(args)):
+        pb.par_map(np.log, a)
+    assert calls == [("divide by zero", 1)]
+
+
+def test_subclasses_and_array_ufunc_are_numpys():
+    m = np.ma.masked_array(np.arange(200_000.0), np.arange(200_000) % 2 == 0)
+    assert isinstance(pb.par_map(np.sqrt, m), np.ma.MaskedArray)
+
+    class Other:
+        def __array_ufunc__(self, *args, **kwargs):
+            return "mine"
+
+    assert pb.par_map(np.add, np.zeros(200_000), Other()) == "mine"
+
+
+def test_gufunc_and_object_go_to_numpy():
+    a = np.random.default_rng(0).random((300, 300))
+    np.testing.assert_array_equal(pb.par_map(np.matmul, a, a), a @ a)
+    o = np.arange(100_000).astype(object)
+    assert pb.par_map(np.add, o, 1)[-1] == 100_000
+
+
+def test_results_do_not_depend_on_the_number_of_threads(pool_size):
+    a = values("f8", (300_001,), 5)
+    seen = set()
+    for n in (1, 2, 3, 8):
+        pool_size(n)
+        with np.errstate(all="ignore"):
+            seen.add(pb.par_map(np.sin, a).tobytes())
+    assert len(seen) == 1
+
+
+# ---- kernels ----------------------------------------------------------------
+
+
+def square_cfunc(kind="f8"):
+    numba = pytest.importorskip("numba", reason="the extra that has Numba is not installed")
+    scalar = {"f8": numba.float64, "i4": numba.int32}[kind]
+    return numba.cfunc(scalar(scalar))(lambda x: x * x)
+
+
+@pytest.mark.parametrize("n", [0, 10, 300_000])
+def test_numba_cfunc(n):
+    a = np.arange(n, dtype=float)
+    np.testing.assert_array_equal(pb.par_map(square_cfunc(), a), a * a)
+    i = np.arange(n, dtype="i4")
+    np.testing.assert_array_equal(pb.par_map(square_cfunc("i4"), i[::-1]), i[::-1] * i[::-1])
+
+
+def test_numba_vectorize():
+    numba = pytest.importorskip("numba", reason="the extra that has Numba is not installed")
+    twice = numba.vectorize(lambda x: 2 * x)
+    a = np.arange(300_000.0)
+    np.testing.assert_array_equal(pb.par_map(twice, a), 2 * a)
+
+
+def test_ctypes_function():
+    hypot = ctypes.CDLL(None).hypot
+    hypot.argtypes, hypot.restype = [ctypes.c_double, ctypes.c_double], ctypes.c_double
+    a = values("f8", (100_001,), 1)
+    b = values("f8", (100_001,), 2)
+    np.testing.assert_allclose(pb.par_map(hypot, a, b), np.hypot(a, b), rtol=1e-15)
+    with pytest.raises(TypeError, match="takes 2 arrays, not 1"):
+        pb.par_map(hypot, a)
+    hypot.argtypes = None
+    with pytest.raises(TypeError, match="argtypes"):
+        pb.par_map(hypot, a, b)
+
+
+def block_kernel():
+    numba = pytest.importorskip("numba", reason="the extra that has Numba is not installed")
+    signature = numba.void(
+        numba.types.CPointer(numba.float64),
+        numba.types.CPointer(numba.float64),
+        numba.intp,
+        numba.types.voidptr,
+    )
+
+    @numba.cfunc(signature)
+    def plus_one(a, o, n, user):
+        for i in range(n):
+            o[i] = a[i] + 1
+
+    return plus_one
+
+
+def test_block_kernel_on_any_layout():
+    a = np.arange(400_000.0).reshape(1000, 400)
+    kernel = block_kernel()
+    for x in (a, a.T, a[::3, ::2], a[::-1], a[:, 0]):
+        np.testing.assert_array_equal(pb.par_map(kernel, x), x + 1)
+        out = np.empty_like(x.T).T
+        assert pb.par_map(kernel, x, out=out) is out
+        np.testing.assert_array_equal(out, x + 1)
+    b = a.copy()
+    pb.par_map(kernel, b[:-1], out=b[1:])
+    np.testing.assert_array_equal(b[1:], a[:-1] + 1)
+
+
+def test_low_level_callable_with_user_data():
+    scipy = pytest.importorskip("scipy", reason="the extra that has SciPy is not installed")
+    numba = pytest.importorskip("numba", reason="the extra that has Numba is not installed")
+
+    @numba.cfunc(numba.float64(numba.float64, numba.types.CPointer(numba.float64)))
+    def scaled(x, user):
+        return x * user[0]
+
+    factor = ctypes.c_double(2.5)
+    kernel = scipy.LowLevelCallable(
+        ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_void_p)(scaled.address),
+        ctypes.cast(ctypes.pointer(factor), ctypes.c_void_p),
+    )
+    assert kernel.signature == "double (double, void *)"
+    a = np.arange(100_000.0)
+    np.testing.assert_array_equal(pb.par_map(kernel, a), a * 2.5)
+
+
+def capsule(signature: bytes | None):
+    new = ctypes.pythonapi.PyCapsule_New
+    new.argtypes, new.restype = (
+        [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p],
+        ctypes.py_object,
+    )
+    address = ctypes.cast(ctypes.CDLL(None).fabs, ctypes.c_void_p).value
+    capsule.names.append(signature)  # the capsule does not keep its name alive
+    return new(address, signature, None)
+
+
+capsule.names = []
+
+
+def test_capsule():
+    a = values("f8", (100_000,), 3)
+    np.testing.assert_array_equal(pb.par_map(capsule(b"double (double)"), a), np.abs(a))
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        b"double (int)",
+        b"double (double, double, double, double, double)",
+        b"char *(char *)",
+        b"nonsense",
+        b"void (double *, double *)",
+        b"int (*)(int)",
+    ],
+)
+def test_capsule_of_another_signature_is_refused(signature):
+    with pytest.raises(TypeError, match="signature"):
+        pb.par_map(capsule(signature), np.zeros(10))
+    np.testing.assert_array_equal(pb.par_map(np.abs, [-1.0]), [1.0])
+
+
+def test_capsule_without_a_name_is_refused():
+    with pytest.raises(TypeError, match="signature"):
+        pb.par_map(capsule(None), np.zeros(10))
+
+
+def test_kernel_dtype_mismatch_names_both():
+    with pytest.raises(TypeError, match=r"double \(double\).*float64.*int64"):
+        pb.par_map(capsule(b"double (double)"), np.zeros(10, np.int64))
+    with pytest.raises(TypeError, match="float32"):
+        pb.par_map(capsule(b"double (double)"), np.zeros(10), out=np.zeros(10, np.float32))
+
+
+# ---- Python functions on blocks ---------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(arrays(dtypes=("f8", "i4", ">f4", "U3")))
+def test_callable_on_blocks(a):
+    if a.dtype.kind == "U":
+        got, expected = pb.par_map(np.char.upper, a), np.char.upper(a)
+    else:
+        got, expected = pb.par_map(lambda x: x * 2 + 1, a), a * 2 + 1
+    assert np.asarray(got).dtype == np.asarray(expected).dtype
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_callable_on_blocks_broadcasts_and_casts():
+    a, b = np.arange(200_000.0).reshape(500, 400), np.arange(400.0)
+    np.testing.assert_array_equal(pb.par_map(lambda x, y: x + y, a, b), a + b)
+    out = np.empty(a.shape, np.float32)
+    assert pb.par_map(lambda x: x + 1, a, out=out) is out
+    np.testing.assert_array_equal(out, (a + 1).astype(np.float32))
+    with pytest.raises(TypeError, match="Cannot cast"):
+        pb.par_map(lambda x: x + 0.5, a, out=np.empty(a.shape, np.int64))
+    assert pb.par_map(lambda x: x > 3, a, dtype=np.int8).dtype == np.int8
+
+
+def test_callable_sees_each_element_once():
+    a = np.arange(1_000_000)
+    total = []
+    pb.par_map(lambda x: (total.append(x.sum()), x)[1], a)
+    assert sum(total) == a.sum()
+    assert len(total) > 4
+
+
+def test_callable_runs_in_the_callers_context():
+    import contextvars
+
+    var = contextvars.ContextVar("var", default="none")
+    var.set("mine")
+    seen = set()
+
+    def block(x):
+        seen.add(var.get())
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return np.log(x)
+
+    with np.errstate(all="ignore"):
+        pb.par_map(block, np.zeros(1_000_000))
+    assert seen == {"mine"}
+
+
+@pytest.mark.parametrize("bad", [0, 1, -1, None])
+def test_callable_that_raises(bad):
+    """In the first block, the second, the last, every one: the first in order wins."""
+    a = np.arange(1_000_000.0)
+    block = 65536
+    blocks = -(-a.size // block)
+
+    def fn(x):
+        i = int(x[0]) // block
+        if bad is None or i == bad % blocks:
+            raise LookupError(i)
+        return x
+
+    for _ in range(3):
+        with pytest.raises(LookupError) as e:
+            pb.par_map(fn, a)
+        assert e.value.args == (0 if bad is None else bad % blocks,)
+        assert e.traceback[-1].name == "fn"
+        if hasattr(e.value, "add_note"):
+            assert any("pyblitz: in block" in note for note in e.value.__notes__)
+    np.testing.assert_array_equal(pb.par_map(np.sqrt, a), np.sqrt(a))
+
+
+def test_callable_of_another_shape():
+    with pytest.raises(ValueError, match=r"shape \(\) for a block of shape \(10,\)"):
+        pb.par_map(np.mean, np.zeros(10))
+    with pytest.raises(ValueError, match="elementwise"):
+        pb.par_map(lambda x: x[1:], np.zeros(10**6))
+
+
+def test_nested_calls():
+    a = np.arange(1_000_000.0)
+    got = pb.par_map(lambda x: pb.par_map(np.sqrt, x) + pb.par_reduce(np.add, x) * 0, a)
+    np.testing.assert_array_equal(got, np.sqrt(a))
+
+
+# ---- bad input --------------------------------------------------------------
+
+BIG = np.zeros(200_000)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f: f(np.add, BIG),
+        lambda f: f(np.add, BIG, BIG, BIG, BIG),
+        lambda f: f(np.add, BIG, np.zeros(3)),
+        lambda f: f(np.add, BIG, "text"),
+        lambda f: f(np.add, BIG, None),
+        lambda f: f(np.invert, BIG),
+        lambda f: f(np.sqrt, BIG, out=np.zeros(7)),
+        lambda f: f(np.sqrt, BIG, out=[1, 2]),
+        lambda f: f(np.sqrt, BIG, out=np.broadcast_to(np.zeros(1), BIG.shape)),
+        lambda f: f(np.sqrt, BIG, out=np.zeros(200_000, np.int8)),
+        lambda f: f(np.sqrt, BIG, out=(None, None)),
+        lambda f: f(np.sqrt, BIG, dtype="no such"),
+        lambda f: f(np.sqrt, BIG, dtype=np.int64),
+        lambda f: f(np.sqrt, BIG, casting="no such"),
+        lambda f: f(np.sqrt, BIG, casting=3),
+        lambda f: f(np.sqrt, BIG, where=np.zeros(3, bool)),
+        lambda f: f(np.power, np.full(200_000, 2), np.full(200_000, -1)),
+    ],
+)
+def test_bad_input_raises_what_numpy_raises(call):
+    def numpys(fn, *arrays, **options):
+        return fn(*arrays, **options)
+
+    with pytest.raises(Exception) as expected:  # noqa: PT011 - NumPy says which
+        call(numpys)
+    with pytest.raises(type(expected.value)) as got:
+        call(pb.par_map)
+    assert str(got.value) == str(expected.value)
+    assert not BIG.any()
+    np.testing.assert_array_equal(pb.par_map(np.sqrt, [4.0]), [2.0])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: pb.par_map(3, BIG),
+        lambda: pb.par_map(lambda x: x),
+        lambda: pb.par_map(lambda x: x, BIG, where=BIG > 0),
+        lambda: pb.par_map(lambda x: x, BIG, out=[1]),
+        lambda: pb.par_map(),
+    ],
+)
+def test_wrong_types(call):
+    with pytest.raises(TypeError):
+        call()
+
+
+def test_read_only_out_of_a_callable():
+    out = np.zeros(10)
+    out.flags.writeable = False
+    for fn in (lambda x: x + 1, np.sqrt):
+        with pytest.raises(ValueError, match="read-only"):
+            pb.par_map(fn, np.ones(10), out=out)
+    assert not out.any()

@@ -1,0 +1,168 @@
+"""par_reduce is ufunc.reduce, with the same bits for any number of threads."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from arrays import NUMBERS, arrays, values
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_map import outcome
+
+import pyblitz as pb
+
+OPS = [
+    np.add,
+    np.multiply,
+    np.minimum,
+    np.maximum,
+    np.fmax,
+    np.logical_and,
+    np.logical_or,
+    np.bitwise_or,
+    np.subtract,
+    np.logaddexp,
+    np.true_divide,
+]
+
+
+def check(op, a, **options):
+    got, warned = outcome(lambda: pb.par_reduce(op, a, **options))
+    expected, should = outcome(lambda: op.reduce(a, **options))
+    if isinstance(expected, tuple):
+        assert got == expected
+        return
+    assert type(got) is type(expected)
+    g, e = np.asarray(got), np.asarray(expected)
+    assert g.dtype == e.dtype
+    assert g.shape == e.shape
+    if e.dtype.kind in "fc" and op not in (np.minimum, np.maximum, np.fmax):
+        # Another grouping: other rounding, and overflow in other places.
+        with np.errstate(all="ignore"):
+            fine = np.isfinite(g) & np.isfinite(e)
+            eps = float(np.finfo(e.dtype).eps)
+            scale = np.add.reduce(
+                np.abs(a),
+                axis=options.get("axis", 0),
+                dtype=e.dtype,
+                keepdims=options.get("keepdims", False),
+            ).real
+            if op is np.add:
+                assert (
+                    np.abs(g - e)[fine] <= 64 * eps * np.broadcast_to(scale, e.shape)[fine]
+                ).all()
+                assert (np.isfinite(g) == np.isfinite(e)).all()
+            else:
+                np.testing.assert_allclose(g[fine], e[fine], rtol=1e5 * eps)
+    else:
+        np.testing.assert_array_equal(g, e)
+        assert warned == should
+
+
+@settings(max_examples=250, deadline=None)
+@given(arrays(dtypes=tuple(d for d in NUMBERS if d != "f2")), st.sampled_from(OPS), st.data())
+def test_reduce(a, op, data):
+    axis = data.draw(st.sampled_from([None, *range(-a.ndim, a.ndim)]))
+    if a.ndim > 1 and data.draw(st.booleans()):
+        axis = data.draw(st.sampled_from([(0, 1), (1, 0), (-1,), ()]))
+    check(op, a, axis=axis, keepdims=data.draw(st.booleans()))
+
+
+@settings(max_examples=80, deadline=None)
+@given(arrays(dtypes=("i4", "f4", "f8", "u1")), st.data())
+def test_options(a, data):
+    op = data.draw(st.sampled_from([np.add, np.maximum, np.logical_or]))
+    options = {"axis": data.draw(st.sampled_from([None, *range(a.ndim)])), "initial": 3}
+    if data.draw(st.booleans()):
+        options["where"] = values("?", a.shape, data.draw(st.integers(0, 9)))
+    if data.draw(st.booleans()) and op is not np.logical_or:
+        options["dtype"] = data.draw(st.sampled_from(["f8", "i8"]))
+    check(op, a, **options)
+
+
+def test_out():
+    a = values("i4", (300, 400), 1)
+    for axis in (0, 1, None):
+        expected = np.add.reduce(a, axis)
+        out = np.zeros(np.shape(expected), np.int64)
+        assert pb.par_reduce(np.add, a, axis, out=out) is out
+        np.testing.assert_array_equal(out, expected)
+        assert pb.par_reduce(np.add, a, axis, out=(out,)) is out
+        kept = np.zeros(np.add.reduce(a, axis, keepdims=True).shape, np.int64)
+        pb.par_reduce(np.add, a, axis, out=kept, keepdims=True)
+        np.testing.assert_array_equal(kept.reshape(np.shape(expected)), expected)
+
+
+@pytest.mark.parametrize("shape", [(1_000_003,), (1000, 1001), (3, 200_000), (200_000, 3)])
+@pytest.mark.parametrize("dtype", ["f4", "f8", ">f8", "D"])
+def test_same_bits_for_any_number_of_threads(pool_size, shape, dtype):
+    a = (np.random.default_rng(3).standard_normal(shape) * 1e3).astype(dtype)
+    for axis in (None, *range(len(shape))):
+        bits = set()
+        for n in (1, 2, 3, 8):
+            pool_size(n)
+            for _ in range(3):
+                bits.add(np.asarray(pb.par_reduce(np.add, a, axis)).tobytes())
+        assert len(bits) == 1
+
+
+@pytest.mark.parametrize("n", [10**5, 10**6])
+def test_error_is_that_of_pairwise_summation(n):
+    a = np.random.default_rng(1).standard_normal(n) * 10.0 ** np.arange(n).astype(int).__mod__(9)
+    exact = math.fsum(a)
+    bound = 2 * np.finfo(float).eps * math.log2(n) * np.abs(a).sum()
+    assert abs(pb.par_reduce(np.add, a) - exact) <= bound
+    numpys = abs(np.add.reduce(a) - exact)
+    assert abs(pb.par_reduce(np.add, a) - exact) <= max(4 * numpys, bound / 16)
+
+
+def test_negative_zero():
+    a = np.full(200_000, -0.0)
+    assert np.signbit(pb.par_reduce(np.add, a)) == np.signbit(np.add.reduce(a))
+
+
+def test_subclasses_and_objects_are_numpys():
+    m = np.ma.masked_array(np.ones(200_000), np.arange(200_000) % 2)
+    assert pb.par_reduce(np.add, m) == np.add.reduce(m)
+    assert pb.par_reduce(np.add, np.arange(200_000).astype(object)) == 199_999 * 100_000
+
+
+BIG = np.zeros((200, 1000))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f: f(np.add, BIG, axis=2),
+        lambda f: f(np.add, BIG, axis=-3),
+        lambda f: f(np.add, BIG, axis=(0, 0)),
+        lambda f: f(np.add, BIG, axis="x"),
+        lambda f: f(np.add, BIG, axis=1.5),
+        lambda f: f(np.subtract, BIG, axis=None),
+        lambda f: f(np.sqrt, BIG),
+        lambda f: f(np.divmod, BIG),
+        lambda f: f(np.add, BIG, out=np.zeros(3)),
+        lambda f: f(np.add, BIG, out=[1]),
+        lambda f: f(np.add, BIG, dtype="no such"),
+        lambda f: f(np.bitwise_and, BIG),
+        lambda f: f(np.maximum, BIG, where=BIG > 0),
+        lambda f: f(np.maximum, BIG[:, :0], axis=1),
+        lambda f: f(np.add, BIG, where=np.zeros(7, bool)),
+        lambda f: f(np.add, BIG, initial="text"),
+        lambda f: f(np.add, BIG, axis=0, out=np.broadcast_to(np.zeros(1), 1000)),
+    ],
+)
+def test_bad_input_raises_what_numpy_raises(call):
+    with pytest.raises(Exception) as expected:  # noqa: PT011 - NumPy says which
+        call(lambda op, *args, **options: op.reduce(*args, **options))
+    with pytest.raises(type(expected.value)):
+        call(pb.par_reduce)
+    assert pb.par_reduce(np.add, [1, 2]) == 3
+
+
+def test_op_must_be_a_ufunc():
+    for op in (sum, None, "add"):
+        with pytest.raises(TypeError, match="op: expected a ufunc"):
+            pb.par_reduce(op, BIG)
