@@ -6,6 +6,7 @@ import os
 import threading
 import weakref
 
+cimport cython
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdlib cimport free, malloc
 from pyblitz.runtime.atomic cimport (
@@ -96,8 +97,10 @@ cdef void* capture() noexcept nogil:
 
 
 cdef void restore(void* error) noexcept nogil:
-    with gil:
-        set_exception(<PyObject*>error)
+    # NULL: a kernel returned -1 without an exception
+    if error != NULL:
+        with gil:
+            set_exception(<PyObject*>error)
 
 
 cdef void drop(void* error) noexcept nogil:
@@ -160,6 +163,7 @@ cdef int make_global(Pool* old) except -1 nogil:
 
 cdef int enter(Entry* e) except -1 nogil:
     cdef Pool* p
+    cdef bint missing, refused
     e.outermost = False
     e.worker = current_worker()
     while e.worker == NULL:
@@ -170,10 +174,13 @@ cdef int enter(Entry* e) except -1 nogil:
         if p != NULL and not pool_is_stale(p):
             e.worker = pool_enter(p)
             e.outermost = True
+        # While still counted: afterwards p may be freed.
+        missing = p == NULL or pool_is_stale(p)
+        refused = e.worker == NULL and p == ptr_load_acquire(&global_pool)
         i64_fetch_sub_acq_rel(&entering, 1)
-        if p == NULL or pool_is_stale(p):
+        if missing:
             make_global(p)
-        elif e.worker == NULL and p == ptr_load_acquire(&global_pool):
+        elif refused:
             with gil:
                 raise MemoryError("no memory for one more caller of pyblitz")
     return 0
@@ -187,26 +194,21 @@ cdef void leave(Entry* e) noexcept nogil:
 cdef object reap(bint wait):
     """Joins and frees the replaced pools that nobody uses; with ``wait``, waits
     for all of them.  The caller holds the lock."""
-    global retired
     cdef Pool* p
-    cdef list kept = []
-    for address in retired:
+    for address in list(retired):
         p = <Pool*><size_t>address
-        if pool_is_stale(p):
-            continue            # the parent's: left alone
         if not wait:
             # Partner: the counting in enter.  Whoever read the old pool before
             # it was replaced is counted as its user, or still as entering.
             fence_seq_cst()
             if i64_load_acquire(&entering) != 0 or i64_load_acquire(&p.users) != POOL_CLOSED:
-                kept.append(address)
                 continue
+        retired.remove(address)
         with nogil:
             pool_join(p)
         # At exit a daemon thread may still be about to look at it.
         if not wait:
             pool_free(p)
-    retired = kept
 
 
 cdef object replace_global(Pool* p):
@@ -276,9 +278,9 @@ def set_num_threads(n):
     >>> pb.set_num_threads(before)
     """
     n = check_num_threads(n, "n")
-    if exiting:
-        raise RuntimeError("set_num_threads: the interpreter is shutting down")
     with _lock:
+        if exiting:
+            raise RuntimeError("set_num_threads: the interpreter is shutting down")
         replace_global(new_pool(n))
         reap(False)
 
@@ -286,14 +288,16 @@ def set_num_threads(n):
 def _in_child():
     global _lock, retired
     _lock = threading.Lock()
-    retired = []
+    retired = []                # the parent's pools: left alone
+    i64_store_relaxed(&entering, 0)
     remember(threading.main_thread().ident)
 
 
 def _at_exit():
     """Ends all threads before Python takes itself apart."""
     global exiting
-    exiting = True
+    with _lock:
+        exiting = True
     for pool in list(_open_pools):
         pool.close()
     with _lock:
@@ -316,7 +320,8 @@ cdef struct PyJob:
     PyObject* call      # (future, context, fn, args, kwargs)
 
 
-cdef object run_call(tuple call):
+cdef void run_call(tuple call) noexcept:
+    """Never raises: what the future's own callbacks raise is unraisable."""
     future, context, fn, args, kwargs = call
     if not future.set_running_or_notify_cancel():
         return
@@ -338,6 +343,14 @@ cdef void run_py_job(void* worker, Job* job) noexcept nogil:
         run_call(call)
         call = None
     job_done(pool)
+
+
+cdef bint is_inside(Pool* p) noexcept:
+    """Whether this thread is a worker of the pool, now or further out."""
+    cdef Worker* w = current_worker()
+    while w != NULL and w.pool != p:
+        w = w.outer
+    return w != NULL
 
 
 cdef class ThreadPool:
@@ -378,7 +391,8 @@ cdef class ThreadPool:
         if num_threads is None:
             num_threads = default_num_threads()
         self.num_threads = check_num_threads(num_threads, "num_threads")
-        self._pool = new_pool(self.num_threads)
+        # While the interpreter ends no thread may start.
+        self._pool = new_pool(1 if exiting else self.num_threads)
         _open_pools.add(self)
 
     def __dealloc__(self):
@@ -386,16 +400,22 @@ cdef class ThreadPool:
             return
         with nogil:
             pool_retire(self._pool)
+        if is_inside(self._pool):
+            # One of its own jobs held the last reference: others will join it.
+            retired.append(<size_t>self._pool)
+            return
+        with nogil:
             pool_join(self._pool)
         pool_free(self._pool)
 
     cdef Pool* _native(self) except NULL:
-        if self._pool == NULL or self._closed:
-            raise RuntimeError("this ThreadPool is closed")
-        if pool_is_stale(self._pool):
-            # A forked child: the parent's threads are not here.
-            self._pool = new_pool(self.num_threads)
-        return self._pool
+        with cython.critical_section(self):
+            if self._pool == NULL or self._closed:
+                raise RuntimeError("this ThreadPool is closed")
+            if pool_is_stale(self._pool):
+                # A forked child: the parent's threads are not here.
+                self._pool = new_pool(self.num_threads)
+            return self._pool
 
     def install(self, fn, /, *args, **kwargs):
         """Calls ``fn(*args, **kwargs)`` in this thread, with this pool in the
@@ -509,17 +529,17 @@ cdef class ThreadPool:
             ...
         RuntimeError: this ThreadPool is closed
         """
-        cdef Worker* w = current_worker()
         cdef Pool* p = self._pool
-        if p == NULL or self._closed:
+        cdef bint first
+        if p == NULL:
             return
-        while w != NULL:
-            if w.pool == p:
-                raise RuntimeError("a ThreadPool cannot be closed from inside itself")
-            w = w.outer
-        self._closed = True
+        if is_inside(p):
+            raise RuntimeError("a ThreadPool cannot be closed from inside itself")
+        with cython.critical_section(self):
+            first = not self._closed
+            self._closed = True
         _open_pools.discard(self)
-        if not pool_is_stale(p):
+        if first and not pool_is_stale(p):
             with nogil:
                 pool_retire(p)
                 pool_join(p)

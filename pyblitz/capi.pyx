@@ -1,7 +1,8 @@
 """The functions behind ``from pyblitz cimport ...``: see capi.pxd.
 
-Each takes the Worker that it was handed; NULL means "whatever this thread is",
-which enters the pool from outside when it is no worker yet.
+Those that begin work take the Worker that the caller was handed; NULL means
+"whatever this thread is", which enters the pool from outside when it is no
+worker yet.  spawn, num_workers and worker_index need a Worker.
 """
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, malloc
@@ -250,7 +251,7 @@ cdef int num_workers_abi1(Worker* w) noexcept nogil:
 
 
 cdef int worker_index_abi1(Worker* w) noexcept nogil:
-    """0 .. num_workers - 2 for the pool's own threads, num_workers - 1 + slot
-    for a thread that called in."""
+    """0 .. num_workers - 2 for the pool's own threads, more for a thread that
+    called in; no two at a time have the same."""
     cdef rp.Worker* me = <rp.Worker*>w
     return me.index if me.background else me.pool.n_background + me.index

@@ -10,9 +10,9 @@ runs:
   yet to do in a list that nobody else sees (Spice's lazy forks): an operation
   begins alone, at the price of a loop.
 - After a leaf, when the time that its leaves took says that what is left is
-  worth a wake, it promotes them all into its deque, the largest first, and goes
-  on doing so after each leaf.  Thieves take the largest.
-- What was stolen is split the same way from its first leaf on, so a stolen half
+  worth a wake, it promotes them all into its deque, the largest first, and from
+  then on every further one at once.  Thieves take the largest.
+- What was stolen is split the same way before its first leaf, so a stolen half
   is in turn open to others at once, and a worker that is preempted keeps no more
   than one leaf to itself.
 

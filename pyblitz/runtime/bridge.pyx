@@ -105,11 +105,15 @@ cdef void bridge_node(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept nog
     right.lo = mid
     right.hi = hi
     lazy_push(w, &right.fork)
+    if w.sharing:
+        # At once, not after the leaf: were this thread preempted now, others
+        # could still do everything that it has not begun.
+        lazy_promote(w)
     bridge_node(w, b, lo, mid)
     if lazy_pop(w, &right.fork) or fork_back(w, &right.fork):
         bridge_node(w, b, mid, hi)
-    elif wait_for_fork(w, &right.fork) != 0:
-        bridge_fail(b, lo, -1)
+    elif wait_for_fork(w, &right.fork, &b.limit) != 0:
+        bridge_fail(b, 0, -1)
     if b.combine != NULL and bridge_wants(b, mid):
         rc = b.combine(w, b.ctx, lo, mid, hi)
         if rc != 0:
@@ -148,10 +152,9 @@ cdef inline void after_leaf(Worker* w, Bridge* b, int64_t items) noexcept nogil:
         if not worth_sharing(w, b):
             return
         w.sharing = True
-    # All of them, oldest first: were this thread preempted now, others could
-    # still do everything that it has not begun.
-    while lazy_promote(w) and w.lazy_oldest != NULL:
-        pass
+        # The oldest, hence the largest, first.
+        while lazy_promote(w) and w.lazy_oldest != NULL:
+            pass
 
 
 cdef bint worth_sharing(Worker* w, Bridge* b) noexcept nogil:

@@ -156,6 +156,16 @@ cdef inline int64_t deque_looks(Deque* d) noexcept nogil:
     # relaxed: no decision that must be right rests on it alone
     return i64_load_relaxed(&d.bottom) - i64_load_relaxed(&d.top)
 
+cdef inline bint deque_offers(Deque* d, void* tag) noexcept nogil:
+    """Any thread: whether the oldest job seems to have this tag.  A hint."""
+    cdef int64_t t = i64_load_relaxed(&d.top)
+    cdef Ring* r
+    # acquire, twice: partners as in deque_steal
+    if t >= i64_load_acquire(&d.bottom):
+        return False
+    r = <Ring*>ptr_load_acquire(&d.ring)
+    return ptr_load_relaxed(&r.cells[t & r.mask].tag) == tag
+
 cdef inline StealResult deque_steal(Deque* d, void* tag, Job** out,
                                     void** out_tag) noexcept nogil:
     """Any other thread: takes the oldest job, if its tag is ``tag``; NULL

@@ -13,10 +13,10 @@ then everything older was stolen before it.
 """
 from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport (
-    atomic_ptr, fence_seq_cst, invariant, likely, ptr_load_acquire,
+    atomic_i64, atomic_ptr, fence_seq_cst, i64_store_relaxed, invariant, likely, ptr_load_acquire,
     ptr_store_relaxed, ptr_store_release, spin_hint)
 from pyblitz.runtime.deque cimport (
-    STEAL_TAKEN, deque_looks, deque_pop, deque_steal)
+    STEAL_TAKEN, deque_looks, deque_offers, deque_pop, deque_steal)
 from pyblitz.runtime.injector cimport Injector, injector_has_jobs
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.latch cimport (
@@ -25,7 +25,7 @@ from pyblitz.runtime.latch cimport (
 from pyblitz.runtime.os cimport park, yield_thread
 from pyblitz.runtime.pool cimport (
     POLL_INTERVAL_NS, SPIN_ROUNDS, Worker, execute, hooks, poll_signals,
-    push_fork, serve_mailbox, wake_worker)
+    push_fork, put_away_above, serve_mailbox, tasks_mark, wake_worker)
 from pyblitz.runtime.stats cimport count_promotions, count_steals
 
 # What a fork runs.  0 is success; -1 says that an exception was raised, as
@@ -59,6 +59,7 @@ cdef inline void run_stolen_fork(void* worker, Job* job) noexcept nogil:
     cdef void* waiter
     # release: partner is the acquire load in wait_for_fork
     ptr_store_release(&f.thief, w)
+    w.awaited = &f.latch
     f.rc = f.fn(w, f.ctx)
     if f.rc == -1:
         f.error = hooks().capture()
@@ -67,14 +68,16 @@ cdef inline void run_stolen_fork(void* worker, Job* job) noexcept nogil:
     if waiter != NULL:
         wake_worker(<Worker*>waiter)
 
-cdef inline int wait_for_fork(Worker* w, Fork* f) noexcept nogil:
-    """Until a stolen fork is done.  -1 when a signal handler raised meanwhile;
-    the exception is then set, and the fork is done all the same."""
+cdef inline int wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept nogil:
+    """Until a stolen fork is done.  -1 when a signal handler raised meanwhile:
+    the exception is then set, and the fork is done all the same, the sooner for
+    ``limit`` (or NULL) having been made 0 at once."""
     cdef Worker* thief
     cdef Job* job
     cdef void* tag
     cdef int rounds = 0
     cdef int interrupted = 0
+    cdef int64_t mark
     cdef void* error = NULL
     while not latch_is_set(&f.latch.core):
         # acquire: partner is the release in run_stolen_fork
@@ -82,10 +85,14 @@ cdef inline int wait_for_fork(Worker* w, Fork* f) noexcept nogil:
         if thief != NULL and deque_looks(&thief.forks) > 0:
             if deque_steal(&thief.forks, f, &job, &tag) == STEAL_TAKEN:
                 count_steals(&w.stats)
+                mark = tasks_mark(w)
                 execute(w, job)
+                put_away_above(w, mark)
                 rounds = 0
                 continue
+        mark = tasks_mark(w)
         if serve_mailbox(w):
+            put_away_above(w, mark)
             rounds = 0
             continue
         rounds += 1
@@ -97,22 +104,25 @@ cdef inline int wait_for_fork(Worker* w, Fork* f) noexcept nogil:
         elif not interrupted and poll_signals(w):
             interrupted = -1
             error = hooks().capture()
-        else:
-            sleep_on_latch(w, &f.latch, NULL)
+            if limit != NULL:
+                # relaxed: a hint to stop early
+                i64_store_relaxed(limit, 0)
+        elif latch_get_sleepy(&f.latch.core) and latch_fall_asleep(&f.latch.core):
+            sleep_on_latch(w, &f.latch, thief != NULL and deque_offers(&thief.forks, f), NULL)
     if interrupted:
         hooks().restore(error)
     return interrupted
 
-cdef inline void sleep_on_latch(Worker* w, SpinLatch* latch, const Injector* also) noexcept nogil:
-    """Blocks once, until the latch is set, or there is mail, or something in
-    ``also``; the caller looks again.  The worker is not counted as idle:
-    nobody but those who post to these three can use it."""
-    if not (latch_get_sleepy(&latch.core) and latch_fall_asleep(&latch.core)):
-        return
+cdef inline void sleep_on_latch(Worker* w, SpinLatch* latch, bint work,
+                                const Injector* also) noexcept nogil:
+    """With the latch SLEEPING: blocks once, until it is set, or there is mail,
+    or something in ``also``; not at all if there is ``work``.  The caller looks
+    again.  The worker is not counted as idle: nobody but those who post to
+    these can use it."""
     # Between falling asleep and the last look; partners: fence 1 in post_mail
     # and the fence in put_away, both of which leave a token.
     fence_seq_cst()
-    if not (injector_has_jobs(&w.sleeper.mailbox)
+    if not (work or injector_has_jobs(&w.sleeper.mailbox)
             or (also != NULL and injector_has_jobs(also))):
         park(&w.sleeper.parker, POLL_INTERVAL_NS if w.poll_at else -1)
     latch_wake_up(&latch.core)
@@ -189,7 +199,7 @@ cdef inline int join(Worker* w, fork_fn a, void* actx, fork_fn b, void* bctx) no
     # Stolen.  No exception may be set while this worker helps.
     if ra == -1:
         error = hooks().capture()
-    rb = wait_for_fork(w, &f)
+    rb = wait_for_fork(w, &f, NULL)
     if ra == 0:
         if rb != 0:                     # interrupted
             if f.error != NULL:

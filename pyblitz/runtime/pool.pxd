@@ -11,20 +11,27 @@ each other's work.
 """
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from pyblitz.runtime.atomic cimport (
-    atomic_i64, atomic_ptr, atomic_u64, likely)
+    atomic_i64, atomic_ptr, atomic_u64, i64_load_relaxed, u32_load_relaxed,
+    unlikely)
 from pyblitz.runtime.deque cimport Deque, deque_looks, deque_push
 from pyblitz.runtime.injector cimport Injector
 from pyblitz.runtime.job cimport Job
-from pyblitz.runtime.os cimport LockLatch, Thread
+from pyblitz.runtime.latch cimport LATCH_SLEEPING, SpinLatch
+from pyblitz.runtime.os cimport LockLatch, Thread, unpark
 from pyblitz.runtime.sleep cimport Idle, Sleep, Sleeper, post_internal
 from pyblitz.runtime.stats cimport Stats
 
 cdef enum:
     GUEST_SLOTS = 64            # bits of Pool.guest_mask
     MAX_THREADS = 16384         # far below the 16 bits of a counter
-    INJECTOR_INTERVAL = 61      # jobs between two looks at the injector first
+    INJECTOR_INTERVAL = 61      # searches between two that begin with the injector
     POLL_INTERVAL_NS = 50000000
     SPIN_ROUNDS = 200           # looks before a waiting worker sleeps
+
+# What a task is part of: the beginning of its scope, and its tag.
+cdef struct Group:
+    Injector put_away   # tasks of this group that others had to lay aside
+    Worker* owner       # who ends it
 
 cdef struct Worker:
     # -- the owner's, touched at every fork
@@ -35,6 +42,7 @@ cdef struct Worker:
     Deque tasks
     Pool* pool
     Job* base                   # the job that this worker took and now runs
+    SpinLatch* awaited          # base's latch, if base is a fork
     # Forks that only the owner knows of, oldest to newest (bridge).  Every
     # fork in `forks` is older than every fork in this list.
     void* lazy_oldest
@@ -45,10 +53,12 @@ cdef struct Worker:
     bint listed                 # thieves look at its deques
     int index                   # among the background workers, or guest slot
     uint64_t rng
-    uint32_t tick               # jobs found, for INJECTOR_INTERVAL
+    uint32_t searches           # for INJECTOR_INTERVAL
+    Job* mail                   # taken from the mailbox, oldest first, not yet run
     # Signals: 0, or when to look next (a guest in Python's main thread).
     int64_t poll_at
     Worker* outer               # the worker that this thread was before
+    Worker* next_spare          # in Pool.spares
     Stats stats
     Sleeper sleeper
     Thread thread
@@ -65,7 +75,10 @@ cdef struct Pool:
     int n_background
     int64_t generation          # the process, counted in forks, that made it
     LockLatch quiet             # set when closed and no user is left
-    Pool* next                  # retired pools
+    # Workers for guests without a slot; freed with the pool, for whoever set a
+    # latch of theirs may still be about to unpark them.
+    atomic_ptr spares
+    atomic_i64 unlisted         # how many there ever were
 
 cdef enum:
     POOL_CLOSED = 1 << 30       # in Pool.users, above any number of users
@@ -99,8 +112,17 @@ cdef void job_done(Pool* p) noexcept nogil
 cdef void execute(Worker* w, Job* job) noexcept nogil
 cdef bint serve_mailbox(Worker* w) noexcept nogil
 cdef void wake_worker(Worker* w) noexcept nogil
-cdef Job* steal_task(Worker* w, void* scope) noexcept nogil
+cdef Job* steal_task(Worker* w, Group* group) noexcept nogil
+cdef void put_away(Worker* w, Job* job, Group* other) noexcept nogil
+cdef void put_away_above(Worker* w, int64_t mark) noexcept nogil
 cdef bint poll_signals(Worker* w) noexcept nogil
+
+cdef inline void tell_waiter(const SpinLatch* awaited) noexcept nogil:
+    """Whoever waits for the fork that we run may help with what we just pushed.
+    No fence: a waiter that misses this hint sleeps until the next one."""
+    # relaxed: the latch lives, for its fork is not done
+    if unlikely(u32_load_relaxed(&awaited.core.state) == LATCH_SLEEPING):
+        unpark(&(<Worker*>awaited.owner).sleeper.parker)
 
 cdef inline bint push_fork(Worker* w, Job* job) noexcept nogil:
     """Makes a fork stealable.  False when there was no memory for it."""
@@ -108,4 +130,10 @@ cdef inline bint push_fork(Worker* w, Job* job) noexcept nogil:
     if not deque_push(&w.forks, job, w.base):
         return False
     post_internal(&w.pool.sleep, was_empty)
+    if w.awaited != NULL:
+        tell_waiter(w.awaited)
     return True
+
+cdef inline int64_t tasks_mark(Worker* w) noexcept nogil:
+    """Owner: where its tasks end now, for put_away_above."""
+    return i64_load_relaxed(&w.tasks.bottom)

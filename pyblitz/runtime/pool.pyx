@@ -1,23 +1,25 @@
 """Workers and the pool; see pool.pxd for what they promise."""
 from libc.stdlib cimport calloc, free
 from pyblitz.runtime.atomic cimport (
-    fence_seq_cst, i64_fetch_add_acquire, i64_fetch_or_acq_rel,
+    fence_seq_cst, i64_fetch_add_acquire, i64_fetch_add_relaxed, i64_fetch_or_acq_rel,
     i64_fetch_sub_acq_rel, i64_load_relaxed,
-    i64_store_relaxed, invariant, u32_load_seq_cst, u64_cas_acquire,
-    u64_fetch_and_release, u64_load_acquire, u64_load_relaxed,
-    u64_store_relaxed, unlikely)
+    i64_store_relaxed, invariant, likely, ptr_cas_release, ptr_exchange_acquire,
+    ptr_load_relaxed, ptr_store_relaxed, u32_load_seq_cst, u64_cas_acquire,
+    u64_fetch_and_release, u64_load_relaxed, u64_store_relaxed, unlikely)
+from pyblitz.runtime.counters cimport (
+    count_inactive, count_sleeping, sub_inactive)
 from pyblitz.runtime.deque cimport (
-    STEAL_RETRY, STEAL_TAKEN, StealResult, deque_destroy, deque_init,
-    deque_pop, deque_steal)
+    STEAL_RETRY, STEAL_TAKEN, StealResult, deque_bottom_tag, deque_destroy,
+    deque_init, deque_pop, deque_steal)
 from pyblitz.runtime.injector cimport (
-    injector_init, injector_push, injector_take)
+    injector_has_jobs, injector_init, injector_push, injector_take)
 from pyblitz.runtime.latch cimport latch_is_set, latch_set
 from pyblitz.runtime.os cimport (
     alloc_aligned, atfork_child, lock_latch_destroy, lock_latch_init,
-    lock_latch_set, lock_latch_wait, now_ns, thread_create, thread_join, unpark)
+    lock_latch_set, lock_latch_wait, now_ns, thread_create, thread_join)
 from pyblitz.runtime.sleep cimport (
-    no_work_found, post_injected, post_mail, sleep_init, sleeper_destroy,
-    sleeper_init, start_looking, wake_sleeper, work_found)
+    no_work_found, post_injected, post_moved, sleep_init, sleeper_destroy,
+    sleeper_init, start_looking, wake_any, wake_sleeper)
 from pyblitz.runtime.stats cimport (
     count_failed_steals, count_jobs, count_steals)
 
@@ -113,6 +115,8 @@ cdef Pool* pool_new(int num_threads) noexcept nogil:
                               i < p.n_background)
     p.generation = i64_load_relaxed(&forks_seen)
     injector_init(&p.injector)
+    ptr_store_relaxed(&p.spares, NULL)
+    i64_store_relaxed(&p.unlisted, 0)
     u64_store_relaxed(&p.guest_mask, 0)
     i64_store_relaxed(&p.users, 0)
     lock_latch_init(&p.quiet)
@@ -131,6 +135,7 @@ cdef void pool_free(Pool* p) noexcept nogil:
             worker_free(p.workers[i])
     free(p.workers)
     free(p.sleepers)
+    free_spares(p)
     lock_latch_destroy(&p.quiet)
     free(p)
 
@@ -140,6 +145,8 @@ cdef void users_gone(Pool* p) noexcept nogil:
     cdef int i
     for i in range(p.n_background):
         if latch_set(&p.sleepers[i].terminate):
+            # Between setting and the load of `asleep`; partner: fence 2.
+            fence_seq_cst()
             wake_sleeper(&p.sleep, i)
     lock_latch_set(&p.quiet)
 
@@ -200,41 +207,78 @@ cdef void worker_main(void* arg) noexcept nogil:
     while True:
         job = find_work(w, &more)
         if job != NULL:
-            work_found(s, more)
+            work_found(w, more)
             while job != NULL:
                 execute(w, job)
+                if pool_is_stale(w.pool):
+                    return      # the job forked, and this is the child
                 job = find_work(w, &more)
             start_looking(s, &idle)
         elif latch_is_set(&w.sleeper.terminate):
-            work_found(s, False)
+            sub_inactive(&s.counters)
             break
         else:
             no_work_found(s, w.index, &idle)
     hooks().thread_stop()
 
 
+cdef void work_found(Worker* w, bint more) noexcept nogil:
+    """The search is over.  Wakes another if there is more where the job came
+    from, or anywhere, and nobody is left to look for it: posters relied on this
+    searcher."""
+    cdef Sleep* s = &w.pool.sleep
+    cdef uint64_t before = sub_inactive(&s.counters)
+    if count_sleeping(before) == 0:
+        return
+    if not more and count_inactive(before) - 1 == count_sleeping(before):
+        # Between leaving the searchers and the look; partner: fence 1.
+        fence_seq_cst()
+        more = injector_has_jobs(&w.pool.injector) or work_in_sight(w.pool)
+    if more:
+        wake_any(s)
+
+
+cdef bint work_in_sight(Pool* p) noexcept nogil:
+    cdef int i
+    for i in range(p.n_background + GUEST_SLOTS):
+        if deque_looks(&p.workers[i].forks) > 0 or deque_looks(&p.workers[i].tasks) > 0:
+            return True
+    return False
+
+
 cdef Job* find_work(Worker* w, bint* more) noexcept nogil:
     """The next job of a background worker with nothing on its stack: its own
     tasks, newest first; its mailbox; another's, oldest first; the injector.
-    Every INJECTOR_INTERVAL jobs the mailbox and the injector come first, so
+    Every INJECTOR_INTERVAL searches the mailbox and the injector come first, so
     that neither starves behind a busy pool.  (Its own forks: none, for join
     pops or waits for each before it returns.)"""
     cdef Job* job = NULL
     invariant(deque_looks(&w.forks) <= 0, "no fork outlives its join")
-    w.tick += 1
-    if w.tick % INJECTOR_INTERVAL == 0:
-        serve_mailbox(w)
-        job = take_injected(w, more)
+    more[0] = False
+    w.searches += 1
+    if w.searches % INJECTOR_INTERVAL == 0:
+        job = take_mail(w)
+        if job == NULL:
+            job = take_injected(w, more)
     if job == NULL:
         job = deque_pop(&w.tasks)
         more[0] = deque_looks(&w.tasks) > 0
-    if job == NULL and serve_mailbox(w):
-        # What ran may have left tasks here.
-        job = deque_pop(&w.tasks)
+    if job == NULL:
+        job = take_mail(w)
     if job == NULL:
         job = steal_any(w, more)
     if job == NULL:
         job = take_injected(w, more)
+    return job
+
+
+cdef Job* take_mail(Worker* w) noexcept nogil:
+    """The oldest job that is bound to this worker, or NULL."""
+    cdef Job* job = w.mail
+    if job == NULL:
+        job = injector_take(&w.sleeper.mailbox)
+    if job != NULL:
+        w.mail = job.next
     return job
 
 
@@ -261,6 +305,8 @@ cdef Job* take_injected(Worker* w, bint* more) noexcept nogil:
             # No memory to hold it: back to where it came from.
             injector_push(&w.pool.injector, newest)
         newest = next
+    if more[0]:
+        post_moved(&w.pool.sleep)
     return job
 
 
@@ -306,8 +352,9 @@ cdef Job* steal_any(Worker* w, bint* more) noexcept nogil:
     cdef Job* job
     while retry:
         retry = False
-        # acquire: partner is the slot's compare-and-swap in pool_enter
-        mask = u64_load_acquire(&p.guest_mask)
+        # relaxed: a slot that is missed, or empty by now, is like one that was
+        # looked at earlier; all slots live as long as the pool
+        mask = u64_load_relaxed(&p.guest_mask)
         if mask:
             turn = <int>(next_random(w) & 63)
             rotated = (mask >> turn) | (mask << ((64 - turn) & 63))
@@ -328,10 +375,11 @@ cdef Job* steal_any(Worker* w, bint* more) noexcept nogil:
     return NULL
 
 
-cdef Job* steal_task(Worker* w, void* scope) noexcept nogil:
-    """A task of this scope from another worker, where it is the oldest."""
+cdef Job* steal_task(Worker* w, Group* group) noexcept nogil:
+    """A task of this group from another worker, where it is the oldest."""
     cdef Pool* p = w.pool
-    cdef uint64_t mask = u64_load_acquire(&p.guest_mask)
+    # relaxed: as in steal_any
+    cdef uint64_t mask = u64_load_relaxed(&p.guest_mask)
     cdef Worker* victim
     cdef Job* job
     cdef void* tag
@@ -341,39 +389,69 @@ cdef Job* steal_task(Worker* w, void* scope) noexcept nogil:
             continue
         victim = p.workers[i]
         if victim != w and deque_looks(&victim.tasks) > 0:
-            if deque_steal(&victim.tasks, scope, &job, &tag) == STEAL_TAKEN:
+            if deque_steal(&victim.tasks, group, &job, &tag) == STEAL_TAKEN:
                 count_steals(&w.stats)
                 return job
     return NULL
 
 
+cdef void put_away(Worker* w, Job* job, Group* other) noexcept nogil:
+    """Lays aside a task of this worker that it must not run now, where those
+    find it who may."""
+    cdef Worker* owner
+    if other == NULL:
+        # An injected job: back to where every idle worker finds it.
+        injector_push(&w.pool.injector, job)
+        post_injected(&w.pool.sleep)
+        return
+    # The group lives, for its task is in our hands; not after the push.
+    owner = other.owner
+    injector_push(&other.put_away, job)
+    # Between the push and the token; partner: the fence in sleep_on_latch.
+    fence_seq_cst()
+    wake_worker(owner)
+
+
+cdef void put_away_above(Worker* w, int64_t mark) noexcept nogil:
+    """Puts away the tasks that a helped job left on this worker: under the wait
+    that it ran on top of, nobody but thieves would reach them."""
+    cdef void* tag
+    cdef Job* job
+    while tasks_mark(w) > mark:
+        tag = deque_bottom_tag(&w.tasks)
+        job = deque_pop(&w.tasks)
+        if job == NULL:
+            break
+        put_away(w, job, <Group*>tag)
+
+
 cdef void execute(Worker* w, Job* job) noexcept nogil:
     """Runs a job that this worker took from a queue."""
     cdef Job* base = w.base
+    cdef SpinLatch* awaited = w.awaited
     cdef bint sharing = w.sharing
     invariant(w.lazy_oldest == NULL, "no lazy fork is older than a taken job")
     count_jobs(&w.stats)
     w.base = job
+    w.awaited = NULL            # run_stolen_fork sets it
     # It was taken because somebody was hungry.
     w.sharing = True
     job.run(w, job)
     w.base = base
+    w.awaited = awaited
     w.sharing = sharing
 
 
 cdef bint serve_mailbox(Worker* w) noexcept nogil:
-    """Runs the jobs that are bound to this worker; whether there were any.
-    Also called while it waits: two workers that broadcast at once, or one that
-    waits for a job which broadcasts, would wait for each other otherwise."""
-    cdef Job* job = injector_take(&w.sleeper.mailbox)
-    cdef Job* next
-    if job == NULL:
-        return False
+    """While it waits: runs the jobs that are bound to this worker; whether
+    there were any.  Two workers that broadcast at once, or one that waits for a
+    job which broadcasts, would wait for each other otherwise."""
+    cdef Job* job = take_mail(w)
+    cdef bint any = job != NULL
     while job != NULL:
-        next = job.next         # read before the run that may free it
         execute(w, job)
-        job = next
-    return True
+        job = take_mail(w)
+    return any
 
 
 cdef void wake_worker(Worker* w) noexcept nogil:
@@ -427,12 +505,10 @@ cdef Worker* enter_as_user(Pool* p) noexcept nogil:
             break
         mask = u64_load_relaxed(&p.guest_mask)
     if w == NULL:
-        w = <Worker*>alloc_aligned(sizeof(Worker))
-        if w == NULL or not worker_init(w, p, 0, False):
-            worker_free(w)
+        w = take_spare(p)
+        if w == NULL:
             job_done(p)
             return NULL
-        w.listed = False
     w.sharing = False
     w.base = NULL
     w.poll_at = 0
@@ -453,8 +529,51 @@ cdef void pool_leave(Worker* w) noexcept nogil:
         # release: partner is the compare-and-swap in enter_as_user
         u64_fetch_and_release(&p.guest_mask, ~(<uint64_t>1 << w.index))
     else:
-        worker_free(w)
+        add_spare(p, w, w)
     job_done(p)
+
+
+cdef void add_spare(Pool* p, Worker* first, Worker* last) noexcept nogil:
+    cdef void* head
+    while True:
+        # relaxed: only compared and linked
+        head = ptr_load_relaxed(&p.spares)
+        last.next_spare = <Worker*>head
+        # release: partner is the exchange in take_spare
+        if ptr_cas_release(&p.spares, head, first):
+            return
+
+
+cdef Worker* take_spare(Pool* p) noexcept nogil:
+    """A worker that no thief knows of: one that was used before, or a new one;
+    NULL without memory.  Taking all and putting the rest back needs no pop."""
+    cdef Worker* w = <Worker*>ptr_exchange_acquire(&p.spares, NULL)
+    cdef Worker* last
+    if w != NULL:
+        last = w.next_spare
+        if last != NULL:
+            while last.next_spare != NULL:
+                last = last.next_spare
+            add_spare(p, w.next_spare, last)
+        return w
+    w = <Worker*>alloc_aligned(sizeof(Worker))
+    # relaxed: only the number must be its own
+    if w != NULL and not worker_init(
+            w, p, GUEST_SLOTS + <int>i64_fetch_add_relaxed(&p.unlisted, 1), False):
+        worker_free(w)
+        return NULL
+    if w != NULL:
+        w.listed = False
+    return w
+
+
+cdef void free_spares(Pool* p) noexcept nogil:
+    cdef Worker* w = <Worker*>ptr_exchange_acquire(&p.spares, NULL)
+    cdef Worker* next
+    while w != NULL:
+        next = w.next_spare
+        worker_free(w)
+        w = next
 
 
 cdef void run_orphans(Worker* w) noexcept nogil:
@@ -483,12 +602,15 @@ cdef bint pool_inject(Pool* p, Job* job) noexcept nogil:
     cdef Worker* w
     if p.n_background == 0 or not add_user(p):
         return False
+    # A second share for this thread: the job may be done, and the pool closed,
+    # before the next line is reached.
+    i64_fetch_add_acquire(&p.users, 1)
     injector_push(&p.injector, job)
     post_injected(&p.sleep)
     if unlikely(u32_load_seq_cst(&p.sleep.dead) == <uint32_t>p.n_background):
-        # The job's own share of `users` keeps the pool open for this.
-        i64_fetch_add_acquire(&p.users, 1)
-        w = enter_as_user(p)
+        w = enter_as_user(p)            # takes the share over
         if w != NULL:
             pool_leave(w)
+    else:
+        job_done(p)
     return True

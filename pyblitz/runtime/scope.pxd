@@ -9,15 +9,13 @@ owner finds it.
 """
 from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport atomic_u32
-from pyblitz.runtime.injector cimport Injector
 from pyblitz.runtime.join cimport fork_fn
 from pyblitz.runtime.latch cimport CountLatch
-from pyblitz.runtime.pool cimport Worker
+from pyblitz.runtime.pool cimport Group, Worker
 
 cdef struct Scope:
+    Group group             # first: a task's tag is its scope
     CountLatch latch        # one for each task, and one for the owner
-    Injector put_away       # tasks of this scope that others had to lay aside
-    Worker* owner
     # The first failure in time; later tasks are then dropped.
     atomic_u32 failed
     int rc

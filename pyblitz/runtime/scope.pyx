@@ -2,7 +2,7 @@
 from libc.errno cimport ENOMEM
 from libc.stdlib cimport free, malloc
 from pyblitz.runtime.atomic cimport (
-    fence_seq_cst, likely, spin_hint, u32_cas_seq_cst, u32_load_acquire,
+    invariant, likely, spin_hint, u32_cas_seq_cst, u32_load_acquire,
     u32_store_relaxed)
 from pyblitz.runtime.deque cimport (
     deque_bottom_tag, deque_looks, deque_pop, deque_push)
@@ -11,12 +11,13 @@ from pyblitz.runtime.injector cimport (
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.join cimport lazy_promote, sleep_on_latch
 from pyblitz.runtime.latch cimport (
-    count_down, count_latch_init, count_up, latch_is_set)
+    count_down, count_latch_init, count_up, latch_fall_asleep,
+    latch_get_sleepy, latch_is_set)
 from pyblitz.runtime.os cimport yield_thread
 from pyblitz.runtime.pool cimport (
-    SPIN_ROUNDS, execute, hooks, poll_signals, serve_mailbox, steal_task,
-    wake_worker)
-from pyblitz.runtime.sleep cimport post_injected, post_internal, post_mail
+    Group, SPIN_ROUNDS, execute, hooks, poll_signals, put_away, serve_mailbox,
+    steal_task, wake_worker)
+from pyblitz.runtime.sleep cimport post_internal, post_mail
 
 cdef struct Task:
     Job job             # first: a Job* of this task is its Task*
@@ -27,8 +28,8 @@ cdef struct Task:
 
 cdef void scope_begin(Worker* w, Scope* s) noexcept nogil:
     count_latch_init(&s.latch, w)
-    injector_init(&s.put_away)
-    s.owner = w
+    injector_init(&s.group.put_away)
+    s.group.owner = w
     u32_store_relaxed(&s.failed, 0)
     s.rc = 0
     s.error = NULL
@@ -80,6 +81,7 @@ cdef int spawn(Worker* w, Scope* s, fork_fn fn, void* ctx) noexcept nogil:
     cdef Task* task = task_new(s, fn, ctx)
     cdef bint was_empty = deque_looks(&w.tasks) <= 0
     cdef int rc
+    invariant(w.pool == s.group.owner.pool, "a scope's tasks stay in its pool")
     if likely(task != NULL):
         if deque_push(&w.tasks, &task.job, s):
             post_internal(&w.pool.sleep, was_empty)
@@ -90,22 +92,6 @@ cdef int spawn(Worker* w, Scope* s, fork_fn fn, void* ctx) noexcept nogil:
     if rc != 0:
         scope_fail(s, rc)
     return 0
-
-
-cdef void put_away(Worker* w, Job* job, Scope* other) noexcept nogil:
-    """Lays aside a task that is not below the scope which this worker ends."""
-    cdef Worker* owner
-    if other == NULL:
-        # An injected job: back to where every idle worker finds it.
-        injector_push(&w.pool.injector, job)
-        post_injected(&w.pool.sleep)
-        return
-    # The scope lives on, for its task is in our hands; not after the push.
-    owner = other.owner
-    injector_push(&other.put_away, job)
-    # Between the push and the token; partner: the fence in sleep_on_latch.
-    fence_seq_cst()
-    wake_worker(owner)
 
 
 cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
@@ -127,10 +113,10 @@ cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
                 if tag == s:
                     execute(w, job)
                 else:
-                    put_away(w, job, <Scope*>tag)
+                    put_away(w, job, <Group*>tag)
             rounds = 0
             continue
-        job = injector_take(&s.put_away)
+        job = injector_take(&s.group.put_away)
         if job != NULL:
             while job != NULL:
                 next = job.next     # read before the run that may free it
@@ -138,7 +124,7 @@ cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
                 job = next
             rounds = 0
             continue
-        job = steal_task(w, s)
+        job = steal_task(w, &s.group)
         if job != NULL:
             execute(w, job)
             rounds = 0
@@ -154,8 +140,8 @@ cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
                 spin_hint()
         elif poll_signals(w):
             scope_fail(s, -1)
-        else:
-            sleep_on_latch(w, &s.latch.latch, &s.put_away)
+        elif latch_get_sleepy(&s.latch.latch.core) and latch_fall_asleep(&s.latch.latch.core):
+            sleep_on_latch(w, &s.latch.latch, False, &s.group.put_away)
     if s.error != NULL:
         hooks().restore(s.error)
     return s.rc

@@ -63,13 +63,13 @@ cdef void sleeper_destroy(Sleeper* s) noexcept nogil
 
 cdef void post_internal_slow(Sleep* s, bint queue_was_empty) noexcept nogil
 cdef void post_injected(Sleep* s) noexcept nogil
+cdef void post_moved(Sleep* s) noexcept nogil
 cdef void post_mail(Sleep* s, int i) noexcept nogil
 cdef bint wake_any(Sleep* s) noexcept nogil
 cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil
 
 cdef void start_looking(Sleep* s, Idle* idle) noexcept nogil
 cdef void no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil
-cdef void work_found(Sleep* s, bint more) noexcept nogil
 
 cdef inline void post_internal(Sleep* s, bint queue_was_empty) noexcept nogil:
     """After a push onto the caller's own deque.  No fence: a sleeper that

@@ -59,6 +59,14 @@ cdef void post_injected(Sleep* s) noexcept nogil:
     post_internal_slow(s, True)
 
 
+cdef void post_moved(Sleep* s) noexcept nogil:
+    """After a searcher moved jobs from the injector onto its own deque, where a
+    sleeper that looked at both may have seen neither."""
+    fence_seq_cst()
+    if count_sleeping(post_event(&s.counters)) != 0:
+        wake_any(s)
+
+
 cdef void post_mail(Sleep* s, int i) noexcept nogil:
     """After a push onto mailbox i, which only its owner looks at."""
     post_event(&s.counters)
@@ -110,6 +118,10 @@ cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil:
     # seq_cst: partner is the load in run_orphans
     u32_fetch_add_seq_cst(&s.dead, 1)
     return_mail(one)
+    # Until now it counted as awake: a job posted meanwhile may rely on it.
+    fence_seq_cst()
+    if injector_has_jobs(s.injector):
+        wake_any(s)
     return False
 
 
@@ -137,12 +149,6 @@ cdef void start_looking(Sleep* s, Idle* idle) noexcept nogil:
     idle.jec = 0
 
 
-cdef void work_found(Sleep* s, bint more) noexcept nogil:
-    """The search is over.  ``more``: there seems to be work for another."""
-    if count_sleeping(sub_inactive(&s.counters)) != 0 and more:
-        wake_any(s)
-
-
 cdef void no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil:
     if idle.rounds < ROUNDS_UNTIL_SLEEPY:
         idle.rounds += 1
@@ -167,8 +173,8 @@ cdef void fall_asleep(Sleep* s, int i, Idle* idle) noexcept nogil:
     # seq_cst: from here on a waker can claim us.  Partner: wake_sleeper.
     u32_store_seq_cst(&me.asleep, SLEEPER_ASLEEP)
     # Fence 2, between being claimable and the last look; partners: fence 1 in
-    # post_injected and post_mail, the read-modify-writes of post_event and of
-    # latch_set.
+    # post_injected, post_mail and post_moved, the fence in users_gone, and the
+    # read-modify-write of post_event.
     fence_seq_cst()
     if (count_jec(counters_load(&s.counters)) != idle.jec
             or injector_has_jobs(s.injector)

@@ -1,0 +1,118 @@
+"""What every benchmark shares: the machine's facts, a file of JSON lines, and
+runs in turn.
+
+Times are only compared with times of the same run: the contestants take turns,
+so that a slow minute of the machine is a slow minute for all of them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import pathlib
+import platform
+import re
+import subprocess
+import sysconfig
+import time
+from collections.abc import Callable, Iterable, Mapping
+from importlib import metadata
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def first_line_of(*command: str) -> str | None:
+    """The first line that the command prints, or None when it fails."""
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.split("\n")[0].strip() if done.returncode == 0 else None
+
+
+def version_of(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def cpu_model() -> str:
+    try:
+        text = pathlib.Path("/proc/cpuinfo").read_text()
+    except OSError:
+        text = ""
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return found[1].strip() if found else platform.processor() or platform.machine()
+
+
+def pyblitz_version() -> str | None:
+    """Of the package that is installed, else of the tree around this file."""
+    found = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    return version_of("pyblitz") or (found[1] if found else None)
+
+
+def git_commit() -> str | None:
+    """With "+" when tracked files differ from it."""
+    commit = first_line_of("git", "rev-parse", "HEAD")
+    changed = first_line_of("git", "status", "--porcelain", "--untracked-files=no")
+    return f"{commit}+" if commit and changed else commit
+
+
+def facts() -> dict[str, Any]:
+    """The facts of this machine, environment and commit."""
+    from pyblitz._config import available_cpus, cgroup_quota
+
+    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
+    return {
+        "cpu": cpu_model(),
+        "cpus": available_cpus(),
+        "cpus_of_machine": os.cpu_count(),
+        "cgroup_quota": cgroup_quota(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "numpy": version_of("numpy"),
+        "cython": version_of("Cython"),
+        "pyblitz": pyblitz_version(),
+        # The one that is here now; the package may have come as a wheel.
+        "compiler": first_line_of(compiler, "--version"),
+        "git_commit": git_commit(),
+        "load": os.getloadavg()[0],
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def write(
+    path: str | os.PathLike[str],
+    rows: Iterable[Mapping[str, Any]],
+    facts: Mapping[str, Any],
+) -> None:
+    """Writes JSON lines: the facts, then one line for each row.  A file that was
+    there is replaced, as a whole or not at all."""
+    target = pathlib.Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps(dict(line)) for line in (facts, *rows)]
+    partial = target.with_name(target.name + ".partial")
+    partial.write_text("\n".join(lines) + "\n")
+    partial.replace(target)
+
+
+def interleave(
+    funcs: Mapping[str, Callable[[], object]], repeat: int, warmup: int = 1
+) -> dict[str, list[float]]:
+    """Seconds of ``repeat`` calls of each function, taken in turn after
+    ``warmup`` rounds that do not count.  Every other round goes backwards, so
+    that nobody always follows the same neighbour."""
+    seconds: dict[str, list[float]] = {name: [] for name in funcs}
+    order = list(funcs.items())
+    for turn in range(warmup + repeat):
+        for name, func in order if turn % 2 == 0 else reversed(order):
+            start = time.perf_counter()
+            func()
+            took = time.perf_counter() - start
+            if turn >= warmup:
+                seconds[name].append(took)
+    return seconds

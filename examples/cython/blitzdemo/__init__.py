@@ -1,0 +1,1 @@
+"""Three small uses of pyblitz from Cython; ``python -m blitzdemo`` runs them."""

@@ -1,0 +1,670 @@
+"""Programs over the public cimport API, as an author would write them."""
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport calloc, free
+from pyblitz cimport (
+    Scope, Worker, broadcast, current_worker, join, num_workers, parallel_for,
+    parallel_reduce, run, scope, spawn, submit, worker_index)
+from pyblitz.runtime.atomic cimport (
+    atomic_i64, i64_fetch_add_relaxed, i64_load_acquire, i64_load_relaxed,
+    i64_store_relaxed, i64_store_release)
+from pyblitz.runtime.os cimport yield_thread
+
+cdef extern from *:
+    """
+    /* Where this thread is in a tree of work (see `Trees`); 0 is nowhere. */
+    static _Thread_local int64_t t_root = 0, t_node = 0;
+    static int64_t get_root(void) { return t_root; }
+    static int64_t get_node(void) { return t_node; }
+    static void set_place(int64_t root, int64_t node) { t_root = root; t_node = node; }
+    """
+    int64_t get_root() nogil
+    int64_t get_node() nogil
+    void set_place(int64_t, int64_t) nogil
+
+
+# ---- counting ---------------------------------------------------------------
+
+cdef class Tally:
+    """A number that kernels add to."""
+    cdef atomic_i64 n
+
+    def __cinit__(self):
+        i64_store_relaxed(&self.n, 0)
+
+    @property
+    def value(self):
+        return i64_load_acquire(&self.n)
+
+    def reach(self, int64_t n):
+        """Waits until it is n."""
+        with nogil:
+            while i64_load_acquire(&self.n) < n:
+                yield_thread()
+
+
+cdef int add_one(Worker* w, void* ctx) except? -1 nogil:
+    i64_fetch_add_relaxed(<atomic_i64*>ctx, 1)
+    return 0
+
+
+def submit_many(Tally tally, int64_t n):
+    cdef int64_t i
+    with nogil:
+        for i in range(n):
+            submit(add_one, &tally.n)
+
+
+cdef int submit_again(Worker* w, void* ctx) except? -1 nogil:
+    if i64_fetch_add_relaxed(<atomic_i64*>ctx, -1) > 0:
+        submit(submit_again, ctx)
+    return 0
+
+
+def submit_chain(int64_t links):
+    """Each job submits the next: done when the tally's negative reaches -1."""
+    cdef Tally t = Tally()
+    i64_store_relaxed(&t.n, links)
+    submit(submit_again, &t.n)
+    return t
+
+
+cdef int fail_detached(Worker* w, void* ctx) except? -1 nogil:
+    with gil:
+        raise ValueError("nobody waits for this")
+
+
+def submit_failing():
+    submit(fail_detached, NULL)
+
+
+# ---- run, who am I ----------------------------------------------------------
+
+cdef int look_around(Worker* w, void* ctx) except? -1 nogil:
+    cdef int64_t* out = <int64_t*>ctx
+    out[0] = num_workers(w)
+    out[1] = worker_index(w)
+    out[2] = current_worker() == w
+    return 0
+
+
+def inside():
+    """(num_workers, worker_index, whether current_worker is right)"""
+    cdef int64_t out[3]
+    run(look_around, out)
+    return out[0], out[1], bool(out[2])
+
+
+def is_worker():
+    return current_worker() != NULL
+
+
+cdef int call_object(Worker* w, void* ctx) except? -1 nogil:
+    with gil:
+        result = (<object>ctx)()
+        return 0 if result is None else result
+
+
+def call(f):
+    """run(f): what it returned, as an int."""
+    cdef int rc
+    with nogil:
+        rc = run(call_object, <void*>f)
+    return rc
+
+
+def call_join(a, b, bint outside=True):
+    cdef int rc
+    with nogil:
+        rc = join(NULL if outside else current_worker(),
+                  call_object, <void*>a, call_object, <void*>b)
+    return rc
+
+
+# ---- join -------------------------------------------------------------------
+
+cdef struct Fib:
+    int64_t n
+    int64_t value
+
+cdef int fib_kernel(Worker* w, void* ctx) except? -1 nogil:
+    cdef Fib* f = <Fib*>ctx
+    cdef Fib a, b
+    if f.n < 2:
+        f.value = f.n
+        return 0
+    a.n = f.n - 1
+    b.n = f.n - 2
+    join(w, fib_kernel, &a, fib_kernel, &b)
+    f.value = a.value + b.value
+    return 0
+
+
+def fib(int64_t n):
+    cdef Fib f
+    f.n = n
+    with nogil:
+        run(fib_kernel, &f)
+    return f.value
+
+
+cdef struct Deep:
+    int64_t left
+    bint mirrored
+    atomic_i64* n
+
+cdef int deep_kernel(Worker* w, void* ctx) except? -1 nogil:
+    cdef Deep* d = <Deep*>ctx
+    cdef Deep below
+    i64_fetch_add_relaxed(d.n, 1)
+    if d.left == 0:
+        return 0
+    below.left, below.mirrored, below.n = d.left - 1, d.mirrored, d.n
+    if d.mirrored:
+        return join(w, add_one, d.n, deep_kernel, &below)
+    return join(w, deep_kernel, &below, add_one, d.n)
+
+
+def deep(int64_t depth, bint mirrored=False):
+    """A join in a join in a join ...: how many kernels ran."""
+    cdef Tally t = Tally()
+    cdef Deep d
+    d.left, d.mirrored, d.n = depth, mirrored, &t.n
+    with nogil:
+        run(deep_kernel, &d)
+    return t.value
+
+
+cdef struct Side:
+    int rc              # what it returns
+    bint python         # ... by raising ValueError(rc)
+    bint meet           # waits until the other side has begun
+    atomic_i64* begun
+    int bit
+
+cdef int side_kernel(Worker* w, void* ctx) except? -1 nogil:
+    cdef Side* s = <Side*>ctx
+    i64_fetch_add_relaxed(s.begun, s.bit)
+    while s.meet and i64_load_acquire(s.begun) != 3:
+        yield_thread()
+    if s.python:
+        with gil:
+            raise ValueError(s.rc)
+    return s.rc
+
+
+def join_failing(int a, int b, bint python, bint meet):
+    """join of two sides that return a and b, or raise those that are not 0: (what join
+    returned, or -1 and what was raised; a bit for each side that ran)."""
+    cdef atomic_i64 begun
+    cdef Side sides[2]
+    cdef int rc = -1
+    i64_store_relaxed(&begun, 0)
+    for i in range(2):
+        sides[i].rc = b if i else a
+        sides[i].python = python and sides[i].rc != 0
+        sides[i].meet = meet
+        sides[i].begun = &begun
+        sides[i].bit = 1 << i
+    try:
+        with nogil:
+            rc = join(NULL, side_kernel, &sides[0], side_kernel, &sides[1])
+    except ValueError as e:
+        rc = -e.args[0]
+    return rc, i64_load_acquire(&begun)
+
+
+# ---- nothing unrelated ------------------------------------------------------
+
+# A binary tree of work, its nodes numbered as in a heap (children 2v and 2v + 1).  While a
+# thread waits in node v of one tree, it may only begin nodes below v: anything else would
+# run under a lock that v's caller holds.
+
+cdef enum:
+    BY_JOIN, BY_FOR, BY_SCOPE
+
+cdef struct Tree:
+    int64_t root
+    int64_t depth
+    int how
+    atomic_i64 nodes
+    atomic_i64 intruders
+    atomic_i64 moved        # nodes that began in a thread that was nowhere
+
+cdef struct Node:
+    Tree* tree
+    int64_t v
+    int64_t level
+
+cdef int tree_kernel(Worker* w, void* ctx) except? -1 nogil:
+    cdef Node node = (<Node*>ctx)[0]
+    cdef Node below[2]
+    cdef Tree* t = node.tree
+    cdef int64_t root = get_root(), above = get_node(), up = node.v
+    cdef int i, rc = 0
+    if root:
+        while up > above:
+            up >>= 1
+        if root != t.root or up != above:
+            i64_fetch_add_relaxed(&t.intruders, 1)
+    elif node.v != 1:
+        i64_fetch_add_relaxed(&t.moved, 1)
+    i64_fetch_add_relaxed(&t.nodes, 1)
+    if node.level == t.depth:
+        return 0
+    set_place(t.root, node.v)
+    for i in range(2):
+        below[i].tree, below[i].v, below[i].level = t, 2 * node.v + i, node.level + 1
+    if t.how == BY_JOIN:
+        rc = join(w, tree_kernel, &below[0], tree_kernel, &below[1])
+    elif t.how == BY_FOR:
+        rc = parallel_for(w, 2, tree_range, below, 1)
+    else:
+        rc = scope(w, tree_tasks, below)
+    set_place(root, above)
+    return rc
+
+cdef int tree_range(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi) except? -1 nogil:
+    cdef Py_ssize_t i
+    for i in range(lo, hi):
+        tree_kernel(w, &(<Node*>ctx)[i])
+    return 0
+
+cdef int tree_tasks(Worker* w, Scope* s, void* ctx) except? -1 nogil:
+    spawn(w, s, tree_kernel, &(<Node*>ctx)[0])
+    spawn(w, s, tree_kernel, &(<Node*>ctx)[1])
+    return 0
+
+
+def tree(int64_t root, int64_t depth, how):
+    """(nodes, intruders, nodes that were stolen by an idle thread)"""
+    cdef Tree t
+    cdef Node top
+    t.root, t.depth, t.how = root, depth, {"join": BY_JOIN, "for": BY_FOR, "scope": BY_SCOPE}[how]
+    i64_store_relaxed(&t.nodes, 0)
+    i64_store_relaxed(&t.intruders, 0)
+    i64_store_relaxed(&t.moved, 0)
+    top.tree, top.v, top.level = &t, 1, 0
+    with nogil:
+        run(tree_kernel, &top)
+    return (i64_load_relaxed(&t.nodes), i64_load_relaxed(&t.intruders),
+            i64_load_relaxed(&t.moved))
+
+
+cdef struct Held:
+    atomic_i64 begun
+    atomic_i64* flood
+    int64_t until
+
+cdef atomic_i64 intruders
+i64_store_relaxed(&intruders, 0)
+
+cdef int hold_a(Worker* w, void* ctx) except? -1 nogil:
+    while not i64_load_acquire(&(<Held*>ctx).begun):
+        yield_thread()
+    return 0
+
+cdef int hold_b(Worker* w, void* ctx) except? -1 nogil:
+    cdef Held* h = <Held*>ctx
+    i64_store_release(&h.begun, 1)
+    while i64_load_acquire(h.flood) < h.until:
+        yield_thread()
+    return 0
+
+cdef int hold_kernel(Worker* w, void* ctx) except? -1 nogil:
+    set_place(-1, 1)
+    join(w, hold_a, ctx, hold_b, ctx)
+    set_place(0, 0)
+    return 0
+
+
+def hold(Tally flood, int64_t until):
+    """Waits in a join, as if under a lock, until others have done `until` pieces of work;
+    how many of those ran in here."""
+    cdef Held h
+    cdef int64_t before = i64_load_acquire(&intruders)
+    h.flood, h.until = &flood.n, until
+    i64_store_relaxed(&h.begun, 0)
+    with nogil:
+        run(hold_kernel, &h)
+    return i64_load_acquire(&intruders) - before
+
+
+cdef int flood_one(Worker* w, void* ctx) except? -1 nogil:
+    if get_root() == -1:
+        i64_fetch_add_relaxed(&intruders, 1)
+    i64_fetch_add_relaxed(<atomic_i64*>ctx, 1)
+    return 0
+
+cdef int flood_range(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi) except? -1 nogil:
+    return flood_one(w, ctx)
+
+cdef int flood_tasks(Worker* w, Scope* s, void* ctx) except? -1 nogil:
+    cdef Py_ssize_t i
+    for i in range(20):
+        spawn(w, s, flood_one, ctx)
+    return 0
+
+def flood(Tally tally, int64_t until):
+    """Work of every kind until the tally is `until`."""
+    with nogil:
+        while i64_load_acquire(&tally.n) < until:
+            parallel_for(NULL, 100, flood_range, &tally.n, 1)
+            scope(NULL, flood_tasks, &tally.n)
+            join(NULL, flood_one, &tally.n, flood_one, &tally.n)
+            submit(flood_one, &tally.n)
+
+
+# ---- parallel_for -----------------------------------------------------------
+
+cdef struct Marks:
+    atomic_i64* hits
+    atomic_i64 ranges
+    atomic_i64 longest
+    const unsigned char* fails
+    bint python
+
+cdef int mark(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi) except? -1 nogil:
+    cdef Marks* m = <Marks*>ctx
+    cdef Py_ssize_t i
+    i64_fetch_add_relaxed(&m.ranges, 1)
+    if hi - lo > i64_load_relaxed(&m.longest):
+        i64_store_relaxed(&m.longest, hi - lo)
+    for i in range(lo, hi):
+        i64_fetch_add_relaxed(&m.hits[i], 1)
+        if m.fails != NULL and m.fails[i]:
+            if m.python:
+                with gil:
+                    raise ValueError(i)
+            return 1000 + i
+    return 0
+
+
+def mark_all(Py_ssize_t n, Py_ssize_t grain, bytes fails=None, bint python=False):
+    """parallel_for that counts at each item, and fails at those that `fails` has a 1 for:
+    (what it returned, or raised; the counts; ranges; longest range)."""
+    cdef Marks m
+    cdef int rc = 0
+    error = None
+    m.hits = <atomic_i64*>calloc(max(n, 1), sizeof(atomic_i64))
+    m.fails = <const unsigned char*>fails if fails is not None else NULL
+    m.python = python
+    i64_store_relaxed(&m.ranges, 0)
+    i64_store_relaxed(&m.longest, 0)
+    try:
+        with nogil:
+            rc = parallel_for(NULL, n, mark, &m, grain)
+    except ValueError as e:
+        if fails is None:
+            raise
+        error = e
+    counts = [i64_load_relaxed(&m.hits[i]) for i in range(n)]
+    free(m.hits)
+    return error or rc, counts, i64_load_relaxed(&m.ranges), i64_load_relaxed(&m.longest)
+
+
+cdef struct Nest:
+    int64_t levels
+    Py_ssize_t n
+    atomic_i64* leaves
+
+cdef int nest_range(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi) except? -1 nogil:
+    cdef Py_ssize_t i
+    cdef Nest below = (<Nest*>ctx)[0]
+    if below.levels == 0:
+        i64_fetch_add_relaxed(below.leaves, hi - lo)
+        return 0
+    below.levels -= 1
+    for i in range(lo, hi):
+        parallel_for(w, below.n, nest_range, &below, i % 3)
+    return 0
+
+
+def nest(int64_t levels, Py_ssize_t n):
+    """parallel_for in parallel_for ...: how many innermost items."""
+    cdef Tally t = Tally()
+    cdef Nest top
+    top.levels, top.n, top.leaves = levels - 1, n, &t.n
+    with nogil:
+        parallel_for(NULL, n, nest_range, &top, 0)
+    return t.value
+
+
+# ---- parallel_reduce --------------------------------------------------------
+
+cdef int sum_leaf(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi, void* acc) except? -1 nogil:
+    cdef Py_ssize_t i
+    for i in range(lo, hi):
+        (<double*>acc)[0] += (<const double*>ctx)[i]
+    return 0
+
+cdef int sum_combine(Worker* w, void* ctx, void* left, const void* right) except? -1 nogil:
+    (<double*>left)[0] += (<const double*>right)[0]
+    return 0
+
+
+def reduce_sum(bytes doubles, Py_ssize_t grain, double start=0.0):
+    cdef const double* x = <const double*><const char*>doubles
+    cdef Py_ssize_t n = len(doubles) // sizeof(double)
+    with nogil:
+        parallel_reduce(NULL, n, sum_leaf, sum_combine, <void*>x, &start, sizeof(double), grain)
+    return start
+
+
+cdef struct Span:
+    Py_ssize_t lo       # -1: empty
+    Py_ssize_t hi
+    Py_ssize_t longest  # leaf
+    bint broken
+
+cdef struct SpanFault:
+    Py_ssize_t leaf_at      # fails with 7 where this item is, -1: nowhere
+    Py_ssize_t combine_at   # fails with 8 where the right half begins here
+
+cdef int span_leaf(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi, void* acc) except? -1 nogil:
+    cdef Span* s = <Span*>acc
+    cdef SpanFault* fault = <SpanFault*>ctx
+    s.broken = s.lo != -1
+    s.lo, s.hi, s.longest = lo, hi, hi - lo
+    return 7 if lo <= fault.leaf_at < hi else 0
+
+cdef int span_combine(Worker* w, void* ctx, void* left, const void* right) except? -1 nogil:
+    cdef Span* a = <Span*>left
+    cdef const Span* b = <const Span*>right
+    if b.lo == (<SpanFault*>ctx).combine_at:
+        return 8
+    a.broken |= b.broken | (a.hi != b.lo)
+    a.hi = b.hi
+    a.longest = max(a.longest, b.longest)
+    return 0
+
+
+def reduce_span(Py_ssize_t n, Py_ssize_t grain, leaf_at=-1, combine_at=-1):
+    """Joins neighbours: (rc, lo, hi, longest leaf, broken)."""
+    cdef Span acc
+    cdef SpanFault fault
+    cdef int rc
+    acc.lo, acc.hi, acc.longest, acc.broken = -1, -1, 0, False
+    fault.leaf_at, fault.combine_at = leaf_at, combine_at
+    with nogil:
+        rc = parallel_reduce(NULL, n, span_leaf, span_combine, &fault, &acc, sizeof(Span), grain)
+    return rc, acc.lo, acc.hi, acc.longest, bool(acc.broken)
+
+
+# ---- scope and broadcast ----------------------------------------------------
+
+cdef struct Grow:
+    Scope* outer
+    int64_t level
+    int64_t fan
+    atomic_i64* n
+
+cdef int grow_task(Worker* w, void* ctx) except? -1 nogil:
+    """One task of a tree; the context is the task's own."""
+    cdef Grow g = (<Grow*>ctx)[0]
+    free(ctx)
+    i64_fetch_add_relaxed(g.n, 1)
+    if g.level > 0:
+        g.level -= 1
+        grow(w, &g)
+    return 0
+
+cdef int grow(Worker* w, Grow* g) except? -1 nogil:
+    cdef Py_ssize_t i
+    cdef Grow* below
+    for i in range(g.fan):
+        below = <Grow*>calloc(1, sizeof(Grow))
+        below[0] = g[0]
+        spawn(w, g.outer, grow_task, below)
+    return 0
+
+cdef int grow_body(Worker* w, Scope* s, void* ctx) except? -1 nogil:
+    (<Grow*>ctx).outer = s
+    return grow(w, <Grow*>ctx)
+
+
+def scope_tree(int64_t levels, int64_t fan):
+    """Tasks that spawn tasks: how many ran before the scope ended."""
+    cdef Tally t = Tally()
+    cdef Grow g
+    g.level, g.fan, g.n = levels - 1, fan, &t.n
+    with nogil:
+        scope(NULL, grow_body, &g)
+    return t.value
+
+
+cdef struct Inner:
+    Scope* outer
+    atomic_i64* n
+    atomic_i64* early       # inner tasks that ran after their scope
+    atomic_i64 open
+
+cdef int inner_task(Worker* w, void* ctx) except? -1 nogil:
+    cdef Inner* c = <Inner*>ctx
+    if not i64_load_acquire(&c.open):
+        i64_fetch_add_relaxed(c.early, 1)
+    i64_fetch_add_relaxed(c.n, 1)
+    return 0
+
+cdef int inner_body(Worker* w, Scope* s, void* ctx) except? -1 nogil:
+    cdef Py_ssize_t i
+    cdef Inner* c = <Inner*>ctx
+    for i in range(10):
+        spawn(w, s, inner_task, ctx)
+        spawn(w, c.outer, add_one, c.n)
+    return 0
+
+cdef int open_inner(Worker* w, void* ctx) except? -1 nogil:
+    """A scope whose body spawns into it and into the outer one, by turns."""
+    cdef Inner c = (<Inner*>ctx)[0]
+    i64_store_relaxed(&c.open, 1)
+    scope(w, inner_body, &c)
+    i64_store_relaxed(&c.open, 0)
+    return 0
+
+cdef int outer_body(Worker* w, Scope* s, void* ctx) except? -1 nogil:
+    cdef Py_ssize_t i
+    (<Inner*>ctx).outer = s
+    for i in range(100):
+        spawn(w, s, open_inner, ctx)
+    open_inner(w, ctx)
+    return 0
+
+
+def scope_nested():
+    """101 scopes inside one, 20 tasks each: (tasks, inner tasks outside their scope)."""
+    cdef Tally n = Tally(), early = Tally()
+    cdef Inner c
+    c.n, c.early = &n.n, &early.n
+    with nogil:
+        scope(NULL, outer_body, &c)
+    return n.value, early.value
+
+
+cdef struct Failing:
+    int64_t n
+    int64_t at          # the task that fails; n: the body
+    bint python
+    atomic_i64 next
+    atomic_i64 begun
+    atomic_i64 ended
+
+cdef int failing_task(Worker* w, void* ctx) except? -1 nogil:
+    cdef Failing* f = <Failing*>ctx
+    i64_fetch_add_relaxed(&f.begun, 1)
+    if i64_fetch_add_relaxed(&f.next, 1) == f.at:
+        i64_fetch_add_relaxed(&f.ended, 1)
+        if f.python:
+            with gil:
+                raise ValueError("task")
+        return 9
+    i64_fetch_add_relaxed(&f.ended, 1)
+    return 0
+
+cdef int failing_body(Worker* w, Scope* s, void* ctx) except? -1 nogil:
+    cdef Py_ssize_t i
+    cdef Failing* f = <Failing*>ctx
+    for i in range(f.n):
+        spawn(w, s, failing_task, ctx)
+    if f.at == f.n:
+        if f.python:
+            with gil:
+                raise ValueError("body")
+        return 9
+    return 0
+
+
+def scope_failing(int64_t n, int64_t at, bint python):
+    """(rc or the exception, tasks that began, tasks that ended)"""
+    cdef Failing f
+    cdef int rc = 0
+    error = None
+    f.n, f.at, f.python = n, at, python
+    i64_store_relaxed(&f.next, 0)
+    i64_store_relaxed(&f.begun, 0)
+    i64_store_relaxed(&f.ended, 0)
+    try:
+        with nogil:
+            rc = scope(NULL, failing_body, &f)
+    except ValueError as e:
+        error = e
+    return error or rc, i64_load_acquire(&f.begun), i64_load_acquire(&f.ended)
+
+
+cdef struct Present:
+    atomic_i64* at
+    bint nested
+    int failing         # the index that fails, -1: none
+
+cdef int here(Worker* w, void* ctx) except? -1 nogil:
+    cdef Present* p = <Present*>ctx
+    i64_fetch_add_relaxed(&p.at[worker_index(w)], 1)
+    if worker_index(w) == p.failing:
+        with gil:
+            raise ValueError(worker_index(w))
+    return 0
+
+cdef int present(Worker* w, void* ctx) except? -1 nogil:
+    return broadcast(w, here, ctx)
+
+cdef int present_range(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi) except? -1 nogil:
+    cdef Py_ssize_t i
+    for i in range(lo, hi):
+        present(w, ctx)
+    return 0
+
+
+def call_roll(int times=1, int failing=-1):
+    """Broadcasts, at once if there are several: how often each worker came."""
+    cdef Present p
+    cdef int most = inside()[0] + 64
+    p.at = <atomic_i64*>calloc(most, sizeof(atomic_i64))
+    p.failing = failing
+    try:
+        with nogil:
+            if times == 1:
+                broadcast(NULL, here, &p)
+            else:
+                parallel_for(NULL, times, present_range, &p, 1)
+        return [i64_load_acquire(&p.at[i]) for i in range(most)]
+    finally:
+        free(p.at)

@@ -1,0 +1,70 @@
+"""What the public API does not show: early exit in the bridge, the pool's queues."""
+from libc.stdint cimport INT64_MAX, int64_t
+from pyblitz._python cimport Entry, enter, leave
+from pyblitz.runtime.atomic cimport (
+    atomic_i64, i64_cas_relaxed, i64_fetch_add_relaxed, i64_load_relaxed,
+    i64_store_relaxed)
+from pyblitz.runtime.bridge cimport (
+    Bridge, bridge_init, bridge_limit, bridge_run, bridge_wants)
+from pyblitz.runtime.deque cimport deque_looks
+from pyblitz.runtime.pool cimport GUEST_SLOTS, Worker, current_worker
+
+SLOTS = GUEST_SLOTS
+
+
+cdef struct Find:
+    Bridge bridge
+    const unsigned char* x
+    atomic_i64 found
+    atomic_i64 looked
+
+cdef int find_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Find* f = <Find*>ctx
+    cdef int64_t i, seen
+    for i in range(lo, hi):
+        if not bridge_wants(&f.bridge, i):
+            return 0
+        i64_fetch_add_relaxed(&f.looked, 1)
+        if f.x[i]:
+            seen = i64_load_relaxed(&f.found)
+            while i < seen and not i64_cas_relaxed(&f.found, seen, i):
+                seen = i64_load_relaxed(&f.found)
+            bridge_limit(&f.bridge, i)
+            return 0
+    return 0
+
+
+def find_first(bytes x, int64_t grain):
+    """(index of the first byte that is not 0, or None; how many were looked at)"""
+    cdef Find f
+    cdef Entry e
+    cdef int64_t n = len(x)
+    bridge_init(&f.bridge, find_leaf, NULL, &f, grain)
+    f.x = x
+    i64_store_relaxed(&f.found, INT64_MAX)
+    i64_store_relaxed(&f.looked, 0)
+    with nogil:
+        enter(&e)
+        bridge_run(e.worker, &f.bridge, n)
+        leave(&e)
+    found = i64_load_relaxed(&f.found)
+    return None if found == INT64_MAX else found, i64_load_relaxed(&f.looked)
+
+
+def limit_sinks(values):
+    cdef Bridge b
+    bridge_init(&b, NULL, NULL, NULL, 1)
+    seen = []
+    for v in values:
+        bridge_limit(&b, v)
+        seen.append(i64_load_relaxed(&b.limit))
+    return seen
+
+
+def guest():
+    """(whether this thread is a guest, has a slot, the slot; jobs in its deques)"""
+    cdef Worker* w = current_worker()
+    if w == NULL:
+        return None
+    return (not w.background, w.listed, w.index,
+            deque_looks(&w.forks) + deque_looks(&w.tasks))

@@ -1,0 +1,186 @@
+"""The sleep protocol alone: workers that do nothing but look for numbered jobs."""
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from pyblitz.runtime.atomic cimport (
+    atomic_i64, i64_fetch_add_acquire, i64_fetch_add_relaxed, i64_load_acquire,
+    i64_load_relaxed, i64_store_relaxed, spin_hint, u32_load_seq_cst)
+from pyblitz.runtime.counters cimport (
+    count_inactive, count_jec, count_sleeping, counters_init, counters_load)
+from pyblitz.runtime.injector cimport Injector, injector_init, injector_push, injector_take
+from pyblitz.runtime.job cimport Job
+from pyblitz.runtime.latch cimport latch_is_set, latch_set
+from pyblitz.runtime.os cimport alloc_aligned, now_ns, yield_thread
+from pyblitz.runtime.sleep cimport (
+    SLEEPER_ASLEEP, SLEEPER_AWAKE, SLEEPER_DEAD, Idle, Sleep, Sleeper,
+    no_work_found, post_injected, post_mail, sleep_init, sleeper_destroy,
+    sleeper_init, start_looking, wake_any, wake_sleeper, work_found)
+
+AWAKE, ASLEEP, DEAD = SLEEPER_AWAKE, SLEEPER_ASLEEP, SLEEPER_DEAD
+
+
+cdef struct TestJob:
+    Job job
+    atomic_i64* done
+    atomic_i64* returned    # ran without a worker
+
+cdef void run_test_job(void* worker, Job* job) noexcept nogil:
+    cdef TestJob* t = <TestJob*>job
+    if worker == NULL:
+        i64_fetch_add_relaxed(t.returned, 1)
+    i64_fetch_add_acquire(t.done, 1)
+
+
+cdef class Dormitory:
+    """n sleepers, whose threads start when `refuse` has no bit for them.  With `awake` the
+    threads are there already: each calls live(i)."""
+    cdef Sleep* s
+    cdef Injector* injector
+    cdef Sleeper** sleepers
+    cdef int n
+    cdef uint64_t refuse
+    cdef atomic_i64 done
+    cdef atomic_i64 returned
+    cdef atomic_i64 slept
+    cdef readonly list started
+
+    def __cinit__(self, int n, bint awake=False, uint64_t refuse=0):
+        self.n = n
+        self.refuse = refuse
+        self.started = []
+        i64_store_relaxed(&self.done, 0)
+        i64_store_relaxed(&self.returned, 0)
+        i64_store_relaxed(&self.slept, 0)
+        self.s = <Sleep*>alloc_aligned(sizeof(Sleep))
+        self.injector = <Injector*>alloc_aligned(sizeof(Injector))
+        self.sleepers = <Sleeper**>calloc(n, sizeof(Sleeper*))
+        injector_init(self.injector)
+        for i in range(n):
+            self.sleepers[i] = <Sleeper*>alloc_aligned(sizeof(Sleeper))
+            sleeper_init(self.sleepers[i], not awake)
+            self.sleepers[i].started = awake
+        sleep_init(self.s, self.injector, self.sleepers, n, start, <void*>self)
+        if awake:
+            counters_init(&self.s.counters, 0)
+
+    def __dealloc__(self):
+        for i in range(self.n):
+            sleeper_destroy(self.sleepers[i])
+            free(self.sleepers[i])
+        free(self.sleepers)
+        free(self.injector)
+        free(self.s)
+
+    @property
+    def fields(self):
+        """sleeping, inactive, jec"""
+        cdef uint64_t c = counters_load(&self.s.counters)
+        return count_sleeping(c), count_inactive(c), count_jec(c)
+
+    @property
+    def states(self):
+        return [u32_load_seq_cst(&self.sleepers[i].asleep) for i in range(self.n)]
+
+    @property
+    def dead(self):
+        return u32_load_seq_cst(&self.s.dead)
+
+    @property
+    def counts(self):
+        """(jobs done, of them returned by dead workers)"""
+        return i64_load_acquire(&self.done), i64_load_acquire(&self.returned)
+
+    def wake_any(self):
+        return wake_any(self.s)
+
+    def wake(self, int i):
+        return wake_sleeper(self.s, i)
+
+    def mail_once(self, int i):
+        cdef TestJob job
+        self.job_init(&job)
+        injector_push(&self.sleepers[i].mailbox, &job.job)
+        post_mail(self.s, i)
+        return injector_take(&self.sleepers[i].mailbox) == NULL
+
+    cdef void job_init(self, TestJob* job) noexcept nogil:
+        job.job.run = run_test_job
+        job.done = &self.done
+        job.returned = &self.returned
+
+    def live(self, int i):
+        """A worker's life, until it is told to end: how often it found something."""
+        cdef Idle idle
+        cdef Job* job
+        cdef Job* next
+        cdef int64_t found = 0
+        with nogil:
+            start_looking(self.s, &idle)
+            while True:
+                job = injector_take(&self.sleepers[i].mailbox)
+                if job == NULL:
+                    job = injector_take(self.injector)
+                if job != NULL:
+                    work_found(self.s, False)
+                    while job != NULL:
+                        next = job.next
+                        job.run(<void*>self, job)
+                        job = next
+                    found += 1
+                    start_looking(self.s, &idle)
+                elif latch_is_set(&self.sleepers[i].terminate):
+                    work_found(self.s, False)
+                    break
+                else:
+                    no_work_found(self.s, i, &idle)
+        return found
+
+    def post(self, int64_t jobs, int mail_to=-1):
+        """Posts one after the other, each when the last is done: a wake that is lost is a
+        hang.  To the injector, or to a mailbox.  Half of them when somebody sleeps; the
+        others at any moment while a worker searches and falls asleep."""
+        cdef TestJob job
+        cdef int64_t k, j
+        cdef atomic_i64 mine
+        cdef int to = mail_to
+        cdef uint64_t random = 88172645463325252u
+        cdef int64_t until
+        with nogil:
+            self.job_init(&job)
+            job.done = &mine
+            for k in range(jobs):
+                i64_store_relaxed(&mine, 0)
+                if k & 1:
+                    for j in range(1000):
+                        if count_sleeping(counters_load(&self.s.counters)):
+                            break
+                        yield_thread()
+                else:
+                    random ^= random << 13
+                    random ^= random >> 7
+                    random ^= random << 17
+                    until = now_ns() + <int64_t>(random % 30000)
+                    while now_ns() < until:
+                        spin_hint()
+                i64_fetch_add_relaxed(&self.slept,
+                                      count_sleeping(counters_load(&self.s.counters)) != 0)
+                if to < 0:
+                    injector_push(self.injector, &job.job)
+                    post_injected(self.s)
+                else:
+                    injector_push(&self.sleepers[to].mailbox, &job.job)
+                    post_mail(self.s, to)
+                while not i64_load_acquire(&mine):
+                    yield_thread()
+        return i64_load_relaxed(&self.slept)
+
+    def end(self):
+        for i in range(self.n):
+            if latch_set(&self.sleepers[i].terminate):
+                wake_sleeper(self.s, i)
+
+
+cdef bint start(void* pool, int i) noexcept nogil:
+    with gil:
+        d = <Dormitory>pool
+        d.started.append(i)
+        return not (d.refuse >> i) & 1

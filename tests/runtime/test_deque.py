@@ -1,0 +1,122 @@
+"""The Chase-Lev deque, at 4 cells: the owner at one end, thieves at the other."""
+
+import pytest
+
+
+@pytest.fixture
+def arena(native):
+    return native.deque.Arena
+
+
+def test_is_built_small(native, arena):
+    """Otherwise the races below would not meet growth."""
+    assert native.deque.CAPACITY == arena(1).capacity == 4
+
+
+def test_smoke(native, arena):
+    d = arena(10)
+    assert d.pop() is None
+    assert d.steal() == native.deque.EMPTY
+    for i in range(10):
+        assert d.push(i)
+    assert len(d) == 10
+    assert [d.pop(), d.steal()[0], d.pop(), d.steal()[0]] == [9, 0, 8, 1]
+    assert [d.pop() for _ in range(6)] == [7, 6, 5, 4, 3, 2]
+    assert d.pop() is None
+    assert d.steal() == native.deque.EMPTY
+    assert len(d) == 0
+
+
+@pytest.mark.parametrize("offset", range(9))
+def test_growth_keeps_all(arena, offset):
+    """From any position in the ring, also wrapped around its end."""
+    d = arena(100)
+    for _ in range(offset):
+        d.push(0)
+        d.steal()
+    for i in range(100):
+        d.push(i, i + 1)
+    assert d.capacity == 128
+    assert [d.steal() for _ in range(50)] == [(i, i + 1) for i in range(50)]
+    assert [d.pop() for _ in range(50)] == list(range(99, 49, -1))
+
+
+def test_a_full_ring_is_reused(arena):
+    d = arena(4)
+    for turn in range(100):
+        for i in range(4):
+            d.push(i)
+        assert [d.steal()[0] for _ in range(4)] == [0, 1, 2, 3], turn
+    assert d.capacity == 4
+
+
+def test_tags(native, arena):
+    d = arena(3)
+    d.push(0, 7)
+    d.push(1, 8)
+    d.push(2, 7)
+    assert d.bottom_tag() == 7
+    assert d.steal(8) == native.deque.EMPTY, "the oldest has another tag"
+    assert d.steal(7) == (0, 7)
+    assert d.steal(7) == native.deque.EMPTY
+    assert d.steal(0) == (1, 8)
+    assert d.steal(7) == (2, 7)
+
+
+def check_all_once(d, popped, thefts):
+    assert d.taken_once() == d.n
+    assert popped + sum(stolen for stolen, _, _ in thefts) == d.n
+    assert [disorder for _, disorder, _ in thefts] == [0] * len(thefts)
+    assert [torn for _, _, torn in thefts] == [0] * len(thefts)
+
+
+def test_spsc(arena, crowd):
+    d = arena(2_000_000)
+    popped, theft = crowd(lambda: d.own(0, drain=False, thieves=1), d.thieve)
+    assert popped == 0
+    check_all_once(d, 0, [theft])
+
+
+def test_stampede(arena, crowd):
+    """All is there before the thieves come."""
+    d = arena(2_000_000)
+    assert d.own(0, drain=False) == 0
+    thefts = crowd(d.thieve, d.thieve, d.thieve, d.thieve)
+    check_all_once(d, 0, thefts)
+
+
+@pytest.mark.parametrize("thieves", [1, 2, 3])
+@pytest.mark.parametrize("pops", [3, 6, 8])
+def test_stress(arena, crowd, thieves, pops):
+    """With 8 of 8 every pop is of the last item, which owner and thieves race for."""
+    d = arena(2_000_000)
+    popped, *thefts = crowd(lambda: d.own(pops, thieves=thieves), *[d.thieve] * thieves)
+    check_all_once(d, popped, thefts)
+    assert 0 < popped < d.n, "there was a race"
+
+
+@pytest.mark.parametrize("thieves", [1, 2, 3])
+def test_growth_races_theft(arena, crowd, thieves):
+    """Thousands of young deques: each grows from 4 to 64 cells under the thieves."""
+    d = arena(1_280_000, 20_000)
+    popped, *thefts = crowd(lambda: d.own(2, thieves=thieves), *[d.thieve] * thieves)
+    check_all_once(d, popped, thefts)
+
+
+def test_no_starvation(arena, crowd):
+    """Ends when every thief has taken something."""
+    d = arena(3)
+    left, *_ = crowd(lambda: d.feed(3), *[lambda i=i: d.eat(i) for i in range(3)])
+    counts = d.counts
+    assert left == sum(counts)
+    assert min(counts) > 0
+
+
+def test_asking_for_a_tag_takes_nothing_else(arena, crowd):
+    """Item 5000 alone has the tag 5001, and it is taken when it is the oldest."""
+    d = arena(10_000)
+    d.own(0, drain=False)
+    _, (stolen, _, torn) = crowd(d.thieve, lambda: d.thieve(5001))
+    assert torn == 0
+    assert stolen <= 1
+    assert d.counts == [1] * 10_000

@@ -1,0 +1,156 @@
+"""The cimport API at its edges: entering, submit, errors, the binary contract."""
+
+import gc
+import sys
+import threading
+
+import pyblitz.capi
+import pytest
+
+import pyblitz as pb
+
+SIZES = [1, 2, 3, 8, 64]
+
+
+def test_run_enters_and_leaves(native, pool_size):
+    for threads in SIZES:
+        pool_size(threads)
+        assert not native.capi.is_worker()
+        workers, index, right = native.capi.inside()
+        assert (workers, right) == (threads, True)
+        assert threads - 1 <= index < threads - 1 + 64, "a thread that called in"
+        assert not native.capi.is_worker()
+
+
+def test_run_returns_and_raises(native):
+    assert native.capi.call(lambda: 42) == 42
+    assert native.capi.call(native.capi.is_worker) == 1
+    with pytest.raises(KeyError, match="'gone'") as caught:
+        native.capi.call(lambda: {}["gone"])
+    assert caught.traceback[-1].name == "<lambda>"
+    assert not native.capi.is_worker()
+
+
+def test_run_in_run_is_the_same_worker(native, pool_size):
+    pool_size(2)
+    inner = []
+    native.capi.call(lambda: inner.append(native.capi.inside()))
+    native.capi.call(lambda: native.capi.call(lambda: inner.append(native.capi.inside())))
+    assert inner == [(2, 1, True)] * 2
+
+
+def test_set_num_threads_inside_an_operation(native, pool_size):
+    """What runs goes on in its pool; the next operation uses the new one."""
+    pool_size(3)
+    seen = []
+
+    def inside():
+        pb.set_num_threads(5)
+        seen.append(native.capi.inside()[0])
+        seen.append(native.capi.fib(15))
+
+    native.capi.call(inside)
+    assert seen == [3, 610]
+    assert native.capi.inside()[0] == 5
+
+
+def test_set_num_threads_among_callers(native, pool_size, crowd):
+    """Callers that enter while the pool is replaced get the old one or the new one."""
+
+    def callers():
+        for _ in range(2_000):
+            assert native.capi.inside()[0] in (1, 2, 3, 4)
+
+    def replace():
+        for i in range(300):
+            pb.set_num_threads(2 + i % 3)
+
+    pool_size(2)
+    crowd(callers, callers, callers, replace)
+
+
+@pytest.mark.parametrize("threads", SIZES)
+def test_submit(native, pool_size, crowd, threads):
+    pool_size(threads)
+    tally = native.capi.Tally()
+    crowd(*[lambda: native.capi.submit_many(tally, 5_000)] * 8)
+    if threads > 1:
+        tally.reach(40_000)
+    assert tally.value == 40_000
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_submitted_jobs_submit(native, pool_size, threads):
+    pool_size(threads)
+    tallies = [native.capi.submit_chain(2_000) for _ in range(10)]
+    for t in tallies:
+        # Wraps to -1 when the chain has ended.
+        while t.value > -1:
+            threading.Event().wait(0.001)
+    assert {t.value for t in tallies} == {-1}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_submit_failing(native, pool_size, monkeypatch, threads):
+    seen = []
+    told = threading.Event()
+
+    def hook(unraisable):
+        seen.append(repr(unraisable.exc_value))
+        told.set()
+
+    monkeypatch.setattr(sys, "unraisablehook", hook)
+    pool_size(threads)
+    native.capi.submit_failing()
+    assert told.wait(60)
+    assert seen == ["ValueError('nobody waits for this')"]
+
+
+def test_no_reference_is_lost(native, pool_size):
+    """Exceptions that lose against a lower index are dropped, not leaked."""
+    pool_size(3)
+
+    class Loser(Exception):
+        pass
+
+    def fail():
+        raise Loser
+
+    for _ in range(200):
+        with pytest.raises(Loser):
+            native.capi.call_join(fail, fail)
+    gc.collect()
+    assert not [o for o in gc.get_objects() if isinstance(o, Loser)]
+
+
+def test_the_table():
+    """What an extension of version 1 finds, for as long as there is a version 1."""
+    assert sorted(pyblitz.capi.__pyx_capi__) == [
+        "broadcast_abi1",
+        "current_worker_abi1",
+        "join_abi1",
+        "num_workers_abi1",
+        "parallel_for_abi1",
+        "parallel_reduce_abi1",
+        "run_abi1",
+        "scope_abi1",
+        "spawn_abi1",
+        "submit_abi1",
+        "worker_index_abi1",
+    ]
+
+
+def test_another_version_is_an_import_error(script):
+    """An extension of version 1 meets a pyblitz whose interface has number 9."""
+    out = script("""
+import pyblitz.capi
+table = pyblitz.capi.__pyx_capi__
+for name in list(table):
+    table[name.replace("abi1", "abi9")] = table.pop(name)
+try:
+    import native_capi
+except ImportError as e:
+    print(e)
+""")
+    assert "abi1" in out
+    assert "pyblitz.capi" in out

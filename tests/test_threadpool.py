@@ -1,0 +1,599 @@
+"""ThreadPool, the number of threads, and the life of a process around them."""
+
+import gc
+import operator
+import os
+import signal
+import sys
+import threading
+import time
+import weakref
+
+import pytest
+
+import pyblitz as pb
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+def pool_threads():
+    """The names of this process's pool threads."""
+    names = []
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{task}/comm") as f:
+                names.append(f.read().strip())
+        except OSError:  # ended meanwhile
+            continue
+    return sorted((n for n in names if n.startswith("pyblitz-")), key=lambda n: int(n[8:]))
+
+
+# ---- install and submit -----------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_install(threads):
+    with pb.ThreadPool(threads) as pool:
+        assert pool.num_threads == threads
+        assert pool.install(pb.num_threads) == threads
+        assert pool.install(dict, [(1, 2)], a=3) == {1: 2, "a": 3}
+        assert pool.install(threading.get_ident) == threading.get_ident()
+        assert pool.install(pool.install, pb.num_threads) == threads
+        with pytest.raises(ZeroDivisionError):
+            pool.install(operator.truediv, 1, 0)
+        assert pool.install(pb.num_threads) == threads
+
+
+def test_install_nests():
+    before = pb.num_threads()
+    with pb.ThreadPool(2) as a, pb.ThreadPool(3) as b:
+
+        def inside():
+            return [pb.num_threads(), b.install(pb.num_threads), pb.num_threads()]
+
+        assert a.install(inside) == [2, 3, 2]
+        assert b.install(a.install, b.install, pb.num_threads) == 3
+    assert pb.num_threads() == before
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8, 64])
+def test_submit(threads):
+    with pb.ThreadPool(threads) as pool:
+        futures = [pool.submit(pow, 3, k, mod=1000) for k in range(500)]
+        assert [f.result() for f in futures] == [pow(3, k, 1000) for k in range(500)]
+        failed = pool.submit(operator.truediv, 1, 0)
+        assert isinstance(failed.exception(), ZeroDivisionError)
+        assert pool.submit(pb.num_threads).result() == threads
+
+
+def test_submit_runs_elsewhere_with_two_and_here_with_one():
+    with pb.ThreadPool(2) as pool:
+        assert pool.submit(threading.get_ident).result() != threading.get_ident()
+    with pb.ThreadPool(1) as pool:
+        assert pool.submit(threading.get_ident).result() == threading.get_ident()
+
+
+def test_submit_carries_the_context():
+    import contextvars
+
+    var = contextvars.ContextVar("var", default="outside")
+    with pb.ThreadPool(2) as pool:
+        var.set("inside")
+        future = pool.submit(var.get)
+        var.set("later")
+        assert future.result() == "inside"
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8, 64])
+def test_stress(native, crowd, threads):
+    """Many threads submit and install at once."""
+    with pb.ThreadPool(threads) as pool:
+        ran = native.capi.Tally()
+
+        def caller(k):
+            futures = []
+            for i in range(200):
+                futures.append(pool.submit(operator.mul, i, k))
+                if i % 20 == 0:
+                    assert pool.install(native.capi.fib, 12) == 144
+                    pool.install(native.capi.submit_many, ran, 10)
+            return [f.result() for f in futures]
+
+        results = crowd(*[lambda k=k: caller(k) for k in range(8)])
+        assert results == [[i * k for i in range(200)] for k in range(8)]
+    # Closed: what was accepted is done.
+    assert ran.value == 8 * 10 * 10
+
+
+def test_first_come_first_served():
+    """One thread to serve them: in order, though they come in batches."""
+    order = []
+    gate = threading.Event()
+    with pb.ThreadPool(2) as pool:
+        pool.submit(gate.wait)
+        for i in range(1000):
+            pool.submit(order.append, i)
+        gate.set()
+    assert order == list(range(1000))
+
+
+def test_no_starvation():
+    """An accepted job runs though the ones before it keep submitting more.  (Once each batch
+    went on top of the one before it.)"""
+    gate = threading.Event()
+    ran = 0
+    turn = None
+
+    def flood():
+        nonlocal ran
+        ran += 1
+        if turn is None and ran < 20_000:
+            pool.submit(flood)
+            pool.submit(flood)
+
+    def mine():
+        nonlocal turn
+        turn = ran
+
+    with pb.ThreadPool(2) as pool:
+        pool.submit(gate.wait)
+        for _ in range(200):
+            pool.submit(flood)
+        job = pool.submit(mine)
+        gate.set()
+        job.result()
+    assert turn < 1_000
+
+
+def test_cancel():
+    gate = threading.Event()
+    with pb.ThreadPool(2) as pool:
+        first = pool.submit(gate.wait)
+        second = pool.submit(pow, 2, 2)
+        assert second.cancel()
+        gate.set()
+        assert first.result()
+    assert second.cancelled()
+
+
+# ---- close ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_closed(threads):
+    pool = pb.ThreadPool(threads)
+    done = pool.submit(pow, 2, 3)
+    pool.close()
+    pool.close()
+    assert done.done()
+    assert repr(pool) == f"ThreadPool(num_threads={threads}, closed)"
+    with pytest.raises(RuntimeError, match="closed"):
+        pool.install(len, [])
+    with pytest.raises(RuntimeError, match="closed"):
+        pool.submit(len, [])
+    with pytest.raises(RuntimeError, match="closed"), pool:
+        pass
+
+
+@linux
+def test_close_finishes_what_was_accepted_and_ends_the_threads():
+    before = pool_threads()
+    ran = []
+    pool = pb.ThreadPool(3)
+    gate = threading.Event()
+    pool.submit(gate.wait)
+    for i in range(300):
+        pool.submit(ran.append, i)
+    gate.set()
+    pool.close()
+    assert sorted(ran) == list(range(300))
+    assert pool_threads() == before
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_close_from_inside(threads):
+    with pb.ThreadPool(threads) as pool, pb.ThreadPool(2) as other:
+        with pytest.raises(RuntimeError, match="from inside itself"):
+            pool.install(pool.close)
+        with pytest.raises(RuntimeError, match="from inside itself"):
+            pool.install(other.install, pool.close)
+        if threads > 1:
+            error = pool.submit(pool.close).exception()
+            assert isinstance(error, RuntimeError)
+        assert pool.install(pb.num_threads) == threads
+
+
+def test_close_while_others_are_inside(crowd):
+    """They end, or are refused; nothing is lost and nothing hangs."""
+    for _ in range(30):
+        pool = pb.ThreadPool(3)
+        accepted = []
+
+        def use(pool=pool, accepted=accepted):
+            while True:
+                accepted.append(pool.submit(pow, 2, 5))
+                assert pool.install(pow, 2, 3) == 8
+
+        def caller(use=use):
+            with pytest.raises(RuntimeError, match="this ThreadPool is closed"):
+                use()
+
+        def close(pool=pool, accepted=accepted):
+            while len(accepted) < 20:
+                time.sleep(0)
+            pool.close()
+
+        crowd(caller, caller, close)
+        assert {f.result(timeout=0) for f in accepted} == {32}
+
+
+@linux
+def test_forgotten_pool():
+    """Without close: its threads end with it."""
+    before = pool_threads()
+    pool = pb.ThreadPool(3)
+    pool.submit(pow, 2, 3).result()
+    assert pool_threads() != before
+    del pool
+    gc.collect()
+    assert pool_threads() == before
+
+
+@linux
+def test_pool_whose_last_reference_is_its_own_job():
+    """Then it goes in one of its own threads, which cannot wait for itself."""
+    before = pool_threads()
+    gate = threading.Event()
+    pool = pb.ThreadPool(2)
+    gone = weakref.ref(pool)
+    future = pool.submit(lambda pool: gate.wait(), pool)
+    del pool
+    gate.set()
+    assert future.result()
+    deadline = time.monotonic() + 10
+    while (gone() is not None or pool_threads() != before) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert gone() is None
+    assert pool_threads() == before
+
+
+# ---- the number of threads --------------------------------------------------
+
+
+def test_set_num_threads(pool_size):
+    for n in (1, 3, 2, 100):
+        pool_size(n)
+        assert pb.num_threads() == n
+    pb.set_num_threads(True + 1)
+    assert pb.num_threads() == 2
+
+
+@pytest.mark.parametrize("bad", [0, -1, 16385, 2**70])
+@pytest.mark.parametrize("function", [pb.set_num_threads, pb.ThreadPool])
+def test_out_of_range(function, bad):
+    with pytest.raises(ValueError, match=f"from 1 to 16384, not {bad}"):
+        function(bad)
+
+
+@pytest.mark.parametrize("bad", ["2", 2.0, [2]])
+@pytest.mark.parametrize("function", [pb.set_num_threads, pb.ThreadPool])
+def test_not_a_number(function, bad):
+    with pytest.raises(TypeError, match=f"must be an integer, not {type(bad).__name__}"):
+        function(bad)
+
+
+def test_none_is_the_default_for_a_pool_only():
+    with pytest.raises(TypeError):
+        pb.set_num_threads(None)
+    with pb.ThreadPool() as pool:
+        assert pool.num_threads >= 1
+
+
+def test_init_twice():
+    with pb.ThreadPool(2) as pool:
+        with pytest.raises(RuntimeError, match="twice"):
+            pool.__init__(3)
+        assert pool.install(pb.num_threads) == 2
+
+
+def test_never_initialised():
+    pool = pb.ThreadPool.__new__(pb.ThreadPool)
+    with pytest.raises(RuntimeError):
+        pool.install(len, [])
+    pool.close()
+
+
+def test_many_threads(native):
+    with pb.ThreadPool(1000) as pool:
+        assert pool.install(native.capi.fib, 15) == 610
+        assert pool.submit(pow, 2, 3).result() == 8
+
+
+# ---- threads ----------------------------------------------------------------
+
+
+@linux
+def test_threads_start_when_they_are_needed(script):
+    out = script(f"""
+import os, threading
+import pyblitz as pb
+import native_capi as capi
+pool_threads = {pool_threads_source()}
+pb.set_num_threads(4)
+print(pool_threads())
+capi.fib(0)
+print(pool_threads())
+with pb.ThreadPool(3) as pool:
+    pool.submit(len, []).result()
+    print(pool_threads())
+    gate, here = threading.Event(), threading.Barrier(3)
+    jobs = [pool.submit(lambda: (here.wait(), gate.wait())) for _ in range(2)]
+    here.wait()
+    print(pool_threads())
+    gate.set()
+print(pool_threads())
+capi.call_roll()
+print(pool_threads())
+""")
+    two = ["pyblitz-1", "pyblitz-2"]
+    assert out.splitlines() == [
+        str(x) for x in ([], [], two[:1], two, [], [*two, "pyblitz-3"])
+    ]  # fmt: skip
+
+
+def pool_threads_source():
+    """pool_threads as an expression, for scripts."""
+    return (
+        "lambda: sorted(n for n in (open(f'/proc/self/task/{t}/comm').read().strip()"
+        " for t in os.listdir('/proc/self/task')) if n.startswith('pyblitz-'))"
+    )
+
+
+def test_idle_costs_nothing(script):
+    out = script("""
+import time
+import pyblitz as pb
+import native_capi as capi
+pb.set_num_threads(4)
+for _ in range(20):
+    capi.fib(18), capi.call_roll(), capi.scope_tree(3, 5)
+time.sleep(0.2)     # until all sleep
+before = time.process_time()
+time.sleep(2)
+print(time.process_time() - before)
+""")
+    assert float(out) < 0.005
+
+
+RIGHT_RESULTS = """
+def check():
+    assert capi.fib(18) == 2584
+    rc, counts, _, _ = capi.mark_all(10_000, 7)
+    assert rc == 0 and counts == [1] * 10_000
+    assert capi.scope_tree(3, 10) == 1110
+    assert capi.reduce_span(5000, 3)[:3] == (0, 0, 5000)
+"""
+
+
+@linux
+@pytest.mark.skipif(
+    os.environ.get("PYBLITZ_BUILD", "debug") != "debug", reason="sanitizers need the memory"
+)
+@pytest.mark.parametrize("room_for", [0, 1])
+def test_threads_that_cannot_start(script, room_for):
+    """No address space for their stacks: the work runs on who is there."""
+    out = script(f"""
+import resource, os, threading
+import pyblitz as pb
+import native_capi as capi
+{RIGHT_RESULTS}
+pool_threads = {pool_threads_source()}
+stack = resource.getrlimit(resource.RLIMIT_STACK)[0]
+assert stack > 0, "threads have stacks of that size"
+with open("/proc/self/statm") as f:
+    used = int(f.read().split()[0]) * resource.getpagesize()
+room = used + stack // 2 + {room_for} * stack
+resource.setrlimit(resource.RLIMIT_AS, (room, room))
+pb.set_num_threads(4)
+for _ in range(5):
+    check()
+    with pb.ThreadPool(3) as pool:
+        assert [pool.submit(pow, 2, k).result() for k in range(20)] == [2**k for k in range(20)]
+        assert pool.install(capi.fib, 10) == 55
+tally = capi.Tally()
+capi.submit_many(tally, 100)
+tally.reach(100)
+roll = capi.call_roll()
+print(len(pool_threads()), sum(roll), tally.value)
+""")
+    assert out.split() == [str(room_for), str(room_for + 1), "100"]
+
+
+# ---- fork and exit ----------------------------------------------------------
+
+
+@linux
+def test_fork(script):
+    """A child has fresh, unstarted pools; the parent's go on."""
+    out = script(f"""
+import os, threading
+import pyblitz as pb
+import native_capi as capi
+{RIGHT_RESULTS}
+pool_threads = {pool_threads_source()}
+pb.set_num_threads(3)
+own = pb.ThreadPool(2)
+closed = pb.ThreadPool(2)
+closed.close()
+capi.call_roll()
+own.submit(len, []).result()
+
+def child():
+    assert pool_threads() == []
+    own.close() if generation == 2 else None
+    check()
+    assert sum(capi.call_roll()) == pb.num_threads()
+    if generation < 2:
+        assert own.submit(pow, 2, 3).result() == 8
+    pb.set_num_threads(4)
+    assert sum(capi.call_roll()) == 4
+    check()
+    try:
+        closed.submit(len, [])
+    except RuntimeError:
+        pass
+    else:
+        raise AssertionError("closed")
+
+for generation in range(3):
+    pid = os.fork()
+    if pid == 0:
+        child()
+        grandchild = os.fork()
+        if grandchild == 0:
+            check()
+            os._exit(0)
+        assert os.waitpid(grandchild, 0)[1] == 0
+        raise SystemExit(0)     # with atexit
+    assert os.waitpid(pid, 0)[1] == 0
+    check()
+    assert sum(capi.call_roll()) == 3
+print("parent")
+""")
+    assert out == "parent\n"
+
+
+@linux
+def test_fork_inside_an_operation(script):
+    """The child is in the middle of a call into a pool that it does not have."""
+    out = script("""
+import os
+import pyblitz as pb
+import native_capi as capi
+pb.set_num_threads(3)
+capi.call_roll()
+
+def inside():
+    pid = os.fork()
+    if pid == 0:
+        assert not capi.is_worker()
+        assert capi.fib(15) == 610 and sum(capi.call_roll()) == pb.num_threads()
+        return 77
+    return os.waitpid(pid, 0)[1]
+
+rc = capi.call(inside)
+assert capi.fib(15) == 610
+if rc == 77:
+    raise SystemExit(0)
+print(rc, sum(capi.call_roll()))
+""")
+    assert out == "0 3\n"
+
+
+@linux
+def test_fork_while_others_work(script):
+    out = script(f"""
+import os, threading
+import pyblitz as pb
+import native_capi as capi
+{RIGHT_RESULTS}
+pb.set_num_threads(3)
+stop = False
+def work():
+    while not stop:
+        check()
+threads = [threading.Thread(target=work) for _ in range(2)]
+for t in threads: t.start()
+for _ in range(20):
+    pid = os.fork()
+    if pid == 0:
+        check()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+stop = True
+for t in threads: t.join()
+print("done")
+""")
+    assert out == "done\n"
+
+
+@pytest.mark.parametrize("how", ["pass", "raise SystemExit(0)", "pool.submit(print, 'late')"])
+def test_exit_finishes_what_was_accepted(script, how):
+    out = script(f"""
+import time, pyblitz as pb, native_capi as capi
+pool = pb.ThreadPool(3)
+def job(k):
+    time.sleep(0.2)
+    print(k, flush=True)
+for k in range(4): pool.submit(job, k)
+capi.submit_many(capi.Tally(), 1000)
+{how}
+""")
+    lines = sorted(out.split())
+    assert lines[:4] == ["0", "1", "2", "3"]
+    assert lines[4:] == (["late"] if "late" in how else [])
+
+
+def test_exit_with_daemons_inside(script):
+    """Their operations are not waited for for ever, and nothing crashes."""
+    for _ in range(5):
+        script("""
+import threading, pyblitz as pb, native_capi as capi
+pb.set_num_threads(3)
+def work():
+    while True:
+        capi.fib(12), capi.mark_all(100, 1), capi.scope_tree(2, 5)
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+capi.fib(20)
+""")
+
+
+def test_a_pool_used_at_exit(script):
+    out = script("""
+import atexit
+@atexit.register        # before pyblitz registers its own: so called after it
+def last():
+    print(native_capi.fib(10), pyblitz.num_threads())
+    try: pyblitz.set_num_threads(2)
+    except RuntimeError as e: print(e)
+import pyblitz, native_capi
+pyblitz.set_num_threads(3)
+native_capi.fib(20)
+""")
+    assert out.splitlines()[0].split()[0] == "55"
+    assert out.splitlines()[1] == "set_num_threads: the interpreter is shutting down"
+
+
+@pytest.mark.parametrize("how", ["mark", "join"])
+def test_ctrl_c(script, how):
+    """Signals are seen in the main thread's operations, at work and in a wait."""
+    work = {
+        "mark": "while True: capi.mark_all(3_000_000, 1)",
+        # The other half runs in a pool thread and ends only after the interrupt.
+        "join": "capi.hold(tally, 1)",
+    }[how]
+    out = script(f"""
+import os, signal, threading, time
+import pyblitz as pb, native_capi as capi
+pb.set_num_threads(2)
+tally = capi.Tally()
+seen = threading.Event()
+def handler(*args):
+    seen.set()
+    raise KeyboardInterrupt
+signal.signal(signal.SIGINT, handler)
+def interrupt():
+    time.sleep(0.2)
+    os.kill(os.getpid(), signal.SIGINT)
+    assert seen.wait(30)
+    capi.flood(tally, 1)
+threading.Thread(target=interrupt).start()
+try:
+    {work}
+except KeyboardInterrupt:
+    print("interrupted")
+print(capi.fib(15))
+""")
+    assert out.split() == ["interrupted", "610"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
