@@ -5,6 +5,7 @@ from typing import Any, Literal, ParamSpec, SupportsIndex, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import disjoint_base
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -52,6 +53,7 @@ def par_sort(
 def num_threads() -> int: ...
 def set_num_threads(n: SupportsIndex) -> None: ...
 
+@disjoint_base
 class ThreadPool:
     num_threads: int
     def __init__(self, num_threads: SupportsIndex | None = None) -> None: ...

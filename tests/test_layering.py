@@ -26,6 +26,7 @@ ROWS = [
 WITHIN_A_ROW = {
     ("runtime.scope", "runtime.join"),
     ("runtime.bridge", "runtime.join"),
+    ("kernels.reduce", "kernels.map"),
     ("capi", "_python"),
     ("_array", "_python"),
 }

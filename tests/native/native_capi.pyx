@@ -6,7 +6,7 @@ from pyblitz cimport (
     parallel_reduce, run, scope, spawn, submit, worker_index)
 from pyblitz.runtime.atomic cimport (
     atomic_i64, i64_fetch_add_relaxed, i64_load_acquire, i64_load_relaxed,
-    i64_store_relaxed, i64_store_release)
+    i64_store_relaxed, i64_store_release, spin_hint)
 from pyblitz.runtime.os cimport yield_thread
 
 cdef extern from *:
@@ -250,6 +250,8 @@ cdef int tree_kernel(Worker* w, void* ctx) except? -1 nogil:
         i64_fetch_add_relaxed(&t.moved, 1)
     i64_fetch_add_relaxed(&t.nodes, 1)
     if node.level == t.depth:
+        for i in range(60):
+            spin_hint()
         return 0
     set_place(t.root, node.v)
     for i in range(2):
@@ -332,6 +334,7 @@ def hold(Tally flood, int64_t until):
 cdef int flood_one(Worker* w, void* ctx) except? -1 nogil:
     if get_root() == -1:
         i64_fetch_add_relaxed(&intruders, 1)
+    yield_thread()      # so that there is something to steal meanwhile
     i64_fetch_add_relaxed(<atomic_i64*>ctx, 1)
     return 0
 

@@ -5,7 +5,8 @@ from pyblitz.runtime.atomic cimport (
     atomic_i64, i64_fetch_add_acquire, i64_fetch_add_relaxed, i64_load_acquire,
     i64_load_relaxed, i64_store_relaxed, spin_hint, u32_load_seq_cst)
 from pyblitz.runtime.counters cimport (
-    count_inactive, count_jec, count_sleeping, counters_init, counters_load)
+    count_inactive, count_jec, count_sleeping, counters_init, counters_load,
+    sub_inactive)
 from pyblitz.runtime.injector cimport Injector, injector_init, injector_push, injector_take
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.latch cimport latch_is_set, latch_set
@@ -13,7 +14,7 @@ from pyblitz.runtime.os cimport alloc_aligned, now_ns, yield_thread
 from pyblitz.runtime.sleep cimport (
     SLEEPER_ASLEEP, SLEEPER_AWAKE, SLEEPER_DEAD, Idle, Sleep, Sleeper,
     no_work_found, post_injected, post_mail, sleep_init, sleeper_destroy,
-    sleeper_init, start_looking, wake_any, wake_sleeper, work_found)
+    sleeper_init, start_looking, wake_any, wake_sleeper)
 
 AWAKE, ASLEEP, DEAD = SLEEPER_AWAKE, SLEEPER_ASLEEP, SLEEPER_DEAD
 
@@ -120,7 +121,7 @@ cdef class Dormitory:
                 if job == NULL:
                     job = injector_take(self.injector)
                 if job != NULL:
-                    work_found(self.s, False)
+                    sub_inactive(&self.s.counters)
                     while job != NULL:
                         next = job.next
                         job.run(<void*>self, job)
@@ -128,7 +129,7 @@ cdef class Dormitory:
                     found += 1
                     start_looking(self.s, &idle)
                 elif latch_is_set(&self.sleepers[i].terminate):
-                    work_found(self.s, False)
+                    sub_inactive(&self.s.counters)
                     break
                 else:
                     no_work_found(self.s, i, &idle)

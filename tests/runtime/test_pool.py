@@ -12,10 +12,12 @@ def test_many_guests(native, crowd, threads):
     """100 callers inside at once, more than there are slots: all are right, 64 are listed."""
     callers = 100
     barrier = threading.Barrier(callers)
+    indexes = []
     with pb.ThreadPool(threads) as pool:
 
         def inside():
             barrier.wait()
+            indexes.append(native.capi.inside()[1])
             who = native.runtime.guest()
             assert native.capi.fib(14) == 377
             assert native.capi.mark_all(300, 2)[:2] == (0, [1] * 300)
@@ -25,6 +27,7 @@ def test_many_guests(native, crowd, threads):
             return who
 
         guests = crowd(*[lambda: pool.install(inside)] * callers)
+    assert len(set(indexes)) == callers, "no two have the same worker_index"
     assert all(guest and left == 0 for guest, _, _, left in guests)
     slots = sorted(slot for _, listed, slot, _ in guests if listed)
     assert slots == list(range(native.runtime.SLOTS)) == list(range(64))

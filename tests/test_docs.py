@@ -1,0 +1,62 @@
+"""What the documents say is run: docstrings, and Python blocks of README and docs."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import pyblitz as pb
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def public():
+    for name in pb.__all__:
+        thing = getattr(pb, name)
+        yield name, thing
+        if inspect.isclass(thing):
+            for attribute, value in vars(thing).items():
+                if not attribute.startswith("_") and callable(value):
+                    yield f"{name}.{attribute}", value
+
+
+@pytest.mark.parametrize(("name", "thing"), public(), ids=lambda x: x if isinstance(x, str) else "")
+def test_docstring(name, thing):
+    """NumPy style, with an example that is true."""
+    text = inspect.getdoc(thing)
+    assert "Examples\n--------" in text
+    if name != "num_threads":
+        assert "Raises\n------" in text
+    example = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
+    assert example.examples
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert runner.run(example).failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_python_blocks(page):
+    """The Python blocks of a page, in order, in one namespace."""
+    text = page.read_text()
+    namespace = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.S):
+        exec(compile(block, str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_figures_are_the_last_results():
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("figures", ROOT / "benchmarks" / "figures.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.PAGE.read_text() == module.page()

@@ -1,0 +1,74 @@
+"""Lint and types are clean, and the stubs name what exists."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pyblitz as pb
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(*command):
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command", [("ruff", "check", "."), ("ruff", "format", "--check", ".")])
+def test_ruff(command):
+    run(*command)
+
+
+def test_mypy():
+    run("mypy")
+
+
+def test_stubs_are_complete():
+    run(
+        "mypy.stubtest",
+        "pyblitz",
+        "--allowlist",
+        str(ROOT / "tests" / "stubtest.txt"),
+        "--ignore-unused-allowlist",
+    )
+
+
+def test_all_is_what_the_stubs_say():
+    text = (ROOT / "pyblitz" / "__init__.pyi").read_text()
+    names = re.findall(r'^    "(\w+)",$', text, re.M)
+    assert sorted(names) == sorted(pb.__all__)
+
+
+def test_no_performance_hint_and_no_warning():
+    """Every module compiles without a hint from Cython or a warning from C."""
+    log = ROOT / "build" / "warnings.txt"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "setup.py",
+            "--quiet",
+            "build_ext",
+            "--force",
+            "--build-lib",
+            "build/check",
+        ],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    log.parent.mkdir(exist_ok=True)
+    log.write_text(done.stdout)
+    assert done.returncode == 0, done.stdout
+    bad = [
+        line for line in done.stdout.splitlines() if re.search(r"performance hint|warning:", line)
+    ]
+    assert not bad, "\n".join(bad)
