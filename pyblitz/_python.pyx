@@ -314,6 +314,10 @@ atexit.register(_at_exit)
 
 _open_pools = weakref.WeakSet()
 
+def _run_call(call):
+    run_call(call)
+
+
 cdef struct PyJob:
     Job job             # first: a Job* of this is its PyJob*
     Pool* pool
@@ -381,8 +385,8 @@ cdef class ThreadPool:
     --------
     >>> import numpy as np, pyblitz as pb
     >>> with pb.ThreadPool(2) as pool:
-    ...     pool.install(pb.par_reduce, np.add, np.arange(10.0))
-    45.0
+    ...     pool.install(pb.par_reduce, np.add, np.arange(10))
+    np.int64(45)
     """
 
     def __init__(self, num_threads=None):
@@ -491,7 +495,7 @@ cdef class ThreadPool:
         future = concurrent.futures.Future()
         call = (future, contextvars.copy_context(), fn, args, kwargs)
         if self.num_threads == 1:
-            run_call(call)
+            self.install(_run_call, call)
             return future
         j = <PyJob*>malloc(sizeof(PyJob))
         if j == NULL:

@@ -131,8 +131,8 @@ cdef int parallel_reduce_abi1(Worker* w, Py_ssize_t n, reduce_fn leaf,
     if n <= 0:
         return 0
     if grain == 0:
-        grain = (n + 1023) // 1024
-    leaves = (n + grain - 1) // grain
+        grain = 1 + (n - 1) // 1024
+    leaves = 1 + (n - 1) // grain
     c.leaf = <raw_reduce_fn>leaf
     c.combine = <raw_combine_fn>combine
     c.ctx = ctx

@@ -25,7 +25,9 @@ def public():
                     yield f"{name}.{attribute}", value
 
 
-@pytest.mark.parametrize(("name", "thing"), public(), ids=lambda x: x if isinstance(x, str) else "")
+@pytest.mark.parametrize(
+    ("name", "thing"), list(public()), ids=lambda x: x if isinstance(x, str) else ""
+)
 def test_docstring(name, thing):
     """NumPy style, with an example that is true."""
     text = inspect.getdoc(thing)

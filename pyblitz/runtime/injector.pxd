@@ -1,6 +1,7 @@
-"""A queue that any thread adds to and a consumer takes whole: jobs from
-threads that are no workers (one per pool) and jobs bound to one worker (its
-mailbox).
+"""Queues that any thread adds to: jobs bound to one worker (its mailbox, an
+Injector that a consumer takes whole), and jobs from threads that are no workers
+(the pool's Inbox, from which consumers take one at a time, first come, first
+served).
 
 A Treiber stack (IBM RJ 5118, 1986) of intrusive links.  Nobody pops a single
 node: a consumer takes all with one exchange and turns the chain into arrival
@@ -9,8 +10,9 @@ compare-and-swap can meet the same address twice in a different role (ABA): a
 push only needs that *its* ``next`` is the head that it replaces.
 """
 from pyblitz.runtime.atomic cimport (
-    atomic_ptr, ptr_cas_release, ptr_exchange_acquire, ptr_load_acquire,
-    ptr_load_relaxed, ptr_store_relaxed)
+    atomic_ptr, atomic_u32, ptr_cas_release, ptr_exchange_acquire,
+    ptr_load_acquire, ptr_load_relaxed, ptr_store_relaxed, u32_exchange_acquire,
+    u32_load_relaxed, u32_store_relaxed, u32_store_release)
 from pyblitz.runtime.job cimport Job
 
 cdef struct Injector:
@@ -55,3 +57,46 @@ cdef inline Job* injector_take(Injector* q) noexcept nogil:
         job = job.next
         older.next = younger
     return older
+
+
+cdef struct Inbox:
+    Injector arrivals
+    # What was taken from there and not yet handed out, oldest first.  Only
+    # whoever holds `taking` writes it or follows it; it is tried, never waited
+    # for, since a worker has other places to look at.
+    atomic_ptr rest
+    atomic_u32 taking
+
+cdef inline void inbox_init(Inbox* q) noexcept nogil:
+    injector_init(&q.arrivals)
+    ptr_store_relaxed(&q.rest, NULL)
+    u32_store_relaxed(&q.taking, 0)
+
+cdef inline void inbox_push(Inbox* q, Job* job) noexcept nogil:
+    injector_push(&q.arrivals, job)
+
+cdef inline bint inbox_has_jobs(const Inbox* q) noexcept nogil:
+    # acquire: partner is the push, as above; `rest` is only compared
+    return injector_has_jobs(&q.arrivals) or ptr_load_relaxed(&q.rest) != NULL
+
+cdef inline Job* inbox_take(Inbox* q, bint* more, bint* moved) noexcept nogil:
+    """The oldest job; NULL when there is none, or another thread is taking one.
+    ``more``: there are others.  ``moved``: they went from one place to another,
+    where a thread that looked at both may have seen neither."""
+    cdef Job* job
+    if not inbox_has_jobs(q) or u32_load_relaxed(&q.taking):
+        return NULL
+    # acquire: partner is the release below
+    if u32_exchange_acquire(&q.taking, 1):
+        return NULL
+    job = <Job*>ptr_load_relaxed(&q.rest)
+    moved[0] = job == NULL
+    if job == NULL:
+        job = injector_take(&q.arrivals)
+    if job != NULL:
+        ptr_store_relaxed(&q.rest, job.next)
+        more[0] = job.next != NULL
+    moved[0] = moved[0] and job != NULL and job.next != NULL
+    # release: partner is the exchange above
+    u32_store_release(&q.taking, 0)
+    return job

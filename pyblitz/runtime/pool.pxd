@@ -14,7 +14,7 @@ from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_ptr, atomic_u64, i64_load_relaxed, u32_load_relaxed,
     unlikely)
 from pyblitz.runtime.deque cimport Deque, deque_looks, deque_push
-from pyblitz.runtime.injector cimport Injector
+from pyblitz.runtime.injector cimport Inbox, Injector
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.latch cimport LATCH_SLEEPING, SpinLatch
 from pyblitz.runtime.os cimport LockLatch, Thread, unpark
@@ -24,7 +24,6 @@ from pyblitz.runtime.stats cimport Stats
 cdef enum:
     GUEST_SLOTS = 64            # bits of Pool.guest_mask
     MAX_THREADS = 16384         # far below the 16 bits of a counter
-    INJECTOR_INTERVAL = 61      # searches between two that begin with the injector
     POLL_INTERVAL_NS = 50000000
     SPIN_ROUNDS = 200           # looks before a waiting worker sleeps
 
@@ -38,7 +37,7 @@ cdef struct Worker:
     # Forked jobs, strictly last in, first out: join pops back what it pushed.
     # The tag is the job below which a fork was made (`base` at the push).
     Deque forks
-    # Spawned tasks; the tag is their scope, NULL for those of nobody.
+    # Spawned tasks; the tag is their scope.
     Deque tasks
     Pool* pool
     Job* base                   # the job that this worker took and now runs
@@ -53,7 +52,7 @@ cdef struct Worker:
     bint listed                 # thieves look at its deques
     int index                   # among the background workers, or guest slot
     uint64_t rng
-    uint32_t searches           # for INJECTOR_INTERVAL
+    uint32_t searches           # every other one begins with mail and inbox
     Job* mail                   # taken from the mailbox, oldest first, not yet run
     # Signals: 0, or when to look next (a guest in Python's main thread).
     int64_t poll_at
@@ -65,7 +64,7 @@ cdef struct Worker:
 
 cdef struct Pool:
     Sleep sleep
-    Injector injector
+    Inbox inbox
     # Bit i: guest slot i is in use.
     atomic_u64 guest_mask
     # Calls inside, plus injected jobs not yet done, plus POOL_CLOSED.
@@ -113,7 +112,7 @@ cdef void execute(Worker* w, Job* job) noexcept nogil
 cdef bint serve_mailbox(Worker* w) noexcept nogil
 cdef void wake_worker(Worker* w) noexcept nogil
 cdef Job* steal_task(Worker* w, Group* group) noexcept nogil
-cdef void put_away(Worker* w, Job* job, Group* other) noexcept nogil
+cdef void put_away(Job* job, Group* other) noexcept nogil
 cdef void put_away_above(Worker* w, int64_t mark) noexcept nogil
 cdef bint poll_signals(Worker* w) noexcept nogil
 

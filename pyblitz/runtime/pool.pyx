@@ -4,7 +4,8 @@ from pyblitz.runtime.atomic cimport (
     fence_seq_cst, i64_fetch_add_acquire, i64_fetch_add_relaxed, i64_fetch_or_acq_rel,
     i64_fetch_sub_acq_rel, i64_load_relaxed,
     i64_store_relaxed, invariant, likely, ptr_cas_release, ptr_exchange_acquire,
-    ptr_load_relaxed, ptr_store_relaxed, u32_load_seq_cst, u64_cas_acquire,
+    ptr_load_relaxed, ptr_store_relaxed, spin_hint, u32_load_seq_cst,
+    u64_cas_acquire,
     u64_fetch_and_release, u64_load_relaxed, u64_store_relaxed, unlikely)
 from pyblitz.runtime.counters cimport (
     count_inactive, count_sleeping, sub_inactive)
@@ -12,7 +13,8 @@ from pyblitz.runtime.deque cimport (
     STEAL_RETRY, STEAL_TAKEN, StealResult, deque_bottom_tag, deque_destroy,
     deque_init, deque_pop, deque_steal)
 from pyblitz.runtime.injector cimport (
-    injector_has_jobs, injector_init, injector_push, injector_take)
+    inbox_has_jobs, inbox_init, inbox_push, inbox_take, injector_push,
+    injector_take)
 from pyblitz.runtime.latch cimport latch_is_set, latch_set
 from pyblitz.runtime.os cimport (
     alloc_aligned, atfork_child, lock_latch_destroy, lock_latch_init,
@@ -114,13 +116,13 @@ cdef Pool* pool_new(int num_threads) noexcept nogil:
                               i if i < p.n_background else i - p.n_background,
                               i < p.n_background)
     p.generation = i64_load_relaxed(&forks_seen)
-    injector_init(&p.injector)
+    inbox_init(&p.inbox)
     ptr_store_relaxed(&p.spares, NULL)
     i64_store_relaxed(&p.unlisted, 0)
     u64_store_relaxed(&p.guest_mask, 0)
     i64_store_relaxed(&p.users, 0)
     lock_latch_init(&p.quiet)
-    sleep_init(&p.sleep, &p.injector, p.sleepers, p.n_background, start_thread, p)
+    sleep_init(&p.sleep, &p.inbox, p.sleepers, p.n_background, start_thread, p)
     if not ok:
         pool_free(p)
         return NULL
@@ -233,7 +235,7 @@ cdef void work_found(Worker* w, bint more) noexcept nogil:
     if not more and count_inactive(before) - 1 == count_sleeping(before):
         # Between leaving the searchers and the look; partner: fence 1.
         fence_seq_cst()
-        more = injector_has_jobs(&w.pool.injector) or work_in_sight(w.pool)
+        more = inbox_has_jobs(&w.pool.inbox) or work_in_sight(w.pool)
     if more:
         wake_any(s)
 
@@ -248,15 +250,15 @@ cdef bint work_in_sight(Pool* p) noexcept nogil:
 
 cdef Job* find_work(Worker* w, bint* more) noexcept nogil:
     """The next job of a background worker with nothing on its stack: its own
-    tasks, newest first; its mailbox; another's, oldest first; the injector.
-    Every INJECTOR_INTERVAL searches the mailbox and the injector come first, so
-    that neither starves behind a busy pool.  (Its own forks: none, for join
+    tasks, newest first; its mailbox; another's, oldest first; the inbox.
+    Every other search begins with the mailbox and the inbox, so that neither
+    kind of work starves behind the other.  (Its own forks: none, for join
     pops or waits for each before it returns.)"""
     cdef Job* job = NULL
     invariant(deque_looks(&w.forks) <= 0, "no fork outlives its join")
     more[0] = False
     w.searches += 1
-    if w.searches % INJECTOR_INTERVAL == 0:
+    if w.searches & 1 == 0:
         job = take_mail(w)
         if job == NULL:
             job = take_injected(w, more)
@@ -283,29 +285,11 @@ cdef Job* take_mail(Worker* w) noexcept nogil:
 
 
 cdef Job* take_injected(Worker* w, bint* more) noexcept nogil:
-    """Takes all injected jobs: the oldest to run now, the others to this
-    worker's own tasks, the youngest first, so that it pops the oldest first
-    while thieves help from the far end."""
-    cdef Job* job = injector_take(&w.pool.injector)
-    cdef Job* rest
-    cdef Job* next
-    cdef Job* newest = NULL
-    if job == NULL:
-        return NULL
-    rest = job.next
-    more[0] = rest != NULL
-    while rest != NULL:         # reverse
-        next = rest.next
-        rest.next = newest
-        newest = rest
-        rest = next
-    while newest != NULL:
-        next = newest.next
-        if not deque_push(&w.tasks, newest, NULL):
-            # No memory to hold it: back to where it came from.
-            injector_push(&w.pool.injector, newest)
-        newest = next
-    if more[0]:
+    """The oldest injected job.  The others stay where every worker finds them,
+    in their order: on a deque, each batch would hide the one before it."""
+    cdef bint moved = False
+    cdef Job* job = inbox_take(&w.pool.inbox, more, &moved)
+    if moved:
         post_moved(&w.pool.sleep)
     return job
 
@@ -395,17 +379,11 @@ cdef Job* steal_task(Worker* w, Group* group) noexcept nogil:
     return NULL
 
 
-cdef void put_away(Worker* w, Job* job, Group* other) noexcept nogil:
-    """Lays aside a task of this worker that it must not run now, where those
-    find it who may."""
-    cdef Worker* owner
-    if other == NULL:
-        # An injected job: back to where every idle worker finds it.
-        injector_push(&w.pool.injector, job)
-        post_injected(&w.pool.sleep)
-        return
+cdef void put_away(Job* job, Group* other) noexcept nogil:
+    """Lays aside a task that this worker must not run now, where the owner of
+    its group finds it."""
     # The group lives, for its task is in our hands; not after the push.
-    owner = other.owner
+    cdef Worker* owner = other.owner
     injector_push(&other.put_away, job)
     # Between the push and the token; partner: the fence in sleep_on_latch.
     fence_seq_cst()
@@ -422,7 +400,7 @@ cdef void put_away_above(Worker* w, int64_t mark) noexcept nogil:
         job = deque_pop(&w.tasks)
         if job == NULL:
             break
-        put_away(w, job, <Group*>tag)
+        put_away(job, <Group*>tag)
 
 
 cdef void execute(Worker* w, Job* job) noexcept nogil:
@@ -582,17 +560,18 @@ cdef void run_orphans(Worker* w) noexcept nogil:
     later sees that all are dead and comes too."""
     cdef Pool* p = w.pool
     cdef Job* job
-    cdef Job* next
+    cdef bint more, moved
     if likely(u32_load_seq_cst(&p.sleep.dead) != <uint32_t>p.n_background
               or p.n_background == 0):
         return
-    # Between the load of `dead` and the look at the injector; partner: fence 1.
+    # Between the load of `dead` and the look at the inbox; partner: fence 1.
     fence_seq_cst()
-    job = injector_take(&p.injector)
-    while job != NULL:
-        next = job.next         # read before the run that may free it
-        execute(w, job)
-        job = next
+    while inbox_has_jobs(&p.inbox):
+        job = inbox_take(&p.inbox, &more, &moved)
+        if job != NULL:
+            execute(w, job)
+        else:
+            spin_hint()
 
 
 cdef bint pool_inject(Pool* p, Job* job) noexcept nogil:
@@ -605,7 +584,7 @@ cdef bint pool_inject(Pool* p, Job* job) noexcept nogil:
     # A second share for this thread: the job may be done, and the pool closed,
     # before the next line is reached.
     i64_fetch_add_acquire(&p.users, 1)
-    injector_push(&p.injector, job)
+    inbox_push(&p.inbox, job)
     post_injected(&p.sleep)
     if unlikely(u32_load_seq_cst(&p.sleep.dead) == <uint32_t>p.n_background):
         w = enter_as_user(p)            # takes the share over

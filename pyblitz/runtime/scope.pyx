@@ -113,7 +113,7 @@ cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
                 if tag == s:
                     execute(w, job)
                 else:
-                    put_away(w, job, <Group*>tag)
+                    put_away(job, <Group*>tag)
             rounds = 0
             continue
         job = injector_take(&s.group.put_away)

@@ -14,7 +14,7 @@ from pyblitz.runtime.atomic cimport atomic_u32, likely
 from pyblitz.runtime.counters cimport (
     Counters, count_jec, count_sleeping, counters_load)
 from pyblitz.runtime.deque cimport Deque
-from pyblitz.runtime.injector cimport Injector
+from pyblitz.runtime.injector cimport Inbox, Injector
 from pyblitz.runtime.latch cimport CoreLatch
 from pyblitz.runtime.os cimport Parker
 
@@ -32,12 +32,12 @@ cdef struct Sleeper:
     Parker parker
     # Set when the worker is to end.
     CoreLatch terminate
-    # What the owner must look at before it blocks, besides the injector.
+    # What the owner must look at before it blocks, besides the inbox.
     Injector mailbox
 
 cdef struct Sleep:
     Counters counters
-    Injector* injector
+    Inbox* inbox
     Sleeper** sleepers
     int n_sleepers
     atomic_u32 hint     # where to look for the next one to wake
@@ -56,7 +56,7 @@ cdef enum:
     # one array operation, more are felt by a neighbour.
     ROUNDS_UNTIL_SLEEPY = 32
 
-cdef void sleep_init(Sleep* s, Injector* injector, Sleeper** sleepers, int n,
+cdef void sleep_init(Sleep* s, Inbox* inbox, Sleeper** sleepers, int n,
                      bint (*start)(void*, int) noexcept nogil, void* pool) noexcept nogil
 cdef void sleeper_init(Sleeper* s, bint asleep) noexcept nogil
 cdef void sleeper_destroy(Sleeper* s) noexcept nogil

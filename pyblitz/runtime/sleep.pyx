@@ -7,7 +7,7 @@ from pyblitz.runtime.counters cimport (
     add_inactive, add_sleeping, announce_sleepy, count_inactive,
     counters_init, post_event, sub_inactive, sub_sleeping)
 from pyblitz.runtime.injector cimport (
-    injector_has_jobs, injector_init, injector_take)
+    inbox_has_jobs, injector_has_jobs, injector_init, injector_take)
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.latch cimport (
     latch_fall_asleep, latch_get_sleepy, latch_init, latch_is_set,
@@ -16,10 +16,10 @@ from pyblitz.runtime.os cimport (
     park, parker_destroy, parker_init, unpark, yield_thread)
 
 
-cdef void sleep_init(Sleep* s, Injector* injector, Sleeper** sleepers, int n,
+cdef void sleep_init(Sleep* s, Inbox* inbox, Sleeper** sleepers, int n,
                      bint (*start)(void*, int) noexcept nogil, void* pool) noexcept nogil:
     counters_init(&s.counters, n)
-    s.injector = injector
+    s.inbox = inbox
     s.sleepers = sleepers
     s.n_sleepers = n
     u32_store_relaxed(&s.hint, 0)
@@ -52,7 +52,7 @@ cdef void post_internal_slow(Sleep* s, bint queue_was_empty) noexcept nogil:
 
 
 cdef void post_injected(Sleep* s) noexcept nogil:
-    """After a push onto the injector."""
+    """After a push onto the inbox."""
     # Fence 1, between the push and the loads of the counters and of `asleep`;
     # partner: fence 2 in fall_asleep.
     fence_seq_cst()
@@ -60,8 +60,8 @@ cdef void post_injected(Sleep* s) noexcept nogil:
 
 
 cdef void post_moved(Sleep* s) noexcept nogil:
-    """After a searcher moved jobs from the injector onto its own deque, where a
-    sleeper that looked at both may have seen neither."""
+    """After a searcher moved jobs inside the inbox, so that a sleeper may have
+    seen them in neither place."""
     fence_seq_cst()
     if count_sleeping(post_event(&s.counters)) != 0:
         wake_any(s)
@@ -120,7 +120,7 @@ cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil:
     return_mail(one)
     # Until now it counted as awake: a job posted meanwhile may rely on it.
     fence_seq_cst()
-    if injector_has_jobs(s.injector):
+    if inbox_has_jobs(s.inbox):
         wake_any(s)
     return False
 
@@ -177,7 +177,7 @@ cdef void fall_asleep(Sleep* s, int i, Idle* idle) noexcept nogil:
     # read-modify-write of post_event.
     fence_seq_cst()
     if (count_jec(counters_load(&s.counters)) != idle.jec
-            or injector_has_jobs(s.injector)
+            or inbox_has_jobs(s.inbox)
             or injector_has_jobs(&me.mailbox)
             or latch_is_set(&me.terminate)):
         # Claim our own wake; if another did already, its token waits for us

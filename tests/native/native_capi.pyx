@@ -5,7 +5,7 @@ from pyblitz cimport (
     Scope, Worker, broadcast, current_worker, join, num_workers, parallel_for,
     parallel_reduce, run, scope, spawn, submit, worker_index)
 from pyblitz.runtime.atomic cimport (
-    atomic_i64, i64_fetch_add_relaxed, i64_load_acquire, i64_load_relaxed,
+    atomic_i64, i64_fetch_add_relaxed, i64_fetch_sub_acq_rel, i64_load_acquire, i64_load_relaxed,
     i64_store_relaxed, i64_store_release, spin_hint)
 from pyblitz.runtime.os cimport yield_thread
 
@@ -24,12 +24,19 @@ cdef extern from *:
 
 # ---- counting ---------------------------------------------------------------
 
+cdef struct Pending:
+    atomic_i64 jobs     # submitted by flood, not yet done
+    atomic_i64* n
+
 cdef class Tally:
-    """A number that kernels add to."""
+    """A number that kernels add to.  It must outlive what was submitted with it."""
     cdef atomic_i64 n
+    cdef Pending pending
 
     def __cinit__(self):
         i64_store_relaxed(&self.n, 0)
+        i64_store_relaxed(&self.pending.jobs, 0)
+        self.pending.n = &self.n
 
     @property
     def value(self):
@@ -347,14 +354,24 @@ cdef int flood_tasks(Worker* w, Scope* s, void* ctx) except? -1 nogil:
         spawn(w, s, flood_one, ctx)
     return 0
 
+cdef int flood_job(Worker* w, void* ctx) except? -1 nogil:
+    cdef Pending* p = <Pending*>ctx
+    flood_one(w, p.n)
+    i64_fetch_sub_acq_rel(&p.jobs, 1)   # the tally may be gone after this
+    return 0
+
 def flood(Tally tally, int64_t until):
-    """Work of every kind until the tally is `until`."""
+    """Work of every kind until the tally is `until`; returns when what was submitted is
+    done."""
     with nogil:
         while i64_load_acquire(&tally.n) < until:
             parallel_for(NULL, 100, flood_range, &tally.n, 1)
             scope(NULL, flood_tasks, &tally.n)
             join(NULL, flood_one, &tally.n, flood_one, &tally.n)
-            submit(flood_one, &tally.n)
+            i64_fetch_add_relaxed(&tally.pending.jobs, 1)
+            submit(flood_job, &tally.pending)
+        while i64_load_acquire(&tally.pending.jobs):
+            yield_thread()
 
 
 # ---- parallel_for -----------------------------------------------------------
@@ -636,10 +653,14 @@ def scope_failing(int64_t n, int64_t at, bint python):
 cdef struct Present:
     atomic_i64* at
     bint nested
+    int most            # room for so many; callers without a slot have high indexes
     int failing         # the index that fails, -1: none
 
 cdef int here(Worker* w, void* ctx) except? -1 nogil:
     cdef Present* p = <Present*>ctx
+    if worker_index(w) >= p.most:
+        with gil:
+            raise OverflowError(worker_index(w))
     i64_fetch_add_relaxed(&p.at[worker_index(w)], 1)
     if worker_index(w) == p.failing:
         with gil:
@@ -659,8 +680,9 @@ cdef int present_range(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi) excep
 def call_roll(int times=1, int failing=-1):
     """Broadcasts, at once if there are several: how often each worker came."""
     cdef Present p
-    cdef int most = inside()[0] + 64
+    cdef int most = inside()[0] + 1000
     p.at = <atomic_i64*>calloc(most, sizeof(atomic_i64))
+    p.most = most
     p.failing = failing
     try:
         with nogil:

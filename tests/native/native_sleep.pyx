@@ -7,13 +7,14 @@ from pyblitz.runtime.atomic cimport (
 from pyblitz.runtime.counters cimport (
     count_inactive, count_jec, count_sleeping, counters_init, counters_load,
     sub_inactive)
-from pyblitz.runtime.injector cimport Injector, injector_init, injector_push, injector_take
+from pyblitz.runtime.injector cimport (
+    Inbox, inbox_init, inbox_push, inbox_take, injector_push, injector_take)
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.latch cimport latch_is_set, latch_set
 from pyblitz.runtime.os cimport alloc_aligned, now_ns, yield_thread
 from pyblitz.runtime.sleep cimport (
     SLEEPER_ASLEEP, SLEEPER_AWAKE, SLEEPER_DEAD, Idle, Sleep, Sleeper,
-    no_work_found, post_injected, post_mail, sleep_init, sleeper_destroy,
+    no_work_found, post_injected, post_mail, post_moved, sleep_init, sleeper_destroy,
     sleeper_init, start_looking, wake_any, wake_sleeper)
 
 AWAKE, ASLEEP, DEAD = SLEEPER_AWAKE, SLEEPER_ASLEEP, SLEEPER_DEAD
@@ -35,7 +36,7 @@ cdef class Dormitory:
     """n sleepers, whose threads start when `refuse` has no bit for them.  With `awake` the
     threads are there already: each calls live(i)."""
     cdef Sleep* s
-    cdef Injector* injector
+    cdef Inbox* inbox
     cdef Sleeper** sleepers
     cdef int n
     cdef uint64_t refuse
@@ -52,14 +53,14 @@ cdef class Dormitory:
         i64_store_relaxed(&self.returned, 0)
         i64_store_relaxed(&self.slept, 0)
         self.s = <Sleep*>alloc_aligned(sizeof(Sleep))
-        self.injector = <Injector*>alloc_aligned(sizeof(Injector))
+        self.inbox = <Inbox*>alloc_aligned(sizeof(Inbox))
         self.sleepers = <Sleeper**>calloc(n, sizeof(Sleeper*))
-        injector_init(self.injector)
+        inbox_init(self.inbox)
         for i in range(n):
             self.sleepers[i] = <Sleeper*>alloc_aligned(sizeof(Sleeper))
             sleeper_init(self.sleepers[i], not awake)
             self.sleepers[i].started = awake
-        sleep_init(self.s, self.injector, self.sleepers, n, start, <void*>self)
+        sleep_init(self.s, self.inbox, self.sleepers, n, start, <void*>self)
         if awake:
             counters_init(&self.s.counters, 0)
 
@@ -68,7 +69,7 @@ cdef class Dormitory:
             sleeper_destroy(self.sleepers[i])
             free(self.sleepers[i])
         free(self.sleepers)
-        free(self.injector)
+        free(self.inbox)
         free(self.s)
 
     @property
@@ -113,13 +114,19 @@ cdef class Dormitory:
         cdef Idle idle
         cdef Job* job
         cdef Job* next
+        cdef bint more, moved
         cdef int64_t found = 0
         with nogil:
             start_looking(self.s, &idle)
             while True:
                 job = injector_take(&self.sleepers[i].mailbox)
                 if job == NULL:
-                    job = injector_take(self.injector)
+                    moved = False
+                    job = inbox_take(self.inbox, &more, &moved)
+                    if moved:
+                        post_moved(self.s)
+                    if job != NULL:
+                        job.next = NULL     # one at a time; the rest is the inbox's
                 if job != NULL:
                     sub_inactive(&self.s.counters)
                     while job != NULL:
@@ -137,7 +144,7 @@ cdef class Dormitory:
 
     def post(self, int64_t jobs, int mail_to=-1):
         """Posts one after the other, each when the last is done: a wake that is lost is a
-        hang.  To the injector, or to a mailbox.  Half of them when somebody sleeps; the
+        hang.  To the inbox, or to a mailbox.  Half of them when somebody sleeps; the
         others at any moment while a worker searches and falls asleep."""
         cdef TestJob job
         cdef int64_t k, j
@@ -165,7 +172,7 @@ cdef class Dormitory:
                 i64_fetch_add_relaxed(&self.slept,
                                       count_sleeping(counters_load(&self.s.counters)) != 0)
                 if to < 0:
-                    injector_push(self.injector, &job.job)
+                    inbox_push(self.inbox, &job.job)
                     post_injected(self.s)
                 else:
                     injector_push(&self.sleepers[to].mailbox, &job.job)

@@ -88,11 +88,12 @@ def test_stampede(arena, crowd):
 @pytest.mark.parametrize("thieves", [1, 2, 3])
 @pytest.mark.parametrize("pops", [3, 6, 8])
 def test_stress(arena, crowd, thieves, pops):
-    """With 8 of 8 every pop is of the last item, which owner and thieves race for."""
+    """With 8 of 8 every pop is of the last item, which owner and thieves race for; there the
+    owner may win each time."""
     d = arena(2_000_000)
     popped, *thefts = crowd(lambda: d.own(pops, thieves=thieves), *[d.thieve] * thieves)
     check_all_once(d, popped, thefts)
-    assert 0 < popped < d.n, "there was a race"
+    assert 0 < popped < d.n or pops == 8, "there was a race"
 
 
 @pytest.mark.parametrize("thieves", [1, 2, 3])
