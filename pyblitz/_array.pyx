@@ -58,7 +58,7 @@ cdef enum:
     # Bytes of one block that a Python function is called with.
     BLOCK_CALL_BYTES = 524288
     # A map that takes less is done before another thread could help.
-    DIRECT_NS = 25000
+    DIRECT_NS = 45000
     # Below this NumPy's reduction is done before another thread could help.
     SMALL_REDUCE_BYTES = 131072
 

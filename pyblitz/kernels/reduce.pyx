@@ -5,7 +5,7 @@ from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.os cimport fe_clear, fe_test
 
 cdef enum:
-    BLOCK_BYTES = 65536
+    BLOCK_BYTES = 131072
 
 
 cdef int64_t reduce_blocks(int64_t n, intptr_t itemsize, int64_t* grain) noexcept nogil:
@@ -40,10 +40,16 @@ cdef int reduce_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
     # accumulator then stays off the line that its neighbours write.
     cdef double acc[4]
     cdef char* items = r.items + lo * r.stride
+    cdef int64_t head
     fe_clear()
     memcpy(acc, items, r.itemsize)
-    if hi - lo > 1:
-        fold(r, <char*>acc, items + r.stride, hi - lo - 1, r.stride)
+    # Up to item 8 first: NumPy's pairwise sum is a fifth slower on memory when
+    # its row does not begin at a multiple of eight and end at one.
+    head = min(<int64_t>8, hi - lo)
+    if head > 1:
+        fold(r, <char*>acc, items + r.stride, head - 1, r.stride)
+    if hi - lo > head:
+        fold(r, <char*>acc, items + head * r.stride, hi - lo - head, r.stride)
     memcpy(r.partials + (lo // r.grain) * r.itemsize, acc, r.itemsize)
     note_flags(r)
     return 0

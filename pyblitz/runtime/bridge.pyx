@@ -143,21 +143,23 @@ cdef void run_timed_leaf(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept 
 
 cdef inline void after_leaf(Worker* w, Bridge* b, int64_t items) noexcept nogil:
     """Between leaves: looks after signals, and after the hungry."""
-    if poll_signals(w):
-        bridge_fail(b, 0, -1)
-    if w.lazy_oldest == NULL:
+    cdef bint alone = w.lazy_oldest != NULL and not w.sharing
+    cdef int64_t now
+    if not alone and w.poll_at == 0:
         return
-    if not w.sharing:
+    now = now_ns()
+    if poll_signals(w, now):
+        bridge_fail(b, 0, -1)
+    if alone:
         b.done += items
-        if not worth_sharing(w, b):
-            return
-        w.sharing = True
-        # The oldest, hence the largest, first.
-        while lazy_promote(w) and w.lazy_oldest != NULL:
-            pass
+        if worth_sharing(w, b, now):
+            w.sharing = True
+            # The oldest, hence the largest, first.
+            while lazy_promote(w) and w.lazy_oldest != NULL:
+                pass
 
 
-cdef bint worth_sharing(Worker* w, Bridge* b) noexcept nogil:
+cdef bint worth_sharing(Worker* w, Bridge* b, int64_t now) noexcept nogil:
     cdef uint64_t c
     cdef int64_t left
     if w.pool.n_background == 0 or not w.listed:
@@ -167,4 +169,4 @@ cdef bint worth_sharing(Worker* w, Bridge* b) noexcept nogil:
     if count_inactive(c) == count_sleeping(c):
         left = SHARE_ASLEEP_NS
     # What is left, if the rest goes on as what is done did.
-    return (now_ns() - b.start) * <double>(b.n - b.done) >= left * <double>b.done
+    return (now - b.start) * <double>(b.n - b.done) >= left * <double>b.done

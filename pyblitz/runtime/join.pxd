@@ -22,7 +22,7 @@ from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.latch cimport (
     SpinLatch, latch_fall_asleep, latch_get_sleepy, latch_is_set,
     latch_wake_up, spin_latch_init, spin_latch_set)
-from pyblitz.runtime.os cimport park, yield_thread
+from pyblitz.runtime.os cimport now_ns, park, yield_thread
 from pyblitz.runtime.pool cimport (
     POLL_INTERVAL_NS, SPIN_ROUNDS, Worker, execute, hooks, poll_signals,
     push_fork, put_away_above, serve_mailbox, tasks_mark, wake_worker)
@@ -101,7 +101,7 @@ cdef inline int wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept no
                 yield_thread()
             else:
                 spin_hint()
-        elif not interrupted and poll_signals(w):
+        elif not interrupted and poll_signals(w, now_ns()):
             interrupted = -1
             error = hooks().capture()
             if limit != NULL:

@@ -114,7 +114,7 @@ cdef void wake_worker(Worker* w) noexcept nogil
 cdef Job* steal_task(Worker* w, Group* group) noexcept nogil
 cdef void put_away(Job* job, Group* other) noexcept nogil
 cdef void put_away_above(Worker* w, int64_t mark) noexcept nogil
-cdef bint poll_signals(Worker* w) noexcept nogil
+cdef bint poll_signals(Worker* w, int64_t now) noexcept nogil
 
 cdef inline void tell_waiter(const SpinLatch* awaited) noexcept nogil:
     """Whoever waits for the fork that we run may help with what we just pushed.

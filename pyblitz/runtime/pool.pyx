@@ -437,14 +437,10 @@ cdef void wake_worker(Worker* w) noexcept nogil:
     unpark(&w.sleeper.parker)
 
 
-cdef bint poll_signals(Worker* w) noexcept nogil:
-    """In Python's main thread, every 50 ms: whether a signal handler raised.
-    The exception is then set in this thread."""
-    cdef int64_t now
-    if w.poll_at == 0:
-        return False
-    now = now_ns()
-    if now < w.poll_at:
+cdef bint poll_signals(Worker* w, int64_t now) noexcept nogil:
+    """In Python's main thread (poll_at is set), every 50 ms: whether a signal
+    handler raised.  The exception is then set in this thread."""
+    if w.poll_at == 0 or now < w.poll_at:
         return False
     w.poll_at = now + POLL_INTERVAL_NS
     return hooks().poll() != 0

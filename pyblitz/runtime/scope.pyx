@@ -13,7 +13,7 @@ from pyblitz.runtime.join cimport lazy_promote, sleep_on_latch
 from pyblitz.runtime.latch cimport (
     count_down, count_latch_init, count_up, latch_fall_asleep,
     latch_get_sleepy, latch_is_set)
-from pyblitz.runtime.os cimport yield_thread
+from pyblitz.runtime.os cimport now_ns, yield_thread
 from pyblitz.runtime.pool cimport (
     Group, SPIN_ROUNDS, execute, hooks, poll_signals, put_away, serve_mailbox,
     steal_task, wake_worker)
@@ -138,7 +138,7 @@ cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
                 yield_thread()
             else:
                 spin_hint()
-        elif poll_signals(w):
+        elif poll_signals(w, now_ns()):
             scope_fail(s, -1)
         elif latch_get_sleepy(&s.latch.latch.core) and latch_fall_asleep(&s.latch.latch.core):
             sleep_on_latch(w, &s.latch.latch, False, &s.group.put_away)
