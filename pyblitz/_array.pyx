@@ -1,4 +1,4 @@
-# cython: wraparound=True
+# cython: wraparound=True, boundscheck=True
 """The only module that knows NumPy: it checks arguments, picks a kernel,
 releases the GIL, and raises what NumPy would raise.
 
@@ -44,6 +44,15 @@ from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()
 cnp.import_umath()
+
+cdef extern from "numpy/ufuncobject.h":
+    # The fields by their C names: NumPy's own .pxd hides some of them from 2.5 on.
+    ctypedef struct PyUFuncObject:
+        int nargs
+        int ntypes
+        const char* types
+        void** functions
+        void** data
 
 cdef extern from "numpy/arrayobject.h":
     ctypedef struct PyArray_ArrFuncs:
@@ -230,6 +239,7 @@ cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint
 
 cdef Resolved resolve_anew(ufunc fn, tuple given, object signature, str casting, bint reduction):
     cdef Resolved r = Resolved()
+    cdef PyUFuncObject* u = <PyUFuncObject*>fn
     cdef int i, k
     cdef bint same
     r.loop = NULL
@@ -248,13 +258,13 @@ cdef Resolved resolve_anew(ufunc fn, tuple given, object signature, str casting,
             return r
     if fn not in numpy_ufuncs or not may_skip_gil(fn, r.dtypes):
         return r
-    for i in range(fn.ntypes):
+    for i in range(u.ntypes):
         same = True
-        for k in range(fn.nargs):
-            same = same and fn.types[i * fn.nargs + k] == (<cnp.dtype>r.dtypes[k]).type_num
+        for k in range(u.nargs):
+            same = same and u.types[i * u.nargs + k] == (<cnp.dtype>r.dtypes[k]).type_num
         if same:
-            r.loop = <loop_fn><void*>fn.functions[i]
-            r.data = fn.data[i] if fn.data != NULL else NULL
+            r.loop = <loop_fn>u.functions[i]
+            r.data = u.data[i] if u.data != NULL else NULL
             break
     return r
 

@@ -44,6 +44,7 @@ cdef int sort_rows(Worker* w, Sort* s, int64_t rows) noexcept nogil:
 cdef enum:
     SAMPLES = 1024
     BUCKET_ITEMS = 16384    # aimed at: sorted inside L2
+    MIN_BUCKETS = 16
     MAX_BUCKETS = 1024
     MAX_BLOCKS = 64
     BLOCK_ITEMS = 65536
@@ -197,7 +198,7 @@ cdef int radix_pass(Worker* w, Sort* s, int depth) noexcept nogil:
     cdef int rc = ENOMEM
     r.sort = s
     r.depth = depth
-    r.buckets = 2
+    r.buckets = MIN_BUCKETS
     while r.buckets * BUCKET_ITEMS < s.n and r.buckets < MAX_BUCKETS:
         r.buckets *= 2
     sample_range(s, &r.low, &high)
