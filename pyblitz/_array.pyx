@@ -553,7 +553,11 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
         return direct_map(fn, arrays, out, where, dtype, casting)
     for i in range(inputs):
         if type(given[i]) is type:
-            ops[i] = np.asarray(arrays[i], r.dtypes[i])
+            try:
+                ops[i] = np.asarray(arrays[i], r.dtypes[i])
+            except OverflowError:
+                # An error for most ufuncs, but a comparison has an answer.
+                return direct_map(fn, arrays, out, where, dtype, casting)
     if r.loop != NULL and fast and ndim <= MAP_DIMS:
         for i in range(len(ops)):
             a = ops[i]
