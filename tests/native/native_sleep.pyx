@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from pyblitz.runtime.atomic cimport (
-    atomic_i64, i64_fetch_add_acquire, i64_fetch_add_relaxed, i64_load_acquire,
+    atomic_i64, i64_fetch_sub_acq_rel, i64_fetch_add_relaxed, i64_load_acquire,
     i64_load_relaxed, i64_store_relaxed, spin_hint, u32_load_seq_cst)
 from pyblitz.runtime.counters cimport (
     count_inactive, count_jec, count_sleeping, counters_init, counters_load,
@@ -29,7 +29,7 @@ cdef void run_test_job(void* worker, Job* job) noexcept nogil:
     cdef TestJob* t = <TestJob*>job
     if worker == NULL:
         i64_fetch_add_relaxed(t.returned, 1)
-    i64_fetch_add_acquire(t.done, 1)
+    i64_fetch_sub_acq_rel(t.done, -1)
 
 
 cdef class Dormitory:
