@@ -969,7 +969,7 @@ cdef object direct_reduce(object op, object a, object axis, object dtype, object
 
 
 cdef object reduce_row(ufunc op, ndarray a, Resolved r, object initial):
-    """All elements of a contiguous array, by the ufunc's own loop: a 0-d array."""
+    """All elements of a contiguous array, by the ufunc's own loop: a scalar."""
     cdef Reduce red
     cdef Entry e
     cdef int rc
@@ -988,8 +988,12 @@ cdef object reduce_row(ufunc op, ndarray a, Resolved r, object initial):
         leave(&e)
     check(rc, "the reduction")
     report_flags("reduce", u32_load_relaxed(&red.flags))
-    # NumPy's own start: the identity, or `initial`.
-    return np.asarray(op.reduce(partials[:1], 0, None, None, False, initial))
+    result = partials[0]
+    if initial is not no_initial or result == 0:
+        # NumPy's own start: `initial`, or the identity, which shows in the sign
+        # of a zero.
+        result = op.reduce(partials[:1], 0, None, None, False, initial)
+    return result
 
 
 cdef object place(object result, object out, tuple kept, object keepdims, int ndim):
@@ -1078,7 +1082,7 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
         # The most common call, without the general one's bookkeeping.
         r = resolve(op, (None, x.dtype, None), None, "unsafe", True)
         if loop_fits(op, x, r):
-            return reduce_row(op, x, r, initial)[()]
+            return reduce_row(op, x, r, initial)
     r = resolve(op, (None if out is None else out.dtype, x.dtype, None),
                 None if dtype is None else (np.dtype(dtype), None, None), "unsafe", True)
     # What the reduction is, in axes; NumPy explains what is wrong with it.
@@ -1101,7 +1105,7 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
         return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
 
     if len(axes) == ndim and where is True and loop_fits(op, x, r):
-        return place(reduce_row(op, x, r, initial), out, kept, keepdims, ndim)
+        return place(np.asarray(reduce_row(op, x, r, initial)), out, kept, keepdims, ndim)
 
     kept_axis = longest_axis(shape, [d for d in range(ndim) if d not in axes])
     cut_axis = longest_axis(shape, sorted(axes))
