@@ -191,7 +191,7 @@ def arrays_page() -> str:
         + "\n\n"
         + table(head, large)
         + "\nWhat memory bounds cannot gain more than memory gives. Two Python threads that\n"
-        "each call NumPy on one half, started and met at a barrier, reach:\n\n"
+        "each call NumPy on one half, again and again, reached in the same run:\n\n"
         + table(["two halves", "two threads us", "one us", "ratio"], limit)
         + "\nOne thousand elements: what pyblitz adds (goal: at most 1.5 us).\n\n"
         + table(["", "pyblitz us", "NumPy us", "added", "met"], small)
