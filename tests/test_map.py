@@ -384,6 +384,22 @@ def test_callable_of_another_shape():
         pb.par_map(lambda x: x[1:], np.zeros(10**6))
 
 
+def test_callable_whose_later_blocks_do_not_fit_the_first():
+    a = np.arange(200_000)
+
+    def text(x):
+        return np.array([str(v) for v in x])
+
+    with pytest.raises(TypeError, match="give dtype= or out="):
+        pb.par_map(text, a)
+    assert pb.par_map(text, a, dtype="U9")[-1] == "199999"
+    assert pb.par_map(lambda x: x if x[0] else x.astype("i1"), a, dtype="i8")[-1] == 199_999
+
+
+def test_kernel_on_a_scalar_gives_a_scalar():
+    assert type(pb.par_map(capsule(b"double (double)"), -1.0)) is np.float64
+
+
 def test_nested_calls():
     a = np.arange(1_000_000.0)
     got = pb.par_map(lambda x: pb.par_map(np.sqrt, x) + pb.par_reduce(np.add, x) * 0, a)

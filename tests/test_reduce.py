@@ -160,3 +160,55 @@ def test_op_must_be_a_ufunc():
     for op in (sum, None, "add"):
         with pytest.raises(TypeError, match="op: expected a ufunc"):
             pb.par_reduce(op, BIG)
+
+
+@pytest.mark.parametrize("dtype", ["M8[s]", "m8[ns]"])
+def test_times(dtype):
+    a = values(dtype, (60_000,), 1)
+    a[np.isnat(a)] = np.array(5, dtype)
+    for op in (np.maximum, np.minimum, np.fmin):
+        for x, axis in ((a, 0), (a.reshape(300, 200), 0), (a.reshape(300, 200), None)):
+            np.testing.assert_array_equal(
+                pb.par_reduce(op, x, axis), op.reduce(x, axis), strict=True
+            )
+    if dtype[0] == "m":
+        assert pb.par_reduce(np.add, a) == np.add.reduce(a)
+        assert pb.par_reduce(np.add, a, where=a > a[0]) == np.add.reduce(a, where=a > a[0])
+
+
+def test_other_types_see_numpys_defaults():
+    """What was not given is not handed on: a strict type would refuse it."""
+
+    class Strict:
+        def __array_ufunc__(self, ufunc, method, *args, **kwargs):
+            return method, kwargs
+
+    assert pb.par_reduce(np.add, Strict()) == np.add.reduce(Strict())
+    assert pb.par_reduce(np.add, Strict(), 1) == np.add.reduce(Strict(), 1)
+    m = np.ma.masked_array(np.ones((400, 1000)), False)
+    out = np.zeros(1000)
+    pb.par_reduce(np.add, m, out=(out,))
+    assert (out == 400).all()
+
+
+def test_pandas():
+    pd = pytest.importorskip("pandas", reason="the extra `examples` is not installed")
+    for n in (3, 100_000):
+        series = pd.Series(np.arange(float(n)))
+        assert pb.par_reduce(np.add, series) == np.add.reduce(series)
+
+
+def test_numba_ufunc():
+    numba = pytest.importorskip("numba", reason="the extra that has Numba is not installed")
+    plus = numba.vectorize(["f8(f8,f8)"], identity=0)(lambda a, b: a + b)
+    assert pb.par_reduce(plus, np.ones(50_000)) == 50_000
+
+
+def test_one_warning():
+    a = np.random.default_rng(0).random(600_000)
+    a[[300_000, 599_999]] = np.nan
+    check(np.logaddexp, a)
+    assert (
+        outcome(lambda: pb.par_reduce(np.logaddexp, a))[1]
+        == (outcome(lambda: np.logaddexp.reduce(a))[1])
+    )

@@ -185,3 +185,18 @@ def test_half_precision_is_sorted_whatever_numpy_does():
     for n in (1000, 20_000, 200_000, 1_500_000):
         a = pb.par_sort(np.random.default_rng(n).standard_normal(n).astype(np.float16))
         assert (a[1:] >= a[:-1]).all()
+
+
+def test_layout_is_numpys():
+    base = np.random.default_rng(1).random((60, 50, 40))
+    for a in (
+        np.asfortranarray(base[0]),
+        base.transpose(2, 0, 1),
+        base[:, ::2],
+        base.astype(">f8").T,
+    ):
+        for axis in range(a.ndim):
+            got, expected = pb.par_sort(a, axis), np.sort(a, axis)
+            np.testing.assert_array_equal(got, expected)
+            assert got.strides == expected.strides
+            assert got.dtype == expected.dtype

@@ -3,7 +3,7 @@
 A loop has NumPy's inner-loop signature, so that a ufunc's own SIMD loop and a
 user's compiled function are the same to the bridge.  No Python, no NumPy.
 """
-from libc.stdint cimport int64_t, intptr_t, uint32_t
+from libc.stdint cimport int64_t, intptr_t
 from pyblitz.runtime.atomic cimport atomic_u32
 from pyblitz.runtime.pool cimport Worker
 

@@ -1,6 +1,6 @@
 """Elementwise loops; see map.pxd."""
 from libc.stdint cimport (
-    int8_t, int16_t, int32_t, uint8_t, uint16_t, uint64_t)
+    int8_t, int16_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t)
 from pyblitz.runtime.atomic cimport u32_fetch_or_relaxed, u32_store_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.os cimport fe_clear, fe_test

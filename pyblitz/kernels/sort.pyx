@@ -1,7 +1,7 @@
 """Parallel sorts; see sort.pxd."""
 from libc.errno cimport ENOMEM
 from libc.stdint cimport (
-    int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t)
+    int64_t, uint8_t, uint16_t, uint32_t, uint64_t)
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from pyblitz.runtime.bridge cimport (

@@ -64,7 +64,6 @@ PB_CAS(i64, int64_t, relaxed, relaxed, relaxed)
 PB_CAS(i64, int64_t, seq_cst, seq_cst, relaxed)
 
 PB_LOAD(u64, uint64_t, relaxed)
-PB_LOAD(u64, uint64_t, acquire)
 PB_LOAD(u64, uint64_t, seq_cst)
 PB_STORE(u64, uint64_t, relaxed)
 PB_RMW(u64, uint64_t, fetch_add, seq_cst)

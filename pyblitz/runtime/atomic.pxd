@@ -40,7 +40,6 @@ cdef extern from "pyblitz/runtime/atomic.h" nogil:
     bint i64_cas_seq_cst "pb_i64_cas_seq_cst"(atomic_i64*, int64_t want, int64_t new)
 
     uint64_t u64_load_relaxed "pb_u64_load_relaxed"(const atomic_u64*)
-    uint64_t u64_load_acquire "pb_u64_load_acquire"(const atomic_u64*)
     uint64_t u64_load_seq_cst "pb_u64_load_seq_cst"(const atomic_u64*)
     void u64_store_relaxed "pb_u64_store_relaxed"(atomic_u64*, uint64_t)
     uint64_t u64_fetch_add_seq_cst "pb_u64_fetch_add_seq_cst"(atomic_u64*, uint64_t)

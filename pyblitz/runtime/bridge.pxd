@@ -20,7 +20,7 @@ Early exit and failure are one mechanism: a *limit* that only sinks.  Items at
 or past it are not wanted any more; items before it still run, so the first hit,
 or the failure with the lowest index, is the same however the work was shared.
 """
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, i64_cas_relaxed, i64_load_relaxed)
 from pyblitz.runtime.pool cimport Worker

@@ -1,7 +1,7 @@
 """The one recursion; see bridge.pxd for how it works."""
 from libc.stdint cimport INT64_MAX, uint64_t
 from pyblitz.runtime.atomic cimport (
-    i64_store_relaxed, likely, spin_hint, u32_exchange_acquire,
+    i64_store_relaxed, spin_hint, u32_exchange_acquire,
     u32_store_relaxed, u32_store_release)
 from pyblitz.runtime.counters cimport (
     count_inactive, count_sleeping, counters_load)

@@ -13,15 +13,12 @@ debug builds.  A worker whose thread was not started yet counts as sleeping.
 from libc.stdint cimport uint32_t, uint64_t
 from pyblitz.runtime.atomic cimport (
     atomic_u64, invariant, u64_cas_seq_cst, u64_fetch_add_seq_cst,
-    u64_fetch_sub_seq_cst, u64_load_relaxed, u64_load_seq_cst,
+    u64_fetch_sub_seq_cst, u64_load_seq_cst,
     u64_store_relaxed)
 
 cdef struct Counters:
     atomic_u64 word
     char _pad[128 - 8]
-
-cdef enum:
-    MAX_COUNTED = 0xFFFF
 
 cdef inline uint32_t count_sleeping(uint64_t c) noexcept nogil:
     return <uint32_t>(c & 0xFFFF)

@@ -22,7 +22,7 @@ from libc.stdlib cimport free, malloc
 from pyblitz.runtime.atomic cimport (
     DEQUE_CAPACITY, atomic_i64, atomic_ptr, fence_seq_cst, i64_cas_seq_cst,
     i64_load_acquire, i64_load_relaxed, i64_store_relaxed, i64_store_release,
-    invariant, likely, ptr_load_acquire, ptr_load_relaxed, ptr_store_relaxed,
+    likely, ptr_load_acquire, ptr_load_relaxed, ptr_store_relaxed,
     ptr_store_release, unlikely)
 from pyblitz.runtime.job cimport Job
 

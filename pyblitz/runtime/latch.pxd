@@ -12,7 +12,6 @@ The core is Rayon's four-state latch:
     SLEEPY, SLEEPING -> UNSET   the owner is up again
     any -> SET           once; from SLEEPING it carries the duty to wake
 """
-from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, i64_fetch_add_relaxed, i64_fetch_sub_acq_rel,
     i64_store_relaxed, u32_cas_seq_cst, u32_exchange_acq_rel, u32_load_acquire,

@@ -18,12 +18,11 @@ from pyblitz.runtime.injector cimport Inbox, Injector
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.latch cimport LATCH_SLEEPING, SpinLatch
 from pyblitz.runtime.os cimport LockLatch, Thread, unpark
-from pyblitz.runtime.sleep cimport Idle, Sleep, Sleeper, post_internal
+from pyblitz.runtime.sleep cimport Sleep, Sleeper, post_internal
 from pyblitz.runtime.stats cimport Stats
 
 cdef enum:
     GUEST_SLOTS = 64            # bits of Pool.guest_mask
-    MAX_THREADS = 16384         # far below the 16 bits of a counter
     POLL_INTERVAL_NS = 50000000
     SPIN_ROUNDS = 200           # looks before a waiting worker sleeps
 

@@ -20,7 +20,7 @@ from pyblitz.runtime.os cimport (
     alloc_aligned, atfork_child, lock_latch_destroy, lock_latch_init,
     lock_latch_set, lock_latch_wait, now_ns, thread_create, thread_join)
 from pyblitz.runtime.sleep cimport (
-    no_work_found, post_injected, post_moved, sleep_init, sleeper_destroy,
+    Idle, no_work_found, post_injected, post_moved, sleep_init, sleeper_destroy,
     sleeper_init, start_looking, wake_any, wake_sleeper)
 from pyblitz.runtime.stats cimport (
     count_failed_steals, count_jobs, count_steals)

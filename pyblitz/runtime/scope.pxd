@@ -7,7 +7,6 @@ the newest.  Whoever ends a scope helps with tasks of *that* scope only.  A task
 of an outer scope that lies on top of them is put away where its own scope's
 owner finds it.
 """
-from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport atomic_u32
 from pyblitz.runtime.join cimport fork_fn
 from pyblitz.runtime.latch cimport CountLatch

@@ -9,11 +9,10 @@ a time, and a worker that finds work passes the wake on (Zap's throttling,
 kprotty 2021); and a worker whose thread was never started is a sleeper like
 any other, whose wake starts it.
 """
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from pyblitz.runtime.atomic cimport atomic_u32, likely
 from pyblitz.runtime.counters cimport (
     Counters, count_jec, count_sleeping, counters_load)
-from pyblitz.runtime.deque cimport Deque
 from pyblitz.runtime.injector cimport Inbox, Injector
 from pyblitz.runtime.latch cimport CoreLatch
 from pyblitz.runtime.os cimport Parker

@@ -10,7 +10,7 @@ cdef extern from *:
     """
     #ifdef PYBLITZ_STATS
     typedef struct {
-      uint64_t jobs, steals, failed_steals, sleeps, wakes, promotions;
+      uint64_t jobs, steals, failed_steals, promotions;
     } pb_stats;
     #define pb_count(s, field) ((void)((s)->field++))
     #define pb_stat(s, field) ((s)->field)
@@ -22,8 +22,6 @@ cdef extern from *:
     #define pb_count_jobs(s) pb_count(s, jobs)
     #define pb_count_steals(s) pb_count(s, steals)
     #define pb_count_failed_steals(s) pb_count(s, failed_steals)
-    #define pb_count_sleeps(s) pb_count(s, sleeps)
-    #define pb_count_wakes(s) pb_count(s, wakes)
     #define pb_count_promotions(s) pb_count(s, promotions)
     """
     ctypedef struct Stats "pb_stats":
@@ -31,6 +29,4 @@ cdef extern from *:
     void count_jobs "pb_count_jobs"(Stats*) nogil
     void count_steals "pb_count_steals"(Stats*) nogil
     void count_failed_steals "pb_count_failed_steals"(Stats*) nogil
-    void count_sleeps "pb_count_sleeps"(Stats*) nogil
-    void count_wakes "pb_count_wakes"(Stats*) nogil
     void count_promotions "pb_count_promotions"(Stats*) nogil
