@@ -178,7 +178,8 @@ cdef int spawn_abi1(Worker* w, Scope* s, task_fn fn, void* ctx) except? -1 nogil
 
 
 cdef int broadcast_abi1(Worker* w, task_fn fn, void* ctx) except? -1 nogil:
-    """fn(w', ctx) once on every thread of the pool."""
+    """fn(w', ctx) once on every background thread of the pool, and once here if this
+    thread called in."""
     cdef Entry e
     cdef int rc
     e.outermost = False
