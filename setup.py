@@ -10,12 +10,10 @@ import sys
 
 import numpy
 from Cython.Build import cythonize
-from Cython.Compiler import Options
 from setuptools import Extension, setup
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ.get("PYBLITZ_BUILD", "")
-Options.docstrings = True
 
 compile_args = ["-std=c11", "-O3", "-fno-math-errno", "-Wall", "-Wextra"]
 # Cython's own constructs, not ours: unused helpers and parameters, and the
@@ -50,7 +48,6 @@ MODULES = [
     "kernels/sort",
     "_array",
 ]
-MODULES = [m for m in MODULES if os.path.exists(os.path.join(HERE, "pyblitz", m + ".pyx"))]
 
 extensions = [
     Extension(
@@ -68,8 +65,6 @@ extensions = [
 setup(
     ext_modules=cythonize(
         extensions,
-        nthreads=0,
-        show_all_warnings=False,
         compiler_directives={
             "language_level": 3,
             "boundscheck": False,

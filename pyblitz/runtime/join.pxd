@@ -97,10 +97,7 @@ cdef inline int wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept no
             continue
         rounds += 1
         if rounds < SPIN_ROUNDS:
-            if rounds & 7 == 0:
-                yield_thread()
-            else:
-                spin_hint()
+            wait_a_little(rounds)
         elif not interrupted and poll_signals(w, now_ns()):
             interrupted = -1
             error = hooks().capture()
@@ -112,6 +109,13 @@ cdef inline int wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept no
     if interrupted:
         hooks().restore(error)
     return interrupted
+
+cdef inline void wait_a_little(int rounds) noexcept nogil:
+    """Between two looks of a worker that waits and does not sleep yet."""
+    if rounds & 7 == 0:
+        yield_thread()
+    else:
+        spin_hint()
 
 cdef inline void sleep_on_latch(Worker* w, SpinLatch* latch, bint work,
                                 const Injector* also) noexcept nogil:

@@ -2,18 +2,19 @@
 from libc.errno cimport ENOMEM
 from libc.stdlib cimport free, malloc
 from pyblitz.runtime.atomic cimport (
-    invariant, likely, spin_hint, u32_cas_seq_cst, u32_load_acquire,
+    invariant, likely, u32_cas_seq_cst, u32_load_acquire,
     u32_store_relaxed)
 from pyblitz.runtime.deque cimport (
     deque_bottom_tag, deque_looks, deque_pop, deque_push)
 from pyblitz.runtime.injector cimport (
     injector_init, injector_push, injector_take)
 from pyblitz.runtime.job cimport Job
-from pyblitz.runtime.join cimport lazy_promote, sleep_on_latch
+from pyblitz.runtime.join cimport (
+    lazy_promote, sleep_on_latch, wait_a_little)
 from pyblitz.runtime.latch cimport (
     count_down, count_latch_init, count_up, latch_fall_asleep,
     latch_get_sleepy, latch_is_set)
-from pyblitz.runtime.os cimport now_ns, yield_thread
+from pyblitz.runtime.os cimport now_ns
 from pyblitz.runtime.pool cimport (
     Group, SPIN_ROUNDS, execute, hooks, poll_signals, put_away, serve_mailbox,
     steal_task, wake_worker)
@@ -134,10 +135,7 @@ cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
             continue
         rounds += 1
         if rounds < SPIN_ROUNDS:
-            if rounds & 7 == 0:
-                yield_thread()
-            else:
-                spin_hint()
+            wait_a_little(rounds)
         elif poll_signals(w, now_ns()):
             scope_fail(s, -1)
         elif latch_get_sleepy(&s.latch.latch.core) and latch_fall_asleep(&s.latch.latch.core):
