@@ -27,7 +27,7 @@ macros = [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")]
 macros += [("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION")]
 if BUILD:
     macros += [("PYBLITZ_DEBUG", "1"), ("PYBLITZ_STATS", "1")]
-    macros += [("PYBLITZ_DEQUE_CAPACITY", "4")]
+    macros += [("PYBLITZ_DEQUE_CAPACITY", "4"), ("PYBLITZ_BIAS_AFTER", "2")]
     compile_args += ["-g"]
     if BUILD != "debug":
         compile_args += [f"-fsanitize={BUILD}", "-fno-omit-frame-pointer"]
@@ -37,8 +37,11 @@ if sys.platform == "linux":
     compile_args += ["-ftls-model=initial-exec"]
 
 MODULES = [
+    "runtime/deque",
     "runtime/sleep",
     "runtime/pool",
+    "runtime/join",
+    "runtime/lane",
     "runtime/bridge",
     "runtime/scope",
     "_python",

@@ -1,6 +1,7 @@
 """The cimport API and nothing else: see docs/cython.md for each name."""
 from pyblitz.capi cimport (
-    Scope, Worker,
+    Fork, Scope, Task, Worker,
+    fork, join_lazy, task_init, tick, try_join,
     task_fn, range_fn, scope_fn, reduce_fn, combine_fn,
     broadcast_abi1 as broadcast,
     current_worker_abi1 as current_worker,
@@ -10,7 +11,11 @@ from pyblitz.capi cimport (
     parallel_reduce_abi1 as parallel_reduce,
     run_abi1 as run,
     scope_abi1 as scope,
+    scope_map_abi1 as scope_map,
     spawn_abi1 as spawn,
+    spawn_many_abi1 as spawn_many,
+    spawn_on_abi1 as spawn_on,
     submit_abi1 as submit,
+    submit_keyed_abi1 as submit_keyed,
     worker_index_abi1 as worker_index,
 )

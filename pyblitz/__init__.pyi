@@ -1,7 +1,7 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, SupportsIndex, TypeVar
+from typing import Any, Literal, ParamSpec, SupportsIndex, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -58,8 +58,13 @@ class ThreadPool:
     num_threads: int
     def __init__(self, num_threads: SupportsIndex | None = None) -> None: ...
     def install(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T: ...
+    @overload
     def submit(
         self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs
+    ) -> Future[_T]: ...
+    @overload
+    def submit(
+        self, fn: Callable[..., _T], /, *args: Any, affinity: Hashable | None, **kwargs: Any
     ) -> Future[_T]: ...
     def close(self) -> None: ...
     def __enter__(self) -> ThreadPool: ...

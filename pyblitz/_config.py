@@ -26,6 +26,12 @@ def check_num_threads(value: object, name: str) -> int:
     return n
 
 
+def asymmetric_fences() -> bool:
+    """Whether forks may leave their fences to thieves (membarrier), where the
+    system can do that: unless PYBLITZ_MEMBARRIER is 0."""
+    return os.environ.get("PYBLITZ_MEMBARRIER", "1").strip() != "0"
+
+
 def available_cpus() -> int:
     """CPUs in the affinity mask of this process."""
     try:

@@ -3,6 +3,7 @@ exceptions, signals, the global pool, and ``ThreadPool``.
 
 Every entry from outside goes through ``enter`` and ``leave``.
 """
+from pyblitz.runtime.lane cimport Lane
 from pyblitz.runtime.pool cimport Pool, Worker
 
 cdef struct Entry:
@@ -15,6 +16,7 @@ cdef void leave(Entry* e) noexcept nogil
 
 cdef class ThreadPool:
     cdef Pool* _pool
+    cdef Lane* _lanes
     cdef readonly int num_threads
     cdef bint _closed
     cdef object __weakref__

@@ -8,6 +8,7 @@ import weakref
 
 cimport cython
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_ptr, fence_seq_cst, i64_fetch_add_acquire,
@@ -16,11 +17,12 @@ from pyblitz.runtime.atomic cimport (
     ptr_store_relaxed)
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.pool cimport (
-    POOL_CLOSED, Hooks, current_worker, job_done, pool_enter, pool_free,
+    POOL_CLOSED, Hooks, add_user, current_worker, job_done, pool_enter, pool_free,
     pool_inject, pool_is_stale, pool_join, pool_leave, pool_new, pool_retire,
     set_hooks)
+from pyblitz.runtime.lane cimport Lane, lane_submit, lanes_free, lanes_new
 
-from pyblitz._config import check_num_threads, default_num_threads
+from pyblitz._config import asymmetric_fences, check_num_threads, default_num_threads
 
 cdef extern from *:
     """
@@ -87,6 +89,7 @@ cdef extern from *:
     PyObject* take_exception "pb_take_exception"()
     void set_exception "pb_set_exception"(PyObject*)
     int PyErr_CheckSignals()
+    PyObject* PyErr_Occurred()
 
 
 # ---- hooks ------------------------------------------------------------------
@@ -108,6 +111,11 @@ cdef void drop(void* error) noexcept nogil:
         Py_DECREF(<object><PyObject*>error)
 
 
+cdef bint is_raised() noexcept nogil:
+    with gil:
+        return PyErr_Occurred() != NULL
+
+
 cdef int poll() noexcept nogil:
     with gil:
         return PyErr_CheckSignals()
@@ -117,6 +125,7 @@ cdef Hooks the_hooks
 the_hooks.capture = capture
 the_hooks.restore = restore
 the_hooks.drop = drop
+the_hooks.is_raised = is_raised
 the_hooks.poll = poll
 the_hooks.thread_start = py_thread_start
 the_hooks.thread_stop = py_thread_stop
@@ -140,8 +149,23 @@ cdef list retired = []          # addresses of pools that were replaced
 cdef bint exiting = False       # the interpreter is about to end: no threads
 
 
-cdef Pool* new_pool(int num_threads) except NULL:
-    cdef Pool* p = pool_new(num_threads)
+# Of the global pool, whichever it is at the moment; a pool that was replaced may
+# still run some.  Never freed, for the same reason.
+cdef Lane* global_lanes = NULL
+
+
+cdef Lane* new_lanes() except NULL:
+    cdef Lane* lanes = lanes_new()
+    if lanes == NULL:
+        raise MemoryError("no memory for the lanes of a pool")
+    return lanes
+
+
+global_lanes = new_lanes()
+
+
+cdef Pool* new_pool(int num_threads, Lane* lanes) except NULL:
+    cdef Pool* p = pool_new(num_threads, asymmetric_fences(), lanes)
     if p == NULL:
         raise MemoryError(f"no memory for a pool of {num_threads} threads")
     return p
@@ -152,7 +176,7 @@ cdef int make_global(Pool* old) except -1 nogil:
     another thread was faster.  No lock, which a fork could catch held."""
     cdef Pool* p
     with gil:
-        p = new_pool(1 if exiting else default_num_threads())
+        p = new_pool(1 if exiting else default_num_threads(), global_lanes)
         # acq_rel: partner is the acquire load in enter
         if not ptr_cas_acq_rel(&global_pool, old, p):
             pool_retire(p)
@@ -281,12 +305,14 @@ def set_num_threads(n):
     with _lock:
         if exiting:
             raise RuntimeError("set_num_threads: the interpreter is shutting down")
-        replace_global(new_pool(n))
+        replace_global(new_pool(n, global_lanes))
         reap(False)
 
 
 def _in_child():
-    global _lock, retired
+    global _lock, global_lanes, retired
+    # The parent's jobs are the parent's.
+    global_lanes = new_lanes()
     _lock = threading.Lock()
     retired = []                # the parent's pools: left alone
     i64_store_relaxed(&entering, 0)
@@ -338,15 +364,19 @@ cdef void run_call(tuple call) noexcept:
 
 
 cdef void run_py_job(void* worker, Job* job) noexcept nogil:
+    cdef Pool* pool = (<PyJob*>job).pool
+    run_keyed_py_job(worker, job)
+    job_done(pool)
+
+
+cdef void run_keyed_py_job(void* worker, Job* job) noexcept nogil:
     cdef PyJob* j = <PyJob*>job
-    cdef Pool* pool = j.pool
     with gil:
         call = <object>j.call
         Py_DECREF(call)
         free(j)
         run_call(call)
         call = None
-    job_done(pool)
 
 
 cdef bint is_inside(Pool* p) noexcept:
@@ -396,11 +426,13 @@ cdef class ThreadPool:
             num_threads = default_num_threads()
         self.num_threads = check_num_threads(num_threads, "num_threads")
         # While the interpreter ends no thread may start.
-        self._pool = new_pool(1 if exiting else self.num_threads)
+        self._lanes = new_lanes()
+        self._pool = new_pool(1 if exiting else self.num_threads, self._lanes)
         _open_pools.add(self)
 
     def __dealloc__(self):
         if self._pool == NULL or pool_is_stale(self._pool):
+            lanes_free(self._lanes)
             return
         with nogil:
             pool_retire(self._pool)
@@ -411,6 +443,7 @@ cdef class ThreadPool:
         with nogil:
             pool_join(self._pool)
         pool_free(self._pool)
+        lanes_free(self._lanes)
 
     cdef Pool* _native(self) except NULL:
         with cython.critical_section(self):
@@ -418,7 +451,8 @@ cdef class ThreadPool:
                 raise RuntimeError("this ThreadPool is closed")
             if pool_is_stale(self._pool):
                 # A forked child: the parent's threads are not here.
-                self._pool = new_pool(self.num_threads)
+                self._lanes = new_lanes()
+                self._pool = new_pool(self.num_threads, self._lanes)
             return self._pool
 
     def install(self, fn, /, *args, **kwargs):
@@ -461,7 +495,7 @@ cdef class ThreadPool:
             with nogil:
                 pool_leave(w)
 
-    def submit(self, fn, /, *args, **kwargs):
+    def submit(self, fn, /, *args, affinity=None, **kwargs):
         """Hands ``fn(*args, **kwargs)`` to the pool's threads.
 
         Parameters
@@ -472,6 +506,13 @@ cdef class ThreadPool:
             thread it runs here, before ``submit`` returns.
         *args, **kwargs
             Its arguments.
+        affinity : hashable, optional
+            A key.  Jobs of one key run one at a time, in the order in which they
+            were submitted, on one and the same thread of the pool, so that state
+            which belongs to the key needs no lock.  Different keys share the
+            threads; some share a queue, too.  In a pool of one thread a job runs
+            here, unless another thread runs jobs of its key at the moment: that
+            one then runs it.
 
         Returns
         -------
@@ -487,6 +528,8 @@ cdef class ThreadPool:
         ------
         RuntimeError
             When the pool is closed.
+        TypeError
+            When ``affinity`` is not hashable.
 
         Examples
         --------
@@ -494,13 +537,29 @@ cdef class ThreadPool:
         >>> with pb.ThreadPool(2) as pool:
         ...     pool.submit(pow, 2, 10).result()
         1024
+        >>> counts = {}
+        >>> def count(word):
+        ...     counts[word] = counts.get(word, 0) + 1
+        >>> with pb.ThreadPool() as pool:
+        ...     for word in "a rose is a rose".split():
+        ...         _ = pool.submit(count, word, affinity=word)
+        >>> sorted(counts.items())
+        [('a', 2), ('is', 1), ('rose', 2)]
         """
         cdef Pool* p = self._native()
         cdef PyJob* j
         cdef bint accepted
+        cdef uint64_t key = 0
+        cdef bint affinity_given = affinity is not None
+        if affinity is not None:
+            try:
+                key = <uint64_t><Py_ssize_t>hash(affinity)
+            except TypeError:
+                raise TypeError(f"affinity must be hashable, and "
+                                f"{type(affinity).__name__} is not") from None
         future = concurrent.futures.Future()
         call = (future, contextvars.copy_context(), fn, args, kwargs)
-        if self.num_threads == 1:
+        if self.num_threads == 1 and affinity is None:
             self.install(_run_call, call)
             return future
         j = <PyJob*>malloc(sizeof(PyJob))
@@ -511,7 +570,14 @@ cdef class ThreadPool:
         j.call = <PyObject*>call
         Py_INCREF(call)
         with nogil:
-            accepted = pool_inject(p, &j.job)
+            if affinity_given:
+                accepted = add_user(p)
+                if accepted:
+                    j.job.run = run_keyed_py_job
+                    lane_submit(p, key, &j.job)
+                    job_done(p)
+            else:
+                accepted = pool_inject(p, &j.job)
         if not accepted:
             Py_DECREF(call)
             free(j)

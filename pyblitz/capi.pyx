@@ -4,7 +4,7 @@ Those that begin work take the Worker that the caller was handed; NULL means
 "whatever this thread is", which enters the pool from outside when it is no
 worker yet.  spawn, num_workers and worker_index need a Worker.
 """
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 from pyblitz._python cimport Entry, enter, leave
@@ -12,12 +12,13 @@ from pyblitz.runtime.atomic cimport likely
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime cimport join as rt
+from pyblitz.runtime cimport lane as rl
 from pyblitz.runtime cimport pool as rp
 from pyblitz.runtime cimport scope as rs
 
 # Cython wants the GIL for a cast from an `except? -1` function; the runtime
 # looks at the result itself.
-ctypedef rt.fork_fn raw_fn
+ctypedef rp.fork_fn raw_fn
 ctypedef int (*raw_range_fn)(Worker*, void*, Py_ssize_t, Py_ssize_t) noexcept nogil
 ctypedef int (*raw_reduce_fn)(Worker*, void*, Py_ssize_t, Py_ssize_t, void*) noexcept nogil
 ctypedef int (*raw_combine_fn)(Worker*, void*, void*, const void*) noexcept nogil
@@ -55,6 +56,41 @@ cdef int join_abi1(Worker* w, task_fn a, void* actx, task_fn b, void* bctx) exce
         return rt.join(<rp.Worker*>w, <raw_fn>a, actx, <raw_fn>b, bctx)
     c.a, c.actx, c.b, c.bctx = <raw_fn>a, actx, <raw_fn>b, bctx
     return run_abi1(<task_fn>join_from_outside, &c)
+
+
+if (sizeof(Fork) < sizeof(rp.Fork) or sizeof(Task) != sizeof(rs.Task)
+        or &(<Task*>NULL).memory != &(<rs.Task*>NULL).memory):
+    raise ImportError("pyblitz was built wrongly: capi.pxd does not fit the runtime")
+
+
+cdef int no_worker_abi1(const char* name) except -1 nogil:
+    with gil:
+        raise RuntimeError(f"{name.decode()}: w is NULL, which is no worker: "
+                           "call it from a job, for instance one that run() runs")
+
+
+cdef void fuse_burnt_abi1(Worker* w) noexcept nogil:
+    rt.fuse_burnt(<rp.Worker*>w)
+
+
+cdef int lazy_join_slow_abi1(Worker* w, Fork* f, int ra) except? -1 nogil:
+    return rt.lazy_join_slow(<rp.Worker*>w, <rp.Fork*>f, ra)
+
+
+cdef bint try_join_slow_abi1(Worker* w, Fork* f, int* rc) except -1 nogil:
+    cdef int mine = 0
+    cdef int found = rt.try_join_slow(<rp.Worker*>w, <rp.Fork*>f, &mine)
+    if found == 0:
+        return False
+    if found < 0:
+        with gil:
+            raise RuntimeError("try_join: f is not the newest fork that this worker "
+                               "has made and not yet joined")
+    rc[0] = mine
+    # Without an exception -1 is a code like any other.
+    if mine == -1 and rp.hooks().is_raised():
+        return -1
+    return True
 
 
 cdef struct ForCall:
@@ -174,7 +210,47 @@ cdef int scope_abi1(Worker* w, scope_fn body, void* ctx) except? -1 nogil:
 cdef int spawn_abi1(Worker* w, Scope* s, task_fn fn, void* ctx) except? -1 nogil:
     """Adds fn(w', ctx) to the scope, from anywhere below it.  It runs once,
     before the scope ends; not at all if another task of it failed before."""
-    return rs.spawn(<rp.Worker*>w, <rs.Scope*>s, <raw_fn>fn, ctx)
+    rs.spawn(<rp.Worker*>w, <rs.Scope*>s, <raw_fn>fn, ctx, 0, 1)
+    return 0
+
+
+cdef int check_count(const char* name, Py_ssize_t n) except -1 nogil:
+    if n < 0:
+        with gil:
+            raise ValueError(f"{name.decode()}: n must not be negative, not {n}")
+    return 0
+
+
+cdef int spawn_many_abi1(Worker* w, Scope* s, Task* tasks, Py_ssize_t n) except -1 nogil:
+    """Adds tasks[0 .. n] to the scope, with one push and one notification, and no
+    allocation.  Each runs once, as if it had been spawned; its memory is in use
+    until then.  Each was given its function by task_init, and is published once
+    at a time."""
+    check_count("spawn_many", n)
+    rs.spawn_tasks(<rp.Worker*>w, <rs.Scope*>s, <rs.Task*>tasks, n)
+    return 0
+
+
+cdef int scope_map_abi1(Worker* w, Scope* s, task_fn fn, void* ctx, size_t stride,
+                        Py_ssize_t n) except -1 nogil:
+    """Adds fn(w', ctx + i * stride), i in 0 .. n, to the scope, with one push and
+    one notification."""
+    check_count("scope_map", n)
+    rs.spawn(<rp.Worker*>w, <rs.Scope*>s, <raw_fn>fn, ctx, stride, n)
+    return 0
+
+
+cdef int spawn_on_abi1(Worker* w, Scope* s, int index, task_fn fn, void* ctx) except -1 nogil:
+    """Adds fn(w', ctx) to the scope, on the pool's thread with this worker_index:
+    as soon as it has finished its present job, or waits within it."""
+    cdef int n = (<rp.Worker*>w).pool.n_background
+    if not 0 <= index < n:
+        with gil:
+            raise ValueError(f"spawn_on: index must be from 0 to {n - 1}, the pool's own "
+                             f"threads, not {index}" if n else
+                             f"spawn_on: a pool of one thread has no thread {index}")
+    rs.spawn_on(<rp.Worker*>w, <rs.Scope*>s, index, <raw_fn>fn, ctx)
+    return 0
 
 
 cdef int broadcast_abi1(Worker* w, task_fn fn, void* ctx) except? -1 nogil:
@@ -211,6 +287,12 @@ cdef int run_detached(rp.Worker* w, void* ctx) noexcept nogil:
     return 0
 
 
+cdef void run_keyed(void* w, Job* job) noexcept nogil:
+    cdef Submitted s = (<Submitted*>job)[0]
+    free(job)
+    run_detached(<rp.Worker*>w, &s)
+
+
 cdef void run_submitted(void* w, Job* job) noexcept nogil:
     cdef Submitted s = (<Submitted*>job)[0]
     free(job)
@@ -237,6 +319,25 @@ cdef int submit_abi1(task_fn fn, void* ctx) except? -1 nogil:
         here.fn = <raw_fn>fn
         here.ctx = ctx
         run_detached(e.worker, &here)
+    leave(&e)
+    return 0
+
+
+cdef int submit_keyed_abi1(uint64_t key, task_fn fn, void* ctx) except? -1 nogil:
+    """Hands fn(w, ctx) to the pool and returns at once.  Jobs of one key run one at
+    a time, in the order in which they were submitted, on one thread of the pool.
+    In a pool of one thread they run here, unless another thread runs jobs of
+    this key at the moment: it then runs this one, too."""
+    cdef Submitted* s = <Submitted*>malloc(sizeof(Submitted))
+    cdef Entry e
+    if s == NULL:
+        with gil:
+            raise MemoryError("submit_keyed: no memory for the job")
+    enter(&e)
+    s.job.run = run_keyed
+    s.fn = <raw_fn>fn
+    s.ctx = ctx
+    rl.lane_submit(e.worker.pool, key, &s.job)
     leave(&e)
     return 0
 

@@ -128,14 +128,22 @@ def test_the_table():
     assert sorted(pyblitz.capi.__pyx_capi__) == [
         "broadcast_abi1",
         "current_worker_abi1",
+        "fuse_burnt_abi1",
         "join_abi1",
+        "lazy_join_slow_abi1",
+        "no_worker_abi1",
         "num_workers_abi1",
         "parallel_for_abi1",
         "parallel_reduce_abi1",
         "run_abi1",
         "scope_abi1",
+        "scope_map_abi1",
         "spawn_abi1",
+        "spawn_many_abi1",
+        "spawn_on_abi1",
         "submit_abi1",
+        "submit_keyed_abi1",
+        "try_join_slow_abi1",
         "worker_index_abi1",
     ]
 

@@ -14,11 +14,11 @@ ROOT = Path(pyblitz.__file__).resolve().parent
 ROWS = [
     ["runtime.atomic", "runtime.os"],
     ["runtime.stats", "runtime.job"],
-    ["runtime.deque", "runtime.injector"],
+    ["runtime.deque", "runtime.injector", "runtime.lazy"],
     ["runtime.latch", "runtime.counters"],
     ["runtime.sleep"],
     ["runtime.pool"],
-    ["runtime.join", "runtime.scope", "runtime.bridge"],
+    ["runtime.join", "runtime.scope", "runtime.bridge", "runtime.lane"],
     ["kernels.*"],
     ["_python", "capi", "_array"],
     ["__init__"],

@@ -91,6 +91,11 @@ static inline void pb_fence_seq_cst(void) {
 #endif
 }
 
+/* Keeps the compiler from moving memory accesses across it; no instruction. */
+static inline void pb_compiler_barrier(void) {
+  atomic_signal_fence(memory_order_seq_cst);
+}
+
 static inline void pb_spin_hint(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -108,8 +113,14 @@ static inline void pb_spin_hint(void) {
 #define PYBLITZ_DEQUE_CAPACITY 64
 #endif
 
+/* Fenced pops after which a deque becomes biased towards its owner; 2 in tests. */
+#ifndef PYBLITZ_BIAS_AFTER
+#define PYBLITZ_BIAS_AFTER 4096
+#endif
+
 /* Invariants that runtime/README.md states; checked in debug builds. */
 #ifdef PYBLITZ_DEBUG
+#define PB_CHECKED 1
 #include <stdio.h>
 #include <stdlib.h>
 #define pb_assert(cond, what)                                                  \
@@ -118,6 +129,7 @@ static inline void pb_spin_hint(void) {
                      __FILE__, __LINE__),                                      \
              abort()))
 #else
+#define PB_CHECKED 0
 /* Nothing is evaluated, but everything is used. */
 #define pb_assert(cond, what) ((void)(0 && (cond)), (void)(what))
 #endif

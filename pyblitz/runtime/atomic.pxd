@@ -58,11 +58,15 @@ cdef extern from "pyblitz/runtime/atomic.h" nogil:
     bint ptr_cas_acq_rel "pb_ptr_cas_acq_rel"(atomic_ptr*, void* want, void* new)
 
     void fence_seq_cst "pb_fence_seq_cst"()
+    void compiler_barrier "pb_compiler_barrier"()
     void spin_hint "pb_spin_hint"()
 
     bint likely "pb_likely"(bint)
     bint unlikely "pb_unlikely"(bint)
 
+    # Whether invariants are checked: for those that cost loads to say.
+    bint CHECKED "PB_CHECKED"
     # Aborts in debug builds, compiles to nothing otherwise.
     void invariant "pb_assert"(bint, const char* what)
     int DEQUE_CAPACITY "PYBLITZ_DEQUE_CAPACITY"
+    int BIAS_AFTER "PYBLITZ_BIAS_AFTER"

@@ -5,11 +5,12 @@ from pyblitz.runtime.atomic cimport (
     u32_store_relaxed, u32_store_release)
 from pyblitz.runtime.counters cimport (
     count_inactive, count_sleeping, counters_load)
+from pyblitz.runtime.deque cimport deque_bottom
 from pyblitz.runtime.join cimport (
-    Fork, fork_back, fork_init, lazy_pop, lazy_promote, lazy_push,
-    wait_for_fork)
+    beat, fork_back, promote_all, wait_for_fork)
+from pyblitz.runtime.lazy cimport lazy_any, lazy_pop, lazy_push
 from pyblitz.runtime.os cimport now_ns
-from pyblitz.runtime.pool cimport hooks, poll_signals
+from pyblitz.runtime.pool cimport Fork, hooks, poll_signals
 
 cdef enum:
     # How long a leaf without a fixed size should take: some fifty times the
@@ -100,17 +101,17 @@ cdef void bridge_node(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept nog
             run_timed_leaf(w, b, lo, hi)
             return
         mid = lo + ((hi - lo + 1) >> 1)
-    fork_init(&right.fork, w, run_node, &right)
     right.bridge = b
     right.lo = mid
     right.hi = hi
-    lazy_push(w, &right.fork)
+    lazy_push(&w.lazy, &right.fork.lazy, <void*>run_node, &right)
     if w.sharing:
         # At once, not after the leaf: were this thread preempted now, others
         # could still do everything that it has not begun.
-        lazy_promote(w)
+        promote_all(w)
     bridge_node(w, b, lo, mid)
-    if lazy_pop(w, &right.fork) or fork_back(w, &right.fork):
+    if (lazy_pop(&w.lazy, &right.fork.lazy)
+            or fork_back(w, &right.fork, deque_bottom(&w.forks) - 1)):
         bridge_node(w, b, mid, hi)
     elif wait_for_fork(w, &right.fork, &b.limit) != 0:
         bridge_fail(b, 0, -1)
@@ -143,7 +144,7 @@ cdef void run_timed_leaf(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept 
 
 cdef inline void after_leaf(Worker* w, Bridge* b, int64_t items) noexcept nogil:
     """Between leaves: looks after signals, and after the hungry."""
-    cdef bint alone = w.lazy_oldest != NULL and not w.sharing
+    cdef bint alone = lazy_any(&w.lazy) and not w.sharing
     cdef int64_t now
     if not alone and w.poll_at == 0:
         return
@@ -155,8 +156,10 @@ cdef inline void after_leaf(Worker* w, Bridge* b, int64_t items) noexcept nogil:
         if worth_sharing(w, b, now):
             w.sharing = True
             # The oldest, hence the largest, first.
-            while lazy_promote(w) and w.lazy_oldest != NULL:
-                pass
+            promote_all(w)
+        else:
+            # Forks of its callers (join_lazy) may have waited long enough.
+            beat(w, now)
 
 
 cdef bint worth_sharing(Worker* w, Bridge* b, int64_t now) noexcept nogil:

@@ -3,7 +3,7 @@ other thread takes from the top, and nobody ever waits.
 
 Algorithm: Chase and Lev, "Dynamic circular work-stealing deque" (SPAA 2005),
 with the C11 orders of Le, Pop, Cohen and Zappa Nardelli, "Correct and
-efficient work-stealing for weak memory models" (PPoPP 2013).  Two changes:
+efficient work-stealing for weak memory models" (PPoPP 2013).  Three changes:
 
 - Push publishes with a release *store* of ``bottom`` instead of a release
   fence, so that ThreadSanitizer can follow it.
@@ -12,18 +12,25 @@ efficient work-stealing for weak memory models" (PPoPP 2013).  Two changes:
   compare-and-swap of ``top`` and are valid when it succeeds: the job at index
   ``top`` can only leave by moving ``top``, the owner's pop of the last one
   included.
+- The fence in the owner's pop is the price of a fork, and most forks are never
+  stolen.  So a deque that was popped often becomes *biased*: its owner then
+  pops without a fence, and the next thief first revokes the bias, at the price
+  of a fence in every thread (membarrier).  Thieves of a deque that is not
+  biased pay nothing more.  After Dice, Moir and Scherer, "Quickly reacquirable
+  locks" (2003), and the asymmetric fences of Dice, Huang and Yang (2001).
 
 Invariants: ``top`` never decreases; the jobs are those at ``top <= i <
-bottom``; ``bottom >= top`` except inside ``deque_pop``; ``bottom - top <=
-mask + 1``.  Only the owner writes ``bottom``, ``ring`` and cells.
+bottom``; ``bottom >= top`` except inside ``deque_take_back``; ``bottom - top <=
+mask + 1``; ``full - mask - 1 <= top``.  Only the owner writes ``bottom``,
+``ring`` and cells.
 """
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from pyblitz.runtime.atomic cimport (
-    DEQUE_CAPACITY, atomic_i64, atomic_ptr, fence_seq_cst, i64_cas_seq_cst,
-    i64_load_acquire, i64_load_relaxed, i64_store_relaxed, i64_store_release,
-    likely, ptr_load_acquire, ptr_load_relaxed, ptr_store_relaxed,
-    ptr_store_release, unlikely)
+    BIAS_AFTER, DEQUE_CAPACITY, atomic_i64, atomic_ptr, atomic_u32, compiler_barrier,
+    fence_seq_cst, i64_cas_seq_cst, i64_load_acquire, i64_load_relaxed, i64_store_relaxed,
+    i64_store_release, likely, ptr_load_acquire, ptr_load_relaxed, ptr_store_relaxed,
+    ptr_store_release, u32_load_acquire, u32_load_relaxed, u32_store_relaxed, unlikely)
 from pyblitz.runtime.job cimport Job
 
 cdef struct Cell:
@@ -33,14 +40,25 @@ cdef struct Cell:
 cdef struct Ring:
     int64_t mask        # capacity - 1; the capacity is a power of two
     Ring* older         # retired rings, freed with the deque
-    Cell* cells         # directly behind this header
+    # The cells follow.
+
+cdef enum Bias:
+    BIAS_FENCED = 0     # the owner's pops are fenced: steal freely
+    BIAS_OWNER = 1      # they are not: only who revokes the bias may steal
+    BIAS_REVOKING = 2   # a thief waits until every pop without a fence is seen
 
 cdef struct Deque:
     # Owner's cache line: thieves read it too, but seldom beside the owner.
     atomic_i64 bottom
-    int64_t top_seen    # owner only: some earlier value of top, so top_seen <= top
     atomic_ptr ring
-    char _pad0[128 - 24]
+    atomic_u32 bias     # Bias.  Owner: FENCED to OWNER; thieves: the other ways
+    # The owner's only:
+    int until_biased    # fenced pops until it becomes biased
+    int bias_after      # where that begins; 0: it never does
+    int64_t full        # some earlier value of top, plus the capacity
+    int64_t mask        # the ring's
+    Cell* cells         # the ring's
+    char _pad0[128 - 56]
     # Thieves' cache line.
     atomic_i64 top
     char _pad1[128 - 8]
@@ -50,21 +68,40 @@ cdef enum StealResult:
     STEAL_TAKEN
     STEAL_RETRY         # lost a race: there may be more
 
+cdef bint deque_make_room(Deque* d, int64_t b) noexcept nogil
+cdef bint deque_take_back_slow(Deque* d, int64_t b) noexcept nogil
+cdef void deque_revoke(Deque* d) noexcept nogil
+
+cdef inline Cell* ring_cells(Ring* r) noexcept nogil:
+    return <Cell*>(r + 1)
+
 cdef inline Ring* ring_new(int64_t capacity, Ring* older) noexcept nogil:
     cdef Ring* r = <Ring*>malloc(sizeof(Ring) + <size_t>capacity * sizeof(Cell))
     if r != NULL:
         r.mask = capacity - 1
         r.older = older
-        r.cells = <Cell*>(r + 1)
     return r
 
-cdef inline bint deque_init(Deque* d) noexcept nogil:
-    """Makes an empty deque; false when there is no memory for its ring."""
+cdef inline void deque_use(Deque* d, Ring* r, int64_t top) noexcept nogil:
+    """Owner: pushes into this ring from now on.  ``top``: not past top."""
+    d.mask = r.mask
+    d.cells = ring_cells(r)
+    d.full = top + r.mask + 1
+    # release: partner is the acquire load of ring in deque_steal
+    ptr_store_release(&d.ring, r)
+
+cdef inline bint deque_init(Deque* d, bint may_bias) noexcept nogil:
+    """Makes an empty deque; false when there is no memory for its ring.
+    ``may_bias``: membarrier works, and a thief may be made to pay for it."""
     cdef Ring* r = ring_new(DEQUE_CAPACITY, NULL)
     i64_store_relaxed(&d.bottom, 0)
     i64_store_relaxed(&d.top, 0)
-    d.top_seen = 0
-    ptr_store_relaxed(&d.ring, r)
+    u32_store_relaxed(&d.bias, BIAS_FENCED)
+    d.bias_after = BIAS_AFTER if may_bias else 0
+    d.until_biased = d.bias_after
+    ptr_store_relaxed(&d.ring, NULL)
+    if r != NULL:
+        deque_use(d, r, 0)
     return r != NULL
 
 cdef inline void deque_destroy(Deque* d) noexcept nogil:
@@ -76,40 +113,18 @@ cdef inline void deque_destroy(Deque* d) noexcept nogil:
         free(r)
         r = older
 
-cdef inline bint deque_grow(Deque* d, int64_t b, int64_t t) noexcept nogil:
-    """Doubles the ring.  A thief may still read the old one, at indices that
-    it holds unchanged, so it is kept until the deque goes."""
-    cdef Ring* old = <Ring*>ptr_load_relaxed(&d.ring)
-    cdef Ring* r = ring_new(2 * (old.mask + 1), old)
-    cdef Cell* to
-    cdef Cell* source
-    cdef int64_t i
-    if r == NULL:
-        return False
-    for i in range(t, b):
-        to = &r.cells[i & r.mask]
-        source = &old.cells[i & old.mask]
-        ptr_store_relaxed(&to.job, ptr_load_relaxed(&source.job))
-        ptr_store_relaxed(&to.tag, ptr_load_relaxed(&source.tag))
-    # release: partner is the acquire load of ring in deque_steal
-    ptr_store_release(&d.ring, r)
-    return True
+cdef inline int64_t deque_bottom(Deque* d) noexcept nogil:
+    """Owner: where the next job goes."""
+    return i64_load_relaxed(&d.bottom)
 
-cdef inline bint deque_push(Deque* d, Job* job, void* tag) noexcept nogil:
-    """Owner: adds a job at the bottom.  False when the ring is full and there
-    is no memory for a larger one; the job is then not in the deque."""
-    cdef int64_t b = i64_load_relaxed(&d.bottom)
-    cdef Ring* r = <Ring*>ptr_load_relaxed(&d.ring)
+cdef inline bint deque_push(Deque* d, int64_t b, Job* job, void* tag) noexcept nogil:
+    """Owner: adds a job at the bottom, b = deque_bottom(d).  False when the ring
+    is full and there is no memory for a larger one; the job is then not in the
+    deque."""
     cdef Cell* cell
-    if unlikely(b - d.top_seen > r.mask):
-        # acquire: partner is the compare-and-swap of top in deque_steal; a
-        # cell is written again only after the thief that took it has read it
-        d.top_seen = i64_load_acquire(&d.top)
-        if b - d.top_seen > r.mask:
-            if not deque_grow(d, b, d.top_seen):
-                return False
-            r = <Ring*>ptr_load_relaxed(&d.ring)
-    cell = &r.cells[b & r.mask]
+    if unlikely(b >= d.full) and not deque_make_room(d, b):
+        return False
+    cell = &d.cells[b & d.mask]
     # relaxed: published by the next line
     ptr_store_relaxed(&cell.job, job)
     ptr_store_relaxed(&cell.tag, tag)
@@ -117,38 +132,40 @@ cdef inline bint deque_push(Deque* d, Job* job, void* tag) noexcept nogil:
     i64_store_release(&d.bottom, b + 1)
     return True
 
-cdef inline void owner_fence() noexcept nogil:
-    """Orders the owner's store of bottom before its load of top in deque_pop.
-    Partner: the fence in deque_steal."""
-    fence_seq_cst()
+cdef inline bint deque_take_back(Deque* d, int64_t b) noexcept nogil:
+    """Owner: takes the newest job, which was pushed at b = deque_bottom(d) - 1;
+    false when it was stolen.  (A fork keeps its b in a register: loading what
+    was just stored would double the latency of a join.)"""
+    # relaxed: nothing is published by it, and it is ordered before the load of
+    # top below: by the membarrier of a thief that revokes the bias, or by the
+    # fence in deque_take_back_slow
+    i64_store_relaxed(&d.bottom, b)
+    # The store stays above the load of bias: a thief whose membarrier comes
+    # after that load sees the store.  Partner: deque_revoke.
+    compiler_barrier()
+    # relaxed: if it is an old value, the membarrier that ends it is yet to come
+    if likely(u32_load_relaxed(&d.bias) == BIAS_OWNER):
+        compiler_barrier()
+        if likely(i64_load_relaxed(&d.top) < b):
+            return True
+    return deque_take_back_slow(d, b)
+
+cdef inline Job* deque_newest(Deque* d) noexcept nogil:
+    """Owner: the newest job, which thieves may take.  The deque may not look
+    empty."""
+    cdef int64_t b = deque_bottom(d) - 1
+    return <Job*>ptr_load_relaxed(&d.cells[b & d.mask].job)
 
 cdef inline Job* deque_pop(Deque* d) noexcept nogil:
     """Owner: takes the newest job, or NULL when there is none."""
-    cdef int64_t b = i64_load_relaxed(&d.bottom) - 1
-    cdef Ring* r = <Ring*>ptr_load_relaxed(&d.ring)
-    cdef int64_t t
-    cdef Job* job
-    # relaxed: ordered by the fence, and nothing is published by it
-    i64_store_relaxed(&d.bottom, b)
-    owner_fence()
-    t = i64_load_relaxed(&d.top)
-    if likely(t < b):
-        return <Job*>ptr_load_relaxed(&r.cells[b & r.mask].job)
-    job = NULL
-    if t == b:
-        # The last job: race thieves for it, as one of them.
-        job = <Job*>ptr_load_relaxed(&r.cells[b & r.mask].job)
-        if not i64_cas_seq_cst(&d.top, t, t + 1):
-            job = NULL
-    # relaxed: the job at b is gone, nothing new becomes visible
-    i64_store_relaxed(&d.bottom, b + 1)
-    return job
+    # Read first; of an empty deque, anything.
+    cdef Job* job = deque_newest(d)
+    return job if deque_take_back(d, deque_bottom(d) - 1) else NULL
 
 cdef inline void* deque_bottom_tag(Deque* d) noexcept nogil:
     """Owner: the tag of the newest job.  The deque may not look empty."""
-    cdef int64_t b = i64_load_relaxed(&d.bottom) - 1
-    cdef Ring* r = <Ring*>ptr_load_relaxed(&d.ring)
-    return ptr_load_relaxed(&r.cells[b & r.mask].tag)
+    cdef int64_t b = deque_bottom(d) - 1
+    return ptr_load_relaxed(&d.cells[b & d.mask].tag)
 
 cdef inline int64_t deque_looks(Deque* d) noexcept nogil:
     """How many jobs there seem to be: exact for the owner in the absence of
@@ -164,7 +181,7 @@ cdef inline bint deque_offers(Deque* d, void* tag) noexcept nogil:
     if t >= i64_load_acquire(&d.bottom):
         return False
     r = <Ring*>ptr_load_acquire(&d.ring)
-    return ptr_load_relaxed(&r.cells[t & r.mask].tag) == tag
+    return ptr_load_relaxed(&ring_cells(r)[t & r.mask].tag) == tag
 
 cdef inline StealResult deque_steal(Deque* d, void* tag, Job** out,
                                     void** out_tag) noexcept nogil:
@@ -177,16 +194,22 @@ cdef inline StealResult deque_steal(Deque* d, void* tag, Job** out,
     cdef Cell* cell
     cdef Job* job
     cdef void* found
-    # Between the loads of top and bottom; partner: owner_fence.  Either the
-    # owner's pop sees our top, or we see its bottom.
+    # Between the loads of top and bottom; partner: the fence in
+    # deque_take_back_slow.  Either the owner's pop sees our top, or we see its
+    # bottom.
     fence_seq_cst()
+    # acquire: partner is the release store of bias in deque_revoke
+    if unlikely(u32_load_acquire(&d.bias) != BIAS_FENCED):
+        deque_revoke(d)
+        # Another thief may be at it: come back later.
+        return STEAL_RETRY if u32_load_acquire(&d.bias) == BIAS_FENCED else STEAL_EMPTY
     # acquire: partner is the release store of bottom in deque_push
     b = i64_load_acquire(&d.bottom)
     if t >= b:
         return STEAL_EMPTY
     # acquire: partner is the release store of ring in deque_grow
     r = <Ring*>ptr_load_acquire(&d.ring)
-    cell = &r.cells[t & r.mask]
+    cell = &ring_cells(r)[t & r.mask]
     # relaxed, and perhaps torn apart by an owner who wraps around: both are
     # thrown away unless the compare-and-swap shows that top has not moved
     job = <Job*>ptr_load_relaxed(&cell.job)

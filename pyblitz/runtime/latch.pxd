@@ -12,6 +12,7 @@ The core is Rayon's four-state latch:
     SLEEPY, SLEEPING -> UNSET   the owner is up again
     any -> SET           once; from SLEEPING it carries the duty to wake
 """
+from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, i64_fetch_add_relaxed, i64_fetch_sub_acq_rel,
     i64_store_relaxed, u32_cas_seq_cst, u32_exchange_acq_rel, u32_load_acquire,
@@ -82,15 +83,15 @@ cdef inline void count_latch_init(CountLatch* l, void* owner) noexcept nogil:
     i64_store_relaxed(&l.count, 1)
     spin_latch_init(&l.latch, owner)
 
-cdef inline void count_up(CountLatch* l) noexcept nogil:
+cdef inline void count_up(CountLatch* l, int64_t n) noexcept nogil:
     # relaxed: the caller's own share keeps the count above zero, and what it
     # counts is published by the queue that it goes through
-    i64_fetch_add_relaxed(&l.count, 1)
+    i64_fetch_add_relaxed(&l.count, n)
 
-cdef inline void* count_down(CountLatch* l) noexcept nogil:
-    """Gives back one share; the Worker to wake, or NULL.  The latch may be
-    gone when this returns."""
+cdef inline void* count_down(CountLatch* l, int64_t n) noexcept nogil:
+    """Gives back n shares; the Worker to wake, or NULL.  The latch may be gone
+    when this returns."""
     # acq_rel: the last one sees the writes of all others and passes them on
-    if i64_fetch_sub_acq_rel(&l.count, 1) == 1:
+    if i64_fetch_sub_acq_rel(&l.count, n) == n:
         return spin_latch_set(&l.latch)
     return NULL

@@ -29,6 +29,28 @@ static inline int64_t pb_now_ns(void) {
 
 static inline void pb_yield(void) { sched_yield(); }
 
+/* ---- a fence in every thread of the process ------------------------------ */
+
+/* membarrier(2), private and expedited: when it returns, every running thread of
+ * this process has executed a full fence since it was called (one that was not
+ * running did so when it was switched).  Usable once it was registered, which
+ * fails where the kernel has none or a sandbox forbids it. */
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
+#if defined(__linux__) && defined(SYS_membarrier)
+enum { PB_MEMBARRIER = 1 << 3, PB_MEMBARRIER_REGISTER = 1 << 4 };
+static inline int pb_membarrier_register(void) {
+  return syscall(SYS_membarrier, PB_MEMBARRIER_REGISTER, 0, 0) == 0;
+}
+static inline int pb_membarrier(void) {
+  return syscall(SYS_membarrier, PB_MEMBARRIER, 0, 0) == 0;
+}
+#else
+static inline int pb_membarrier_register(void) { return 0; }
+static inline int pb_membarrier(void) { return 0; }
+#endif
+
 /* ---- memory ------------------------------------------------------------ */
 
 /* Zeroed, on a boundary of two cache lines (adjacent lines are prefetched in
@@ -51,7 +73,6 @@ enum { PB_EMPTY = 0, PB_TOKEN = 1, PB_PARKED = 2 };
 
 #if defined(__linux__) && !defined(PYBLITZ_NO_FUTEX)
 #include <linux/futex.h>
-#include <sys/syscall.h>
 
 typedef struct {
   pb_atomic_u32 state;

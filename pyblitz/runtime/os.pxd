@@ -8,6 +8,8 @@ from libc.stdint cimport int64_t
 cdef extern from "pyblitz/runtime/os.h" nogil:
     int64_t now_ns "pb_now_ns"()
     void yield_thread "pb_yield"()
+    bint membarrier_register "pb_membarrier_register"()
+    bint membarrier "pb_membarrier"()
     void* alloc_aligned "pb_alloc_aligned"(size_t)
 
     ctypedef struct Parker "pb_parker":

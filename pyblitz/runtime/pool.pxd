@@ -11,11 +11,11 @@ each other's work.
 """
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from pyblitz.runtime.atomic cimport (
-    atomic_i64, atomic_ptr, atomic_u64, i64_load_relaxed, u32_load_relaxed,
-    unlikely)
-from pyblitz.runtime.deque cimport Deque, deque_looks, deque_push
+    atomic_i64, atomic_ptr, atomic_u32, atomic_u64, u32_load_relaxed, unlikely)
+from pyblitz.runtime.deque cimport Deque, deque_bottom, deque_push
 from pyblitz.runtime.injector cimport Inbox, Injector
 from pyblitz.runtime.job cimport Job
+from pyblitz.runtime.lazy cimport Lazy, LazyList
 from pyblitz.runtime.latch cimport LATCH_SLEEPING, SpinLatch
 from pyblitz.runtime.os cimport LockLatch, Thread, unpark
 from pyblitz.runtime.sleep cimport Sleep, Sleeper, post_internal
@@ -31,8 +31,31 @@ cdef struct Group:
     Injector put_away   # tasks of this group that others had to lay aside
     Worker* owner       # who ends it
 
+# What a fork runs.  0 is success; -1 says that an exception was raised, as
+# Cython's `except? -1` does; any other value is the kernel's own code.
+ctypedef int (*fork_fn)(Worker* w, void* ctx) noexcept nogil
+
+cdef struct Fork:
+    Lazy lazy               # first: a Job* or Lazy* of this fork is its Fork*
+    # -- written when the fork is promoted, and not before; but the next two
+    # belong to the beat (join.pyx)
+    void* waiting_fn        # fn, while fn says that a beat has seen this fork
+    int64_t waiting_since
+    uint64_t published      # FORK_PUBLISHED ^ its address, until it is joined
+    SpinLatch latch
+    atomic_ptr thief        # the Worker that runs it, once it was stolen
+    int rc                  # written by the thief before it sets the latch
+    void* error             # the exception, when rc is -1
+
 cdef struct Worker:
     # -- the owner's, touched at every fork
+    # First: other authors' extensions know a Worker as its list.  Every fork in
+    # `forks` is older than every fork in this list.
+    LazyList lazy
+    # The beat (join.pyx): how long the fuse was, and when it last burnt down.
+    uint32_t fuse_length
+    int64_t last_beat
+    bint fresh                  # runs a stolen job that has not shared anything
     # Forked jobs, strictly last in, first out: join pops back what it pushed.
     # The tag is the job below which a fork was made (`base` at the push).
     Deque forks
@@ -41,11 +64,7 @@ cdef struct Worker:
     Pool* pool
     Job* base                   # the job that this worker took and now runs
     SpinLatch* awaited          # base's latch, if base is a fork
-    # Forks that only the owner knows of, oldest to newest (bridge).  Every
-    # fork in `forks` is older than every fork in this list.
-    void* lazy_oldest
-    void* lazy_newest
-    # Whether lazy forks may be promoted: a guest begins alone.
+    # Whether the bridge promotes at once: a guest begins alone.
     bint sharing
     bint background             # has a thread of its own
     bint listed                 # thieves look at its deques
@@ -53,13 +72,18 @@ cdef struct Worker:
     uint64_t rng
     uint32_t searches           # every other one begins with mail and inbox
     Job* mail                   # taken from the mailbox, oldest first, not yet run
+    Job* bound                  # taken from the bound jobs, likewise
     # Signals: 0, or when to look next (a guest in Python's main thread).
     int64_t poll_at
     Worker* outer               # the worker that this thread was before
     Worker* next_spare          # in Pool.spares
+    Job* free_tasks             # memory of tasks that ran here (scope.pyx)
+    int n_free_tasks
     Stats stats
     Sleeper sleeper
     Thread thread
+    # Written by others.  Set by whoever is hungry, cleared by the owner's beat.
+    atomic_u32 asked
 
 cdef struct Pool:
     Sleep sleep
@@ -68,9 +92,11 @@ cdef struct Pool:
     atomic_u64 guest_mask
     # Calls inside, plus injected jobs not yet done, plus POOL_CLOSED.
     atomic_i64 users
+    void* lanes                 # Lane*; whoever made the pool owns them
     Worker** workers            # n_background of them, then GUEST_SLOTS
     Sleeper** sleepers
     int n_background
+    bint asymmetric             # whether deques of forks may be biased
     int64_t generation          # the process, counted in forks, that made it
     LockLatch quiet             # set when closed and no user is left
     # Workers for guests without a slot; freed with the pool, for whoever set a
@@ -87,6 +113,7 @@ cdef struct Hooks:
     void* (*capture)() noexcept nogil               # takes this thread's exception
     void (*restore)(void* error) noexcept nogil     # raises it here, and frees it
     void (*drop)(void* error) noexcept nogil        # frees it
+    bint (*is_raised)() noexcept nogil              # whether one is set here
     int (*poll)() noexcept nogil                    # signals; -1: an exception is set
     void (*thread_start)() noexcept nogil
     void (*thread_stop)() noexcept nogil
@@ -95,7 +122,7 @@ cdef struct Hooks:
 cdef const Hooks* hooks() noexcept nogil
 cdef void set_hooks(const Hooks* h) noexcept nogil
 
-cdef Pool* pool_new(int num_threads) noexcept nogil
+cdef Pool* pool_new(int num_threads, bint asymmetric, void* lanes) noexcept nogil
 cdef void pool_retire(Pool* p) noexcept nogil
 cdef void pool_join(Pool* p) noexcept nogil
 cdef void pool_free(Pool* p) noexcept nogil
@@ -105,6 +132,9 @@ cdef Worker* current_worker() noexcept nogil
 cdef Worker* pool_enter(Pool* p) noexcept nogil
 cdef void pool_leave(Worker* w) noexcept nogil
 cdef bint pool_inject(Pool* p, Job* job) noexcept nogil
+cdef bint add_user(Pool* p) noexcept nogil
+cdef void share_inside(Pool* p) noexcept nogil
+cdef void pool_run_here(Pool* p, Job* job) noexcept nogil
 cdef void job_done(Pool* p) noexcept nogil
 
 cdef void execute(Worker* w, Job* job) noexcept nogil
@@ -122,16 +152,16 @@ cdef inline void tell_waiter(const SpinLatch* awaited) noexcept nogil:
     if unlikely(u32_load_relaxed(&awaited.core.state) == LATCH_SLEEPING):
         unpark(&(<Worker*>awaited.owner).sleeper.parker)
 
-cdef inline bint push_fork(Worker* w, Job* job) noexcept nogil:
-    """Makes a fork stealable.  False when there was no memory for it."""
-    cdef bint was_empty = deque_looks(&w.forks) <= 0
-    if not deque_push(&w.forks, job, w.base):
+cdef inline bint push_fork(Worker* w, int64_t b, Job* job) noexcept nogil:
+    """Makes a fork stealable, b = deque_bottom(&w.forks).  False when there was no
+    memory for it."""
+    if not deque_push(&w.forks, b, job, w.base):
         return False
-    post_internal(&w.pool.sleep, was_empty)
-    if w.awaited != NULL:
+    post_internal(&w.pool.sleep, &w.forks)
+    if unlikely(w.awaited != NULL):
         tell_waiter(w.awaited)
     return True
 
 cdef inline int64_t tasks_mark(Worker* w) noexcept nogil:
     """Owner: where its tasks end now, for put_away_above."""
-    return i64_load_relaxed(&w.tasks.bottom)
+    return deque_bottom(&w.tasks)

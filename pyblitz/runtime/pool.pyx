@@ -4,21 +4,23 @@ from pyblitz.runtime.atomic cimport (
     fence_seq_cst, i64_fetch_add_acquire, i64_fetch_add_relaxed, i64_fetch_or_acq_rel,
     i64_fetch_sub_acq_rel, i64_load_relaxed,
     i64_store_relaxed, invariant, likely, ptr_cas_release, ptr_exchange_acquire,
-    ptr_load_relaxed, ptr_store_relaxed, spin_hint, u32_load_seq_cst,
+    ptr_load_relaxed, ptr_store_relaxed, spin_hint, u32_load_relaxed, u32_load_seq_cst,
+    u32_store_relaxed,
     u64_cas_acquire,
     u64_fetch_and_release, u64_load_relaxed, u64_store_relaxed, unlikely)
 from pyblitz.runtime.counters cimport (
-    count_inactive, count_sleeping, sub_inactive)
+    count_inactive, count_sleeping, counters_load, sub_inactive)
 from pyblitz.runtime.deque cimport (
     STEAL_RETRY, STEAL_TAKEN, StealResult, deque_bottom_tag, deque_destroy,
-    deque_init, deque_pop, deque_steal)
+    deque_init, deque_looks, deque_pop, deque_steal)
 from pyblitz.runtime.injector cimport (
     inbox_has_jobs, inbox_init, inbox_push, inbox_take, injector_push,
     injector_take)
+from pyblitz.runtime.lazy cimport fuse_store, lazy_any, lazy_init
 from pyblitz.runtime.latch cimport latch_is_set, latch_set
 from pyblitz.runtime.os cimport (
     alloc_aligned, atfork_child, lock_latch_destroy, lock_latch_init,
-    lock_latch_set, lock_latch_wait, now_ns, thread_create, thread_join)
+    lock_latch_set, lock_latch_wait, membarrier_register, now_ns, thread_create, thread_join, yield_thread)
 from pyblitz.runtime.sleep cimport (
     Idle, no_work_found, post_injected, post_moved, sleep_init, sleeper_destroy,
     sleeper_init, start_looking, wake_any, wake_sleeper)
@@ -80,27 +82,36 @@ cdef bint worker_init(Worker* w, Pool* p, int index, bint background) noexcept n
     w.listed = True
     # Any seed but 0 does for xorshift.
     w.rng = (<uint64_t>now_ns() ^ (<uint64_t>index * 0x9E3779B97F4A7C15u)) | 1
+    lazy_init(&w.lazy)
     sleeper_init(&w.sleeper, background)
-    return deque_init(&w.forks) & deque_init(&w.tasks)
+    return deque_init(&w.forks, p.asymmetric) & deque_init(&w.tasks, p.asymmetric)
 
 
 cdef void worker_free(Worker* w) noexcept nogil:
+    cdef Job* task
     if w != NULL:
+        while w.free_tasks != NULL:
+            task = w.free_tasks
+            w.free_tasks = task.next
+            free(task)
         deque_destroy(&w.forks)
         deque_destroy(&w.tasks)
         sleeper_destroy(&w.sleeper)
         free(w)
 
 
-cdef Pool* pool_new(int num_threads) noexcept nogil:
+cdef Pool* pool_new(int num_threads, bint asymmetric, void* lanes) noexcept nogil:
     """A pool whose threads start when they are first woken; NULL when there is
-    no memory."""
+    no memory.  ``asymmetric``: thieves may pay for the owners' fences, where the
+    system can do that."""
     cdef Pool* p = <Pool*>alloc_aligned(sizeof(Pool))
     cdef int i, total
     cdef bint ok
     if p == NULL:
         return NULL
     p.n_background = num_threads - 1
+    # Without background workers there are no thieves.
+    p.asymmetric = asymmetric and (p.n_background == 0 or membarrier_register())
     total = p.n_background + GUEST_SLOTS
     p.workers = <Worker**>calloc(total, sizeof(Worker*))
     p.sleepers = <Sleeper**>calloc(total, sizeof(Sleeper*))
@@ -115,6 +126,7 @@ cdef Pool* pool_new(int num_threads) noexcept nogil:
             ok &= worker_init(p.workers[i], p,
                               i if i < p.n_background else i - p.n_background,
                               i < p.n_background)
+    p.lanes = lanes
     p.generation = i64_load_relaxed(&forks_seen)
     inbox_init(&p.inbox)
     ptr_store_relaxed(&p.spares, NULL)
@@ -179,6 +191,13 @@ cdef bint add_user(Pool* p) noexcept nogil:
         job_done(p)
         return False
     return True
+
+
+cdef void share_inside(Pool* p) noexcept nogil:
+    """One more user, by one who is: the pool cannot end meanwhile, though it may
+    be closed."""
+    # acquire: as in add_user
+    i64_fetch_add_acquire(&p.users, 1)
 
 
 cdef void job_done(Pool* p) noexcept nogil:
@@ -249,38 +268,54 @@ cdef bint work_in_sight(Pool* p) noexcept nogil:
 
 
 cdef Job* find_work(Worker* w, bint* more) noexcept nogil:
-    """The next job of a background worker with nothing on its stack: its own
-    tasks, newest first; its mailbox; another's, oldest first; the inbox.
-    Every other search begins with the mailbox and the inbox, so that neither
-    kind of work starves behind the other.  (Its own forks: none, for join
-    pops or waits for each before it returns.)"""
+    """The next job of a background worker with nothing on its stack.  Every other
+    search begins with what is bound to it, every fourth with the inbox; otherwise
+    it takes its own tasks, newest first, and then another's, oldest first.  So
+    none of these kinds of work starves behind another.  (Its own forks: none, for
+    join pops or waits for each before it returns.)"""
     cdef Job* job = NULL
+    cdef uint32_t turn
     invariant(deque_looks(&w.forks) <= 0, "no fork outlives its join")
     more[0] = False
     w.searches += 1
-    if w.searches & 1 == 0:
-        job = take_mail(w)
-        if job == NULL:
-            job = take_injected(w, more)
+    turn = w.searches & 3
+    if turn & 1 == 0:
+        job = take_own(w)
+    if job == NULL and turn == 1:
+        job = take_injected(w, more)
     if job == NULL:
         job = deque_pop(&w.tasks)
         more[0] = deque_looks(&w.tasks) > 0
     if job == NULL:
-        job = take_mail(w)
-    if job == NULL:
         job = steal_any(w, more)
     if job == NULL:
         job = take_injected(w, more)
+    if job == NULL and turn & 1 == 1:
+        job = take_own(w)
     return job
 
 
+cdef Job* take_own(Worker* w) noexcept nogil:
+    cdef Job* job = take_mail(w)
+    return job if job != NULL else take_bound(w)
+
+
 cdef Job* take_mail(Worker* w) noexcept nogil:
-    """The oldest job that is bound to this worker, or NULL."""
-    cdef Job* job = w.mail
+    """The oldest job of the mailbox, or NULL."""
+    return take_oldest(&w.mail, &w.sleeper.mailbox)
+
+
+cdef Job* take_bound(Worker* w) noexcept nogil:
+    """The lane that has waited longest for its turn, or NULL."""
+    return take_oldest(&w.bound, &w.sleeper.bound)
+
+
+cdef inline Job* take_oldest(Job** taken, Injector* box) noexcept nogil:
+    cdef Job* job = taken[0]
     if job == NULL:
-        job = injector_take(&w.sleeper.mailbox)
+        job = injector_take(box)
     if job != NULL:
-        w.mail = job.next
+        taken[0] = job.next
     return job
 
 
@@ -356,7 +391,32 @@ cdef Job* steal_any(Worker* w, bint* more) noexcept nogil:
                     job = steal_from(w, p.workers[i], more, &retry)
                     if job != NULL:
                         return job
+    ask_all(w)
     return NULL
+
+
+cdef void ask_all(Worker* w) noexcept nogil:
+    """Nothing to steal: asks whoever may have lazy forks to promote one."""
+    cdef Pool* p = w.pool
+    # relaxed: as in steal_any
+    cdef uint64_t mask = u64_load_relaxed(&p.guest_mask)
+    cdef int i
+    while mask:
+        ask(p.workers[p.n_background + ctz64(mask)])
+        mask &= mask - 1
+    # Whoever is not inactive runs something.
+    if count_inactive(counters_load(&p.sleep.counters)) < <uint32_t>p.n_background:
+        for i in range(p.n_background):
+            if i != w.index:
+                ask(p.workers[i])
+
+
+cdef inline void ask(Worker* busy) noexcept nogil:
+    # relaxed, all: hints.  The owner clears `asked` when it has answered, so
+    # that it is disturbed once a beat at most, by however many.
+    if u32_load_relaxed(&busy.asked) == 0:
+        u32_store_relaxed(&busy.asked, 1)
+        fuse_store(&busy.lazy.fuse, 0)
 
 
 cdef Job* steal_task(Worker* w, Group* group) noexcept nogil:
@@ -408,16 +468,19 @@ cdef void execute(Worker* w, Job* job) noexcept nogil:
     cdef Job* base = w.base
     cdef SpinLatch* awaited = w.awaited
     cdef bint sharing = w.sharing
-    invariant(w.lazy_oldest == NULL, "no lazy fork is older than a taken job")
+    invariant(not lazy_any(&w.lazy), "no lazy fork is older than a taken job")
     count_jobs(&w.stats)
     w.base = job
     w.awaited = NULL            # run_stolen_fork sets it
-    # It was taken because somebody was hungry.
+    # It was taken because somebody was hungry: its first fork is shared at once.
     w.sharing = True
+    w.fresh = True
+    fuse_store(&w.lazy.fuse, 0)
     job.run(w, job)
     w.base = base
     w.awaited = awaited
     w.sharing = sharing
+    w.fresh = False
 
 
 cdef bint serve_mailbox(Worker* w) noexcept nogil:
@@ -579,7 +642,7 @@ cdef bint pool_inject(Pool* p, Job* job) noexcept nogil:
         return False
     # A second share for this thread: the job may be done, and the pool closed,
     # before the next line is reached.
-    i64_fetch_add_acquire(&p.users, 1)
+    share_inside(p)
     inbox_push(&p.inbox, job)
     post_injected(&p.sleep)
     if unlikely(u32_load_seq_cst(&p.sleep.dead) == <uint32_t>p.n_background):
@@ -589,3 +652,19 @@ cdef bint pool_inject(Pool* p, Job* job) noexcept nogil:
     else:
         job_done(p)
     return True
+
+
+cdef void pool_run_here(Pool* p, Job* job) noexcept nogil:
+    """Runs a job in this thread, because the pool has no thread for it: as a guest
+    of its own, since this thread may be in the middle of something.  The caller
+    is a user of the pool."""
+    cdef Worker* w
+    share_inside(p)
+    w = enter_as_user(p)                # takes the share over
+    while w == NULL:
+        # No memory for a guest: there will be when another leaves.
+        share_inside(p)
+        yield_thread()
+        w = enter_as_user(p)
+    execute(w, job)
+    pool_leave(w)

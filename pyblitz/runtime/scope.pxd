@@ -1,27 +1,54 @@
 """Tasks that outlive their statement: any number, spawned from anywhere below
 their scope, all done when the scope ends.
 
-A task lives on the heap and goes onto the tasks deque of the worker that
-spawned it, with its scope as tag; idle workers take the oldest, its own worker
-the newest.  Whoever ends a scope helps with tasks of *that* scope only.  A task
-of an outer scope that lies on top of them is put away where its own scope's
-owner finds it.
+A task goes onto the tasks deque of the worker that spawned it, with its scope as
+tag; idle workers take the oldest, its own worker the newest.  Whoever ends a
+scope helps with tasks of *that* scope only.  A task of an outer scope that lies on
+top of them is put away where its own scope's owner finds it.
+
+Many tasks at once are one task of many *parts*, pushed once: whoever takes it
+leaves the second half on its own deque, and the second half of the first half,
+and so on, until it has one part to run.  So a thief always takes half of what is
+left, and parts cost no atomic operation but those of the deque.
 """
+from libc.stdint cimport int64_t, uint32_t
 from pyblitz.runtime.atomic cimport atomic_u32
-from pyblitz.runtime.join cimport fork_fn
+from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.latch cimport CountLatch
-from pyblitz.runtime.pool cimport Group, Worker
+from pyblitz.runtime.pool cimport Group, Worker, fork_fn
+
+cdef enum TaskMemory:
+    TASK_OURS = 0       # from a worker's free list
+    TASK_CALLERS        # the caller's; parts that follow are the tasks behind it
+    TASK_PUBLISHED      # the caller's, between its publication and its run
+
+cdef struct Task:
+    Job job             # first: a Job* of this task is its Task*
+    fork_fn fn
+    void* ctx
+    uint32_t memory     # TaskMemory
+    bint bound          # to one worker: if there is none, it is put away
+    Scope* scope
+    int64_t parts       # this one and those behind it
+    size_t stride       # from one part's ctx to the next's, in bytes
 
 cdef struct Scope:
     Group group             # first: a task's tag is its scope
-    CountLatch latch        # one for each task, and one for the owner
+    CountLatch latch        # one for each part of a task, and one for the owner
     # The first failure in time; later tasks are then dropped.
     atomic_u32 failed
     int rc
     void* error
 
+cdef enum:
+    FREE_TASKS = 256        # that a worker keeps
+    BATCH_TURN = 64         # parts that a worker runs between two looks at other work
+
 cdef void scope_begin(Worker* w, Scope* s) noexcept nogil
 cdef int scope_end(Worker* w, Scope* s) noexcept nogil
 cdef void scope_fail(Scope* s, int rc) noexcept nogil
-cdef int spawn(Worker* w, Scope* s, fork_fn fn, void* ctx) noexcept nogil
+cdef void spawn(Worker* w, Scope* s, fork_fn fn, void* ctx, size_t stride,
+                int64_t n) noexcept nogil
+cdef void spawn_tasks(Worker* w, Scope* s, Task* tasks, int64_t n) noexcept nogil
+cdef void spawn_on(Worker* w, Scope* s, int i, fork_fn fn, void* ctx) noexcept nogil
 cdef int broadcast(Worker* w, fork_fn fn, void* ctx) noexcept nogil

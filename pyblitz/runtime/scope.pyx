@@ -1,31 +1,25 @@
 """Scopes, tasks and broadcast; see scope.pxd."""
 from libc.errno cimport ENOMEM
 from libc.stdlib cimport free, malloc
+from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport (
-    invariant, likely, u32_cas_seq_cst, u32_load_acquire,
+    CHECKED, invariant, likely, u32_cas_seq_cst, u32_load_acquire,
     u32_store_relaxed)
 from pyblitz.runtime.deque cimport (
-    deque_bottom_tag, deque_looks, deque_pop, deque_push)
+    deque_bottom, deque_bottom_tag, deque_looks, deque_pop, deque_push)
 from pyblitz.runtime.injector cimport (
     injector_init, injector_push, injector_take)
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.join cimport (
-    lazy_promote, sleep_on_latch, wait_a_little)
+    promote_all, sleep_on_latch, wait_a_little)
 from pyblitz.runtime.latch cimport (
     count_down, count_latch_init, count_up, latch_fall_asleep,
     latch_get_sleepy, latch_is_set)
 from pyblitz.runtime.os cimport now_ns
 from pyblitz.runtime.pool cimport (
     Group, SPIN_ROUNDS, execute, hooks, poll_signals, put_away, serve_mailbox,
-    steal_task, wake_worker)
+    steal_task, tasks_mark, wake_worker)
 from pyblitz.runtime.sleep cimport post_internal, post_mail
-
-cdef struct Task:
-    Job job             # first: a Job* of this task is its Task*
-    Scope* scope
-    fork_fn fn
-    void* ctx
-
 
 cdef void scope_begin(Worker* w, Scope* s) noexcept nogil:
     count_latch_init(&s.latch, w)
@@ -47,52 +41,197 @@ cdef void scope_fail(Scope* s, int rc) noexcept nogil:
         hooks().drop(error)
 
 
+cdef Task* task_new(Worker* w, Scope* s, fork_fn fn, void* ctx) noexcept nogil:
+    """A task of one part; NULL without memory."""
+    cdef Task* task = <Task*>w.free_tasks
+    if task != NULL:
+        w.free_tasks = task.job.next
+        w.n_free_tasks -= 1
+    else:
+        task = <Task*>malloc(sizeof(Task))
+        if task == NULL:
+            return NULL
+    task.job.run = run_task
+    task.fn = fn
+    task.ctx = ctx
+    task.memory = TASK_OURS
+    task.bound = False
+    task.scope = s
+    task.parts = 1
+    return task
+
+
+cdef void task_free(Worker* w, Task* task) noexcept nogil:
+    if w != NULL and w.n_free_tasks < FREE_TASKS:
+        task.job.next = w.free_tasks
+        w.free_tasks = &task.job
+        w.n_free_tasks += 1
+    else:
+        free(task)
+
+
+cdef Task* task_split(Worker* w, Task* task) noexcept nogil:
+    """Cuts off the second half of the parts, as a task; NULL without memory."""
+    cdef int64_t half = task.parts >> 1
+    cdef int64_t rest = task.parts - half
+    cdef Task* right
+    if task.memory == TASK_OURS:
+        right = task_new(w, task.scope, task.fn, <char*>task.ctx + rest * task.stride)
+        if right == NULL:
+            return NULL
+        right.stride = task.stride
+    else:
+        right = task + rest
+        right.job.run = run_task
+        right.memory = task.memory
+        right.scope = task.scope
+        right.bound = False
+    right.parts = half
+    task.parts = rest
+    return right
+
+
 cdef void run_task(void* worker, Job* job) noexcept nogil:
-    """Without a worker: the task was bound to one that does not exist."""
-    cdef Task task = (<Task*>job)[0]
+    cdef Worker* w = <Worker*>worker
+    cdef Task* task = <Task*>job
+    cdef Scope* s = task.scope
     cdef void* waiter
-    cdef int rc
-    free(job)
-    # acquire: partner is scope_fail; a hint, so that siblings stop early
-    if worker != NULL and not u32_load_acquire(&task.scope.failed):
-        rc = task.fn(<Worker*>worker, task.ctx)
-        if rc != 0:
-            scope_fail(task.scope, rc)
+    cdef int64_t done = 0
+    cdef int64_t mark
+    if w == NULL:
+        # It was bound to a worker that does not exist.
+        if task.bound:
+            put_away(job, &s.group)
+            return
+        task_free(NULL, task)
+        done = 1
+    else:
+        mark = tasks_mark(w)
+        run_parts(w, task, &done)
+        # What it left on top of the deque, as long as no thief has it.
+        while tasks_mark(w) > mark and done < BATCH_TURN and deque_bottom_tag(&w.tasks) == s:
+            job = deque_pop(&w.tasks)
+            if job == NULL:
+                break
+            w.base = job
+            run_parts(w, <Task*>job, &done)
     # The scope may be gone after this.
-    waiter = count_down(&task.scope.latch)
+    waiter = count_down(&s.latch, done)
     if waiter != NULL:
         wake_worker(<Worker*>waiter)
 
 
-cdef Task* task_new(Scope* s, fork_fn fn, void* ctx) noexcept nogil:
-    cdef Task* task = <Task*>malloc(sizeof(Task))
-    if task != NULL:
-        task.job.run = run_task
-        task.scope = s
-        task.fn = fn
-        task.ctx = ctx
-        count_up(&s.latch)
-    return task
-
-
-cdef int spawn(Worker* w, Scope* s, fork_fn fn, void* ctx) noexcept nogil:
-    """Adds a task to the scope.  It runs at any time until the scope ends, and
-    not at all if another task failed before.  Without memory for it, it runs
-    here and now."""
-    cdef Task* task = task_new(s, fn, ctx)
-    cdef bint was_empty = deque_looks(&w.tasks) <= 0
-    cdef int rc
-    invariant(w.pool == s.group.owner.pool, "a scope's tasks stay in its pool")
-    if likely(task != NULL):
-        if deque_push(&w.tasks, &task.job, s):
-            post_internal(&w.pool.sleep, was_empty)
+cdef inline void run_parts(Worker* w, Task* task, int64_t* done) noexcept nogil:
+    """Runs the first part, and leaves the others on the deque; without memory for
+    that it runs them all."""
+    cdef Scope* s = task.scope
+    cdef Task* right
+    cdef fork_fn fn
+    cdef void* ctx
+    while task.parts > 1:
+        right = task_split(w, task)
+        if right == NULL:
+            break
+        if not deque_push(&w.tasks, deque_bottom(&w.tasks), &right.job, s):
+            task.parts += right.parts
+            if right.memory == TASK_OURS:
+                task_free(w, right)
+            break
+        # Once for a batch: thieves wake each other as they find more.
+        if deque_looks(&w.tasks) <= 1:
+            post_internal(&w.pool.sleep, &w.tasks)
+    while True:
+        task.parts -= 1
+        fn = task.fn
+        ctx = task.ctx
+        right = NULL
+        if task.memory == TASK_OURS:
+            task.ctx = <char*>ctx + task.stride
+            if task.parts == 0:
+                task_free(w, task)
+            else:
+                right = task
         else:
-            run_task(w, &task.job)
-        return 0
-    rc = fn(w, ctx)
-    if rc != 0:
-        scope_fail(s, rc)
-    return 0
+            task.memory = TASK_CALLERS
+            if task.parts > 0:
+                right = task + 1
+                right.memory = TASK_PUBLISHED
+                right.parts = task.parts
+        # From here on a caller may publish its task again.
+        run_part(w, s, fn, ctx)
+        done[0] += 1
+        if right == NULL:
+            return
+        task = right
+
+
+cdef inline void run_part(Worker* w, Scope* s, fork_fn fn, void* ctx) noexcept nogil:
+    cdef int rc
+    # acquire: partner is scope_fail; a hint, so that siblings stop early
+    if not u32_load_acquire(&s.failed):
+        rc = fn(w, ctx)
+        if rc != 0:
+            scope_fail(s, rc)
+
+
+cdef inline void publish(Worker* w, Scope* s, Task* task) noexcept nogil:
+    invariant(w.pool == s.group.owner.pool, "a scope's tasks stay in its pool")
+    # One share for each part, before anybody can give one back.
+    count_up(&s.latch, task.parts)
+    if likely(deque_push(&w.tasks, deque_bottom(&w.tasks), &task.job, s)):
+        post_internal(&w.pool.sleep, &w.tasks)
+    else:
+        run_task(w, &task.job)
+
+
+cdef void spawn(Worker* w, Scope* s, fork_fn fn, void* ctx, size_t stride,
+                int64_t n) noexcept nogil:
+    """Adds fn(w', ctx + i * stride) for i in 0 .. n to the scope.  Each runs at
+    any time until the scope ends, and not at all if another task failed before.
+    Without memory for them, they run here and now."""
+    cdef Task* task
+    cdef int64_t i
+    if n <= 0:
+        return
+    task = task_new(w, s, fn, ctx)
+    if likely(task != NULL):
+        task.stride = stride
+        task.parts = n
+        publish(w, s, task)
+        return
+    for i in range(n):
+        run_part(w, s, fn, <char*>ctx + i * stride)
+
+
+cdef void spawn_tasks(Worker* w, Scope* s, Task* tasks, int64_t n) noexcept nogil:
+    """The same for n tasks that the caller prepared, each with its own function;
+    their memory stays the caller's, and in use until each has begun to run."""
+    cdef int64_t i
+    if n <= 0:
+        return
+    if CHECKED:
+        for i in range(n):
+            invariant(tasks[i].memory == TASK_CALLERS, "a task is published once at a time")
+            tasks[i].memory = TASK_PUBLISHED
+    tasks.job.run = run_task
+    tasks.memory = TASK_PUBLISHED
+    tasks.scope = s
+    tasks.bound = False
+    tasks.parts = n
+    publish(w, s, tasks)
+
+
+cdef void spawn_on(Worker* w, Scope* s, int i, fork_fn fn, void* ctx) noexcept nogil:
+    """Adds a task that background worker i runs, even while it waits for
+    something; whoever ends the scope, if that worker has no thread."""
+    cdef Task* task = task_new(w, s, fn, ctx)
+    if task == NULL:
+        scope_fail(s, ENOMEM)
+        return
+    task.bound = True
+    count_up(&s.latch, 1)
+    injector_push(&w.pool.sleepers[i].mailbox, &task.job)
+    post_mail(&w.pool.sleep, i)
 
 
 cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
@@ -103,9 +242,8 @@ cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
     cdef void* tag
     cdef int rounds = 0
     # Taken jobs expect that no lazy fork is older than they.
-    while w.lazy_oldest != NULL and lazy_promote(w):
-        pass
-    count_down(&s.latch)
+    promote_all(w)
+    count_down(&s.latch, 1)
     while not latch_is_set(&s.latch.latch.core):
         if deque_looks(&w.tasks) > 0:
             tag = deque_bottom_tag(&w.tasks)
@@ -155,10 +293,11 @@ cdef int broadcast(Worker* w, fork_fn fn, void* ctx) noexcept nogil:
     for i in range(w.pool.n_background):
         if w.background and i == w.index:
             continue
-        task = task_new(&s, fn, ctx)
+        task = task_new(w, &s, fn, ctx)
         if task == NULL:
             scope_fail(&s, ENOMEM)
             break
+        count_up(&s.latch, 1)
         injector_push(&w.pool.sleepers[i].mailbox, &task.job)
         post_mail(&w.pool.sleep, i)
     rc = fn(w, ctx)

@@ -13,6 +13,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from pyblitz.runtime.atomic cimport atomic_u32, likely
 from pyblitz.runtime.counters cimport (
     Counters, count_jec, count_sleeping, counters_load)
+from pyblitz.runtime.deque cimport Deque, deque_looks
 from pyblitz.runtime.injector cimport Inbox, Injector
 from pyblitz.runtime.latch cimport CoreLatch
 from pyblitz.runtime.os cimport Parker
@@ -32,7 +33,8 @@ cdef struct Sleeper:
     # Set when the worker is to end.
     CoreLatch terminate
     # What the owner must look at before it blocks, besides the inbox.
-    Injector mailbox
+    Injector mailbox    # also served while it waits
+    Injector bound      # lanes: only by a worker with nothing on its stack
 
 cdef struct Sleep:
     Counters counters
@@ -70,10 +72,10 @@ cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil
 cdef void start_looking(Sleep* s, Idle* idle) noexcept nogil
 cdef void no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil
 
-cdef inline void post_internal(Sleep* s, bint queue_was_empty) noexcept nogil:
+cdef inline void post_internal(Sleep* s, Deque* pushed) noexcept nogil:
     """After a push onto the caller's own deque.  No fence: a sleeper that
     misses the job costs speed, for the pusher itself runs it in the end."""
     cdef uint64_t c = counters_load(&s.counters)
     if likely(count_jec(c) & 1 == 1 and count_sleeping(c) == 0):
         return
-    post_internal_slow(s, queue_was_empty)
+    post_internal_slow(s, deque_looks(pushed) <= 1)

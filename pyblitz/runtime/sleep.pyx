@@ -34,6 +34,7 @@ cdef void sleeper_init(Sleeper* s, bint asleep) noexcept nogil:
     parker_init(&s.parker)
     latch_init(&s.terminate)
     injector_init(&s.mailbox)
+    injector_init(&s.bound)
 
 
 cdef void sleeper_destroy(Sleeper* s) noexcept nogil:
@@ -68,7 +69,8 @@ cdef void post_moved(Sleep* s) noexcept nogil:
 
 
 cdef void post_mail(Sleep* s, int i) noexcept nogil:
-    """After a push onto mailbox i, which only its owner looks at."""
+    """After a push onto the mailbox or the bound jobs of sleeper i, which only it
+    looks at."""
     post_event(&s.counters)
     # Fence 1 again: between the push and the load of `asleep`; partners: fence
     # 2 and the fences in sleep_on_latch and return_mail.
@@ -85,10 +87,13 @@ cdef void post_mail(Sleep* s, int i) noexcept nogil:
 cdef void return_mail(Sleeper* dead) noexcept nogil:
     """The jobs of a worker that will never be: told so by a NULL worker.  The
     poster and whoever failed to start it both come here; one take wins."""
-    cdef Job* job
-    cdef Job* next
     fence_seq_cst()
-    job = injector_take(&dead.mailbox)
+    return_jobs(injector_take(&dead.mailbox))
+    return_jobs(injector_take(&dead.bound))
+
+
+cdef void return_jobs(Job* job) noexcept nogil:
+    cdef Job* next
     while job != NULL:
         next = job.next         # read before the run that may free it
         job.run(NULL, job)
@@ -179,6 +184,7 @@ cdef void fall_asleep(Sleep* s, int i, Idle* idle) noexcept nogil:
     if (count_jec(counters_load(&s.counters)) != idle.jec
             or inbox_has_jobs(s.inbox)
             or injector_has_jobs(&me.mailbox)
+            or injector_has_jobs(&me.bound)
             or latch_is_set(&me.terminate)):
         # Claim our own wake; if another did already, its token waits for us
         # and ends some later park early, which all of them allow for.

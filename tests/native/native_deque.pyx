@@ -3,16 +3,20 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from pyblitz.runtime.atomic cimport (
     DEQUE_CAPACITY, atomic_i64, i64_fetch_add_relaxed, i64_load_acquire,
-    i64_load_relaxed, i64_store_relaxed, i64_store_release, ptr_load_relaxed)
+    i64_load_relaxed, i64_store_relaxed, i64_store_release, ptr_load_relaxed,
+    u32_load_relaxed)
 from pyblitz.runtime.deque cimport (
+    BIAS_FENCED, BIAS_OWNER,
     STEAL_EMPTY, STEAL_RETRY, STEAL_TAKEN, Deque, Ring, StealResult,
-    deque_bottom_tag, deque_destroy, deque_init, deque_looks, deque_pop,
+    deque_bottom, deque_bottom_tag, deque_destroy, deque_init, deque_looks, deque_pop,
     deque_push, deque_steal)
 from pyblitz.runtime.job cimport Job
-from pyblitz.runtime.os cimport alloc_aligned, yield_thread
+from pyblitz.runtime.os cimport alloc_aligned, membarrier_register, yield_thread
 
 CAPACITY = DEQUE_CAPACITY
 EMPTY, TAKEN, RETRY = STEAL_EMPTY, STEAL_TAKEN, STEAL_RETRY
+FENCED, OWNER = BIAS_FENCED, BIAS_OWNER
+HAS_MEMBARRIER = membarrier_register()
 
 
 cdef class Arena:
@@ -21,13 +25,15 @@ cdef class Arena:
     cdef Job* jobs
     cdef atomic_i64* taken
     cdef readonly int64_t n
+    cdef readonly bint biased    # whether thieves may have to pay for fences
     cdef int64_t n_deques
     cdef atomic_i64 current     # the deque that the owner works on
     cdef atomic_i64 finished
     cdef atomic_i64 present     # thieves that have come
 
-    def __cinit__(self, int64_t n, int64_t n_deques=1):
+    def __cinit__(self, int64_t n, int64_t n_deques=1, bint biased=True):
         self.n = n
+        self.biased = biased and HAS_MEMBARRIER
         self.n_deques = n_deques
         self.deques = <Deque*>alloc_aligned(n_deques * sizeof(Deque))
         self.jobs = <Job*>calloc(n, sizeof(Job))
@@ -36,7 +42,7 @@ cdef class Arena:
         i64_store_relaxed(&self.finished, 0)
         i64_store_relaxed(&self.present, 0)
         for i in range(n_deques):
-            if not deque_init(&self.deques[i]):
+            if not deque_init(&self.deques[i], self.biased):
                 raise MemoryError
 
     def __dealloc__(self):
@@ -55,7 +61,7 @@ cdef class Arena:
     # -- one step at a time, on the first deque
 
     def push(self, int64_t item, size_t tag=0):
-        return deque_push(self.deques, &self.jobs[item], <void*>tag)
+        return deque_push(self.deques, deque_bottom(self.deques), &self.jobs[item], <void*>tag)
 
     def pop(self):
         cdef Job* job = deque_pop(self.deques)
@@ -64,7 +70,9 @@ cdef class Arena:
     def steal(self, size_t tag=0):
         cdef Job* job = NULL
         cdef void* found = NULL
-        cdef StealResult r = deque_steal(self.deques, <void*>tag, &job, &found)
+        cdef StealResult r = STEAL_RETRY
+        while r == STEAL_RETRY:     # first it revokes a bias
+            r = deque_steal(self.deques, <void*>tag, &job, &found)
         if r != STEAL_TAKEN:
             return r
         return job - self.jobs, <size_t>found
@@ -74,6 +82,10 @@ cdef class Arena:
 
     def __len__(self):
         return deque_looks(self.deques)
+
+    @property
+    def bias(self):
+        return u32_load_relaxed(&self.deques.bias)
 
     @property
     def capacity(self):
@@ -104,7 +116,8 @@ cdef class Arena:
             for d in range(self.n_deques):
                 i64_store_release(&self.current, d)
                 for k in range(self.n / self.n_deques):
-                    deque_push(&self.deques[d], &self.jobs[item], self.tag_of(item))
+                    deque_push(&self.deques[d], deque_bottom(&self.deques[d]),
+                               &self.jobs[item], self.tag_of(item))
                     item += 1
                     random ^= random << 13
                     random ^= random >> 7
@@ -160,7 +173,7 @@ cdef class Arena:
         with nogil:
             while fed < thieves:
                 for i in range(16):
-                    out += deque_push(self.deques, self.jobs, NULL)
+                    out += deque_push(self.deques, deque_bottom(self.deques), self.jobs, NULL)
                 for i in range(16):
                     out -= deque_pop(self.deques) != NULL
                 fed = 0

@@ -98,11 +98,11 @@ cdef class Count:
         return latch_is_set(&self.latch.latch.core)
 
     def count_up(self):
-        count_up(&self.latch)
+        count_up(&self.latch, 1)
 
     def count_down(self):
         """None, or whether the owner that is to be woken is this."""
-        cdef void* owner = count_down(&self.latch)
+        cdef void* owner = count_down(&self.latch, 1)
         return None if owner == NULL else owner == <void*>self
 
     def churn(self, int64_t n):
@@ -110,9 +110,9 @@ cdef class Count:
         cdef int64_t i, last = 0
         with nogil:
             for i in range(n):
-                count_up(&self.latch)
+                count_up(&self.latch, 1)
             for i in range(n):
-                last += count_down(&self.latch) != NULL
+                last += count_down(&self.latch, 1) != NULL
         return last
 
 

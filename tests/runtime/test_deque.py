@@ -1,11 +1,16 @@
 """The Chase-Lev deque, at 4 cells: the owner at one end, thieves at the other."""
 
+from functools import partial
+
 import pytest
 
 
-@pytest.fixture
-def arena(native):
-    return native.deque.Arena
+@pytest.fixture(params=[True, False], ids=["biased", "fenced"])
+def arena(native, request):
+    """With deques that become biased after 2 pops, and with the full fence in each."""
+    if request.param and not native.deque.HAS_MEMBARRIER:
+        pytest.skip("this system has no membarrier")
+    return partial(native.deque.Arena, biased=request.param)
 
 
 def test_is_built_small(native, arena):
@@ -61,6 +66,34 @@ def test_tags(native, arena):
     assert d.steal(7) == native.deque.EMPTY
     assert d.steal(0) == (1, 8)
     assert d.steal(7) == (2, 7)
+
+
+def test_bias(native):
+    """The owner's pops make the deque biased, a thief ends that, and so on."""
+    if not native.deque.HAS_MEMBARRIER:
+        pytest.skip("this system has no membarrier")
+    d = native.deque.Arena(10)
+    for turn in range(3):
+        for i in range(10):
+            d.push(i)
+        assert d.bias == native.deque.FENCED
+        pops = [d.pop() for _ in range(4)]
+        assert d.bias == native.deque.OWNER, turn
+        pops += [d.pop() for _ in range(3)]
+        assert pops == [9, 8, 7, 6, 5, 4, 3]
+        assert d.steal()[0] == 0
+        assert d.bias == native.deque.FENCED
+        assert d.pop() == 2
+        assert d.steal()[0] == 1
+        assert d.pop() is None
+
+
+def test_never_biased_without_membarrier(native):
+    d = native.deque.Arena(100, biased=False)
+    for i in range(100):
+        d.push(i)
+    assert [d.pop() for _ in range(100)] == list(range(99, -1, -1))
+    assert d.bias == native.deque.FENCED
 
 
 def check_all_once(d, popped, thefts):

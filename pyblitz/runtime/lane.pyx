@@ -1,0 +1,108 @@
+"""Lanes; see lane.pxd."""
+from libc.stdlib cimport calloc, free
+from pyblitz.runtime.atomic cimport (
+    ptr_cas_acq_rel, ptr_exchange_acquire, ptr_load_relaxed,
+    u32_load_seq_cst)
+from pyblitz.runtime.injector cimport injector_push
+from pyblitz.runtime.pool cimport (
+    Worker, execute, job_done, pool_run_here, share_inside)
+from pyblitz.runtime.sleep cimport SLEEPER_DEAD, post_mail
+
+cdef void* LANE_BUSY = <void*>1
+
+
+cdef Lane* lanes_new() noexcept nogil:
+    """All idle; NULL without memory."""
+    return <Lane*>calloc(LANES, sizeof(Lane))
+
+
+cdef void lanes_free(Lane* lanes) noexcept nogil:
+    free(lanes)
+
+
+cdef void lane_submit(Pool* p, uint64_t hash, Job* job) noexcept nogil:
+    """Adds a job behind the others of its key.  The caller is a user of the pool.
+    Where the pool has no thread of its own the lane runs here, now, unless
+    another thread runs it already."""
+    # Fibonacci hashing (Knuth, TAOCP 3, 6.4), for hashes of small integers are
+    # the integers: the upper 12 bits of the product.
+    cdef uint64_t i = (hash * 0x9E3779B97F4A7C15u) >> 52
+    cdef Lane* lane = <Lane*>p.lanes + i
+    if not lane_push(lane, job):
+        return
+    # It was idle: it is ours until we have handed it on.
+    lane.job.run = run_lane
+    lane.pool = p
+    share_inside(p)
+    lane_schedule(lane, i)
+
+
+cdef bint lane_push(Lane* lane, Job* job) noexcept nogil:
+    """Whether the lane was idle; then it belongs to the caller."""
+    cdef void* head
+    while True:
+        # relaxed: only compared and linked
+        head = ptr_load_relaxed(&lane.head)
+        job.next = NULL if head == LANE_BUSY else <Job*>head
+        # acq_rel: releases the job to the exchange in run_lane; where the lane
+        # was idle, acquires what its last runner left (partner: its CAS to NULL)
+        if ptr_cas_acq_rel(&lane.head, head, job):
+            return head == NULL
+
+
+cdef void lane_schedule(Lane* lane, uint64_t i) noexcept nogil:
+    """Hands the lane to its worker: always the same, unless the system refused
+    that one its thread; to the next one then."""
+    cdef Pool* p = lane.pool
+    cdef uint64_t n = <uint64_t>p.n_background
+    cdef uint64_t k, owner
+    for k in range(n):
+        owner = (i + k) % n
+        if u32_load_seq_cst(&p.sleepers[owner].asleep) != SLEEPER_DEAD:
+            # If it turns out dead after all, run_lane is called without a worker.
+            injector_push(&p.sleepers[owner].bound, &lane.job)
+            post_mail(&p.sleep, <int>owner)
+            return
+    pool_run_here(p, &lane.job)
+
+
+cdef Job* lane_take(Lane* lane) noexcept nogil:
+    """The oldest job; NULL when there is none, and the lane is idle."""
+    cdef Job* job = lane.rest
+    cdef Job* older
+    cdef Job* younger = NULL
+    while job == NULL:
+        # acquire: partner is lane_push
+        older = <Job*>ptr_exchange_acquire(&lane.head, LANE_BUSY)
+        if older == LANE_BUSY:
+            # Release: whoever schedules the lane next sees `rest` empty.
+            if ptr_cas_acq_rel(&lane.head, LANE_BUSY, NULL):
+                return NULL
+            continue
+        # Turn the chain around: the oldest first.
+        while older != NULL:
+            younger, older = older, older.next
+            younger.next = job
+            job = younger
+    lane.rest = job.next
+    return job
+
+
+cdef void run_lane(void* worker, Job* job) noexcept nogil:
+    """One turn.  Without a worker: the one it was bound to does not exist."""
+    cdef Worker* w = <Worker*>worker
+    cdef Lane* lane = <Lane*>job
+    cdef Pool* p = lane.pool        # read before the lane is idle
+    cdef int turn = 0
+    if w == NULL:
+        lane_schedule(lane, lane - <Lane*>p.lanes)
+        return
+    while turn < LANE_TURN or not w.background:
+        job = lane_take(lane)
+        if job == NULL:
+            job_done(p)
+            return
+        execute(w, job)
+        turn += 1
+    # Behind this worker's other lanes.  It looks there before it sleeps.
+    injector_push(&w.sleeper.bound, &lane.job)

@@ -1,0 +1,95 @@
+"""Checks the models and prints a table: ``python tests/model/run.py [--full] [--traces]``.
+
+Without --full the small ones, which are also what test_model.py runs: seconds.  With --full
+the large ones too: see FULL for how long.  --traces prints how each mutation breaks.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import fields, replace
+
+from deque import MUTATIONS, NOT_ON_TSO, Deque
+from explore import Result, explore
+
+# With the states that each was found to have.  The tests accept no fewer than 9 in 10.
+SMALL = {
+    "built, 3 jobs": (Deque(jobs=3), 31_691),
+    "built, a push": (Deque(jobs=2, pushes=1, backlog=1), 1),
+    "built, with ends": (Deque(jobs=2, pops=1, attempts=2), 25_407),
+    "built, membarrier fails": (Deque(jobs=3, put_back=True), 1),
+    "built, no membarrier": (Deque(jobs=2, pushes=1, biased=False), 1),
+    "plain, 2 jobs": (Deque(jobs=2, built=False), 1),
+    "plain, with ends": (Deque(jobs=2, pops=1, attempts=1, built=False), 1),
+}
+FULL = {
+    "built, 5 jobs": (Deque(jobs=5), 1),
+    "built, from empty": (Deque(jobs=0, pushes=4), 1),
+    "built, 2 pushes": (Deque(jobs=3, pushes=2, backlog=4), 1),
+    "built, long buffer": (Deque(jobs=3, pushes=1, backlog=8), 1),
+    "built, 3 thieves": (Deque(jobs=3, pushes=1, thieves=3), 1),
+    "built, 4 thieves": (Deque(jobs=3, thieves=4), 1),
+    "built, with ends": (Deque(jobs=2, pushes=2, pops=3, attempts=2), 1),
+    "built, membarrier fails": (Deque(jobs=2, pushes=2, put_back=True), 1),
+    "built, no membarrier": (Deque(jobs=3, pushes=2, thieves=3, biased=False), 1),
+    "plain, 2 pushes": (Deque(jobs=3, pushes=2, built=False), 1),
+    "plain, 3 thieves": (Deque(jobs=3, pushes=1, thieves=3, built=False), 1),
+    "plain, with ends": (Deque(jobs=2, pushes=2, pops=2, attempts=2, built=False), 1),
+}
+# As small as shows every mutation: with the built design a rebias needs a pop of its own.
+MUTANTS = {"built": Deque(jobs=3), "plain": Deque(jobs=2, built=False)}
+
+
+def bounds(model: Deque) -> str:
+    """What differs from the defaults."""
+    return " ".join(
+        f"{f.name}={getattr(model, f.name)}"
+        for f in fields(model)
+        if f.name == "jobs" or getattr(model, f.name) != f.default
+    )
+
+
+def check(model: Deque) -> tuple[Result, float]:
+    began = time.perf_counter()
+    result = explore(model.model())
+    return result, time.perf_counter() - began
+
+
+def cases(full: bool) -> Iterator[tuple[str, Deque, bool]]:
+    """Name, model, whether it should hold."""
+    for table in (SMALL, FULL) if full else (SMALL,):
+        for name, (model, _) in table.items():
+            yield name, model, True
+    for name, model in MUTANTS.items():
+        for mutation in NOT_ON_TSO:
+            yield name, replace(model, mutation=mutation), True
+        for mutation in MUTATIONS:
+            yield name, replace(model, mutation=mutation), False
+
+
+def main(arguments: list[str]) -> int:
+    if unknown := set(arguments) - {"--full", "--traces"}:
+        print(__doc__, *unknown, sep="\n")
+        return 2
+    as_expected = True
+    print(f"{'model':24} {'bounds':54} {'states':>9} {'ends':>5} {'depth':>5} {'s':>6}  result")
+    for name, model, should_hold in cases("--full" in arguments):
+        result, seconds = check(model)
+        verdict = "holds" if result.broken is None else f"broken: {result.broken}"
+        if (result.broken is None) != should_hold:
+            as_expected = False
+            verdict += "  UNEXPECTED"
+        print(
+            f"{name:24} {bounds(model):54} {result.states:9} {result.ends:5} {result.depth:5} "
+            f"{seconds:6.1f}  {verdict}",
+            flush=True,
+        )
+        if result.broken is not None and ("--traces" in arguments or should_hold):
+            print(*(f"{i:6}. {label}" for i, label in enumerate(result.trace, 1)), sep="\n")
+    return 0 if as_expected else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
