@@ -1,4 +1,4 @@
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, SupportsIndex, TypeVar, overload
@@ -56,7 +56,14 @@ def set_num_threads(n: SupportsIndex) -> None: ...
 @disjoint_base
 class ThreadPool:
     num_threads: int
-    def __init__(self, num_threads: SupportsIndex | None = None) -> None: ...
+    def __init__(
+        self,
+        num_threads: SupportsIndex | None = None,
+        *,
+        pin: Iterable[SupportsIndex] | bool | None = None,
+        idle_timeout: float | None = None,
+        keep: SupportsIndex = 0,
+    ) -> None: ...
     def install(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T: ...
     @overload
     def submit(

@@ -32,6 +32,63 @@ def asymmetric_fences() -> bool:
     return os.environ.get("PYBLITZ_MEMBARRIER", "1").strip() != "0"
 
 
+def check_pin(pin: object) -> tuple[int, ...]:
+    """The CPUs that a pool's threads are to stay on, in turn; empty: any.
+
+    Raises TypeError, ValueError, or OSError where the system refuses."""
+    if pin is None or pin is False:
+        return ()
+    if not hasattr(os, "sched_setaffinity"):
+        raise OSError("pin: this system does not place threads on CPUs")
+    allowed = sorted(os.sched_getaffinity(0))
+    if pin is True:
+        cpus = allowed[1:] + allowed[:1]
+    else:
+        try:
+            if isinstance(pin, str | bytes):
+                raise TypeError
+            cpus = [operator.index(cpu) for cpu in pin]  # type: ignore[attr-defined]
+        except TypeError:
+            raise TypeError(
+                f"pin must be None, True or a sequence of CPU numbers, not {pin!r}"
+            ) from None
+        if not cpus:
+            raise ValueError("pin must name at least one CPU")
+        for cpu in cpus:
+            if cpu not in allowed:
+                names = ", ".join(map(str, allowed))
+                raise ValueError(f"pin: this process may not use CPU {cpu}, but {names}")
+    try:
+        # The right to do it at all, in this thread and undone at once.
+        os.sched_setaffinity(0, cpus[:1])
+        os.sched_setaffinity(0, allowed)
+    except OSError as e:
+        raise OSError(e.errno, f"pin: the system refuses to place threads: {e.strerror}") from e
+    return tuple(cpus)
+
+
+def check_idle(idle_timeout: object, keep: object) -> tuple[int, int]:
+    """Nanoseconds after which an idle thread ends, -1 for never, and how many
+    stay; or TypeError or ValueError."""
+    try:
+        n = operator.index(keep)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"keep must be an integer, not {type(keep).__name__}") from None
+    if n < 0:
+        raise ValueError(f"keep must not be negative, not {n}")
+    if idle_timeout is None:
+        return -1, min(n, MAX_THREADS)
+    try:
+        seconds = float(idle_timeout)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"idle_timeout must be a number of seconds, not {type(idle_timeout).__name__}"
+        ) from None
+    if not 0 <= seconds <= 1e9:
+        raise ValueError(f"idle_timeout must be from 0 to 1e9 seconds, not {seconds}")
+    return int(seconds * 1e9), min(n, MAX_THREADS)
+
+
 def available_cpus() -> int:
     """CPUs in the affinity mask of this process."""
     try:

@@ -3,6 +3,7 @@ exceptions, signals, the global pool, and ``ThreadPool``.
 
 Every entry from outside goes through ``enter`` and ``leave``.
 """
+from libc.stdint cimport int64_t
 from pyblitz.runtime.lane cimport Lane
 from pyblitz.runtime.pool cimport Pool, Worker
 
@@ -19,5 +20,9 @@ cdef class ThreadPool:
     cdef Lane* _lanes
     cdef readonly int num_threads
     cdef bint _closed
+    cdef tuple _cpus
+    cdef int64_t _idle_ns
+    cdef int _keep
+    cdef int _make(self) except -1
     cdef object __weakref__
     cdef Pool* _native(self) except NULL

@@ -22,7 +22,8 @@ from pyblitz.runtime.pool cimport (
     set_hooks)
 from pyblitz.runtime.lane cimport Lane, lane_submit, lanes_free, lanes_new
 
-from pyblitz._config import asymmetric_fences, check_num_threads, default_num_threads
+from pyblitz._config import (
+    asymmetric_fences, check_idle, check_num_threads, check_pin, default_num_threads)
 
 cdef extern from *:
     """
@@ -396,6 +397,16 @@ cdef class ThreadPool:
         How many threads work on one operation, the caller included: the pool
         has ``num_threads - 1`` threads, which start when they are first
         needed.  By default as many as the global pool would have.
+    pin : None, True or sequence of int, optional
+        The CPU that each of the pool's threads stays on: none in particular; one
+        after the other of those that this process may use, beginning with the
+        second, so that the first is left to the caller; or one after the other of
+        this list.  The caller's own thread stays as it is.
+    idle_timeout : float, optional
+        Seconds after which a thread without work ends; it is started again when
+        it is needed.  By default threads live as long as the pool.
+    keep : int, optional
+        How many threads stay all the same, 0 by default.
 
     Attributes
     ----------
@@ -404,7 +415,11 @@ cdef class ThreadPool:
     Raises
     ------
     TypeError, ValueError
-        When ``num_threads`` is no integer, or not from 1 to 16384.
+        When ``num_threads`` is no integer, or not from 1 to 16384; when ``pin``
+        names a CPU that this process may not use; when ``idle_timeout`` or
+        ``keep`` is negative.
+    OSError
+        When the system does not let this process place its threads.
 
     Notes
     -----
@@ -419,15 +434,15 @@ cdef class ThreadPool:
     np.int64(45)
     """
 
-    def __init__(self, num_threads=None):
+    def __init__(self, num_threads=None, *, pin=None, idle_timeout=None, keep=0):
         if self._pool != NULL:
             raise RuntimeError("ThreadPool.__init__ was called twice")
         if num_threads is None:
             num_threads = default_num_threads()
         self.num_threads = check_num_threads(num_threads, "num_threads")
-        # While the interpreter ends no thread may start.
-        self._lanes = new_lanes()
-        self._pool = new_pool(1 if exiting else self.num_threads, self._lanes)
+        self._cpus = check_pin(pin)
+        self._idle_ns, self._keep = check_idle(idle_timeout, keep)
+        self._make()
         _open_pools.add(self)
 
     def __dealloc__(self):
@@ -445,14 +460,29 @@ cdef class ThreadPool:
         pool_free(self._pool)
         lanes_free(self._lanes)
 
+    cdef int _make(self) except -1:
+        cdef Pool* p
+        cdef int i
+        if self._lanes == NULL or self._pool != NULL:
+            self._lanes = new_lanes()
+        # While the interpreter ends no thread may start.
+        p = new_pool(1 if exiting else self.num_threads, self._lanes)
+        p.sleep.retire_ns = self._idle_ns
+        if self._idle_ns >= 0:
+            p.sleep.keep = min(self._keep, p.n_background)
+        if self._cpus:
+            for i in range(p.n_background):
+                p.workers[i].cpu = self._cpus[i % len(self._cpus)]
+        self._pool = p
+        return 0
+
     cdef Pool* _native(self) except NULL:
         with cython.critical_section(self):
             if self._pool == NULL or self._closed:
                 raise RuntimeError("this ThreadPool is closed")
             if pool_is_stale(self._pool):
                 # A forked child: the parent's threads are not here.
-                self._lanes = new_lanes()
-                self._pool = new_pool(self.num_threads, self._lanes)
+                self._make()
             return self._pool
 
     def install(self, fn, /, *args, **kwargs):

@@ -602,3 +602,130 @@ print(capi.fib(15))
 """)
     assert out.split() == ["interrupted", "610"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+# ---- pinned threads, and threads that retire ---------------------------------
+
+
+def cpus_of_threads():
+    """{name: CPUs that it may run on} of this process's pool threads."""
+    found = {}
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{task}/comm") as f:
+                name = f.read().strip()
+            if name.startswith("pyblitz-"):
+                found[name] = os.sched_getaffinity(int(task))
+        except OSError:  # ended meanwhile
+            continue
+    return found
+
+
+def start_all(pool):
+    """Every thread of the pool runs at once."""
+    n = pool.num_threads - 1
+    barrier = threading.Barrier(n + 1)
+    futures = [pool.submit(barrier.wait, 60) for _ in range(n)]
+    barrier.wait(60)
+    for f in futures:
+        f.result()
+
+
+@linux
+def test_pin():
+    mask = os.sched_getaffinity(0)
+    order = sorted(mask)
+    with pb.ThreadPool(5, pin=True) as pool:
+        start_all(pool)
+        expected = order[1:] + order[:1]
+        assert cpus_of_threads() == {
+            f"pyblitz-{i + 1}": {expected[i % len(expected)]} for i in range(4)
+        }
+    with pb.ThreadPool(4, pin=[order[-1]]) as pool:
+        start_all(pool)
+        assert list(cpus_of_threads().values()) == [{order[-1]}] * 3
+    for nothing in (None, False):
+        with pb.ThreadPool(3, pin=nothing) as pool:
+            start_all(pool)
+            assert list(cpus_of_threads().values()) == [mask] * 2
+    assert os.sched_getaffinity(0) == mask, "the caller stays where it was"
+
+
+@linux
+@pytest.mark.parametrize(
+    ("pin", "error", "message"),
+    [
+        ([100_000], ValueError, "may not use CPU 100000"),
+        ([-1], ValueError, "may not use CPU -1"),
+        ([], ValueError, "at least one CPU"),
+        (1.5, TypeError, "pin must be None, True or a sequence of CPU numbers"),
+        ("01", TypeError, "not '01'"),
+        ([0.5], TypeError, "pin must be"),
+    ],
+)
+def test_bad_pins(pin, error, message):
+    with pytest.raises(error, match=message):
+        pb.ThreadPool(2, pin=pin)
+
+
+@linux
+def test_a_system_that_refuses_to_pin(monkeypatch):
+    def refuse(pid, cpus):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    with pytest.raises(OSError, match="pin: the system refuses to place threads"):
+        pb.ThreadPool(2, pin=True)
+    monkeypatch.delattr(os, "sched_setaffinity")
+    with pytest.raises(OSError, match="does not place threads"):
+        pb.ThreadPool(2, pin=[0])
+
+
+def wait_for_threads(n):
+    """Until this process has n pool threads; the watchdog ends a wait in vain."""
+    while len(pool_threads()) != n:
+        time.sleep(0.001)
+
+
+@linux
+@pytest.mark.parametrize("keep", [0, 1, 3])
+def test_idle_threads_retire(keep):
+    with pb.ThreadPool(5, idle_timeout=0.02, keep=keep) as pool:
+        for _ in range(3):
+            start_all(pool)
+            wait_for_threads(keep)
+    with pb.ThreadPool(3, idle_timeout=3600) as pool:
+        start_all(pool)
+        assert len(pool_threads()) == 2
+
+
+@pytest.mark.parametrize("idle", [0, 0.0001, 0.001])
+def test_retirement_races_work(idle):
+    """Threads end at any moment around a submission; every job runs, and keys stay in
+    order."""
+    log = []
+    with pb.ThreadPool(3, idle_timeout=idle) as pool:
+        for i in range(3000):
+            if i % 3 == 0:
+                assert pool.submit(operator.add, i, 1).result() == i + 1
+            else:
+                pool.submit(log.append, i, affinity=i % 3)
+            if i % 7 == 0:
+                time.sleep(idle)
+    assert [i for i in log if i % 3 == 1] == list(range(1, 3000, 3))
+    assert [i for i in log if i % 3 == 2] == list(range(2, 3000, 3))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"idle_timeout": -1}, ValueError, "idle_timeout must be from 0"),
+        ({"idle_timeout": float("nan")}, ValueError, "idle_timeout must be from 0"),
+        ({"idle_timeout": "x"}, TypeError, "idle_timeout must be a number"),
+        ({"keep": -1}, ValueError, "keep must not be negative"),
+        ({"keep": 1.5}, TypeError, "keep must be an integer"),
+    ],
+)
+def test_bad_idle_options(options, error, message):
+    with pytest.raises(error, match=message):
+        pb.ThreadPool(2, **options)

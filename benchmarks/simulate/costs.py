@@ -168,8 +168,14 @@ PUBLISHED = {
 }
 
 
-def published(name: str, title: str, group: int, transfer: tuple[float, float, float]) -> Machine:
-    own = here()
+def published(
+    name: str,
+    title: str,
+    group: int,
+    transfer: tuple[float, float, float],
+    directory: pathlib.Path,
+) -> Machine:
+    own = here(directory)
     near, far, other = transfer
     sources = {k: f"as here ({v})" for k, v in own.sources.items()} | PUBLISHED
     return Machine(
@@ -194,18 +200,16 @@ def published(name: str, title: str, group: int, transfer: tuple[float, float, f
     )
 
 
-def two_sockets() -> Machine:
+def two_sockets(directory: pathlib.Path = RESULTS) -> Machine:
     """Two sockets of 32 cores that share caches in groups of eight, as EPYC Milan does."""
-    return published(
-        "two-sockets", "two sockets of 32 cores, groups of 8 (EPYC Milan)", 8, (23.0, 107.0, 197.0)
-    )
+    title = "two sockets of 32 cores, groups of 8 (EPYC Milan)"
+    return published("two-sockets", title, 8, (23.0, 107.0, 197.0), directory)
 
 
-def mesh() -> Machine:
+def mesh(directory: pathlib.Path = RESULTS) -> Machine:
     """Two sockets of 32 cores, all cores of a socket equally far: Xeon 8375C."""
-    return published(
-        "mesh", "two sockets of 32 cores, a mesh (Xeon Ice Lake)", 32, (51.0, 51.0, 108.0)
-    )
+    title = "two sockets of 32 cores, a mesh (Xeon Ice Lake)"
+    return published("mesh", title, 32, (51.0, 51.0, 108.0), directory)
 
 
 MACHINES = {"here": here, "two-sockets": two_sockets, "mesh": mesh}

@@ -49,6 +49,7 @@ class Policy:
     guests_first: bool = True  # or each guest is met in its turn
     joins: str = "lazy"  # or "eager": what a tree's join is
     count: str = "shared"  # or "local": where a scope counts its tasks
+    counters: str = "shared"  # or "free": as if the word of the counters cost nothing
     rounds: int = 32  # empty sweeps before an idle worker sleeps
     looks: int = 200  # of a wait, before it sleeps
     share_awake: float = 5_000.0
@@ -298,6 +299,8 @@ class Sim:
 
     def touch(self, w: Worker, line: Line) -> None:
         """A read-modify-write; those of several workers go one after the other."""
+        if line is self.counters and self.policy.counters == "free":
+            return
         own = self.now + w.debt
         begin = max(own, line.free)
         cost = self.costs.atomic
@@ -520,6 +523,8 @@ class Sim:
                     in_socket, self.level1[ws] + far * (k1 + 1), self.level2[ws] + other * (k2 + 1)
                 ),
             )
+        elif self.policy.guests_first:
+            times = began + first * ((vs - 1 - turn) % max(n - 1, 1) + 1)
         else:
             times = began + first * ((vs - turn) % n + 1)
         if self.policy.guests_first:

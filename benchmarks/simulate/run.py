@@ -62,6 +62,12 @@ VARIANTS: list[tuple[str, Policy, tuple[str, ...], str]] = [
         "",
     ),
     (
+        "counters: if their word cost nothing",
+        replace(OWN, counters="free"),
+        tuple(workloads.FIVE),
+        "a bound: what several words could gain",
+    ),
+    (
         "scope: each worker counts its tasks",
         replace(OWN, count="local"),
         ("spawns",),
@@ -78,9 +84,12 @@ def simulate(machine: Machine, workers: int, workload: Workload, policy: Policy,
     return sim
 
 
-def seeds_for(workers: int) -> range:
-    """Few where it takes long; there is less chance in many workers, too."""
-    return range(3 if workers <= 64 else 2 if workers <= 256 else 1)
+def seeds_for(workers: int, name: str) -> range:
+    """Several where the shape depends on the seed; few where it takes long, and where there is
+    less chance in it: with many workers."""
+    if name == "unbalanced tree":
+        return range(4 if workers <= 64 else 2)
+    return range(2 if workers <= 64 else 1)
 
 
 class Runs:
@@ -101,7 +110,7 @@ class Runs:
         key = (machine.name, workers, name, policy)
         if key not in self.done:
             sims = []
-            for seed in seeds_for(workers):
+            for seed in seeds_for(workers, name):
                 workload = self.workload(name, seed, workloads.FIVE[name])
                 sim = simulate(machine, workers, workload, policy, seed)
                 self.events += sim.events
@@ -111,7 +120,7 @@ class Runs:
         return self.done[key]
 
     def work(self, workers: int, name: str) -> float:
-        return sum(self.shapes[name, seed].work for seed in seeds_for(workers))
+        return sum(self.shapes[name, seed].work for seed in seeds_for(workers, name))
 
 
 def curve_rows(runs: Runs, machine: Machine) -> list[Row]:
@@ -173,13 +182,16 @@ def main() -> None:
     options = parser.parse_args()
     begun = time.perf_counter()
     here = costs.here(options.results)
-    compared = here if options.machine == "here" else costs.MACHINES[options.machine]()
-    rows = here.table() + compared.table()
+    compared = costs.MACHINES[options.machine](options.results)
+    rows = here.table()
+    if compared.name != here.name:
+        rows += compared.table()
     runs = Runs()
     if options.only in (None, "validation"):
         rows += Validation(here, costs.measured(options.results)).rows()
     if options.only in (None, "curves"):
-        rows += curve_rows(runs, here) + curve_rows(runs, compared)
+        for machine in dict.fromkeys([here.name, compared.name]):
+            rows += curve_rows(runs, here if machine == here.name else compared)
     if options.only in (None, "policies"):
         rows += policy_rows(runs, compared)
     if not options.dry:

@@ -159,7 +159,7 @@ def fibonacci(n: int, call: float, block: int) -> Workload:
 
 
 def small_calls(
-    calls: int = 60, item: float = 500.0, gap: float = 2_000.0, seed: int = 0
+    calls: int = 40, item: float = 500.0, gap: float = 2_000.0, seed: int = 0
 ) -> Workload:
     """One call after the other, of 10 us to 1 ms of work, with a little between them."""
     sizes = [int(10_000 * 100 ** mixed(i, seed) / item) for i in range(calls)]

@@ -210,13 +210,15 @@ static inline void *pb_thread_main(void *p) {
   return NULL;
 }
 
-/* Starts a thread named pyblitz-<number>, with all signals blocked: Python's
- * handlers belong to the threads that Python knows.  0, or the error. */
+/* Starts a thread named pyblitz-<number>, on one CPU only if that is not
+ * negative, with all signals blocked: Python's handlers belong to the threads
+ * that Python knows.  0, or the error. */
 #include <signal.h>
 static inline int pb_thread_create(pb_thread *t, void (*entry)(void *),
-                                   void *arg, int number) {
+                                   void *arg, int number, int cpu) {
   sigset_t all, old;
-  int rc;
+  int rc = 0;
+  pthread_attr_t attr;
   pb_thread_start *s = (pb_thread_start *)malloc(sizeof *s);
   if (!s)
     return ENOMEM;
@@ -225,7 +227,25 @@ static inline int pb_thread_create(pb_thread *t, void (*entry)(void *),
   snprintf(s->name, sizeof s->name, "pyblitz-%d", number % 1000000);
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
-  rc = pthread_create(t, NULL, pb_thread_main, s);
+  pthread_attr_init(&attr);
+#if defined(__linux__)
+  if (cpu >= 0) {
+    size_t size = CPU_ALLOC_SIZE(cpu + 1);
+    cpu_set_t *one = CPU_ALLOC(cpu + 1);
+    rc = one == NULL ? ENOMEM : 0;
+    if (one != NULL) {
+      CPU_ZERO_S(size, one);
+      CPU_SET_S(cpu, size, one);
+      rc = pthread_attr_setaffinity_np(&attr, size, one);
+      CPU_FREE(one);
+    }
+  }
+#else
+  (void)cpu;
+#endif
+  if (rc == 0)
+    rc = pthread_create(t, &attr, pb_thread_main, s);
+  pthread_attr_destroy(&attr);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
   if (rc)
     free(s);

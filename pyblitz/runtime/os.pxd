@@ -29,7 +29,7 @@ cdef extern from "pyblitz/runtime/os.h" nogil:
     ctypedef struct Thread "pb_thread":
         pass
     int thread_create "pb_thread_create"(Thread*, void (*)(void*) noexcept nogil,
-                                         void*, int number)
+                                         void*, int number, int cpu)
     void thread_join "pb_thread_join"(Thread)
     int atfork_child "pb_atfork_child"(void (*)() noexcept nogil)
 

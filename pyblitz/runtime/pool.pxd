@@ -68,6 +68,7 @@ cdef struct Worker:
     bint sharing
     bint background             # has a thread of its own
     bint listed                 # thieves look at its deques
+    int cpu                     # that its thread is to run on; negative: any
     int index                   # among the background workers, or guest slot
     uint64_t rng
     uint32_t searches           # every other one begins with mail and inbox

@@ -22,8 +22,8 @@ from pyblitz.runtime.os cimport (
     alloc_aligned, atfork_child, lock_latch_destroy, lock_latch_init,
     lock_latch_set, lock_latch_wait, membarrier_register, now_ns, thread_create, thread_join, yield_thread)
 from pyblitz.runtime.sleep cimport (
-    Idle, no_work_found, post_injected, post_moved, sleep_init, sleeper_destroy,
-    sleeper_init, start_looking, wake_any, wake_sleeper)
+    THREAD_NONE, THREAD_RETIRED, THREAD_RUNS, Idle, no_work_found, post_injected, post_moved,
+    retire, sleep_init, sleeper_destroy, sleeper_init, start_looking, wake_any, wake_sleeper)
 from pyblitz.runtime.stats cimport (
     count_failed_steals, count_jobs, count_steals)
 
@@ -80,6 +80,7 @@ cdef bint worker_init(Worker* w, Pool* p, int index, bint background) noexcept n
     w.background = background
     w.sharing = background
     w.listed = True
+    w.cpu = -1
     # Any seed but 0 does for xorshift.
     w.rng = (<uint64_t>now_ns() ^ (<uint64_t>index * 0x9E3779B97F4A7C15u)) | 1
     lazy_init(&w.lazy)
@@ -180,9 +181,9 @@ cdef void pool_join(Pool* p) noexcept nogil:
     cdef int i
     lock_latch_wait(&p.quiet)
     for i in range(p.n_background):
-        if p.sleepers[i].started:
+        if p.sleepers[i].thread != THREAD_NONE:
             thread_join(p.workers[i].thread)
-            p.sleepers[i].started = False
+            p.sleepers[i].thread = THREAD_NONE
 
 
 cdef bint add_user(Pool* p) noexcept nogil:
@@ -210,8 +211,16 @@ cdef void job_done(Pool* p) noexcept nogil:
 # ---- threads ----------------------------------------------------------------
 
 cdef bint start_thread(void* pool, int i) noexcept nogil:
+    """By the claimer of worker i's wake."""
     cdef Worker* w = (<Pool*>pool).workers[i]
-    return thread_create(&w.thread, worker_main, w, i + 1) == 0
+    if w.sleeper.thread == THREAD_RETIRED:
+        # It is past its last look: this does not wait for anything.
+        thread_join(w.thread)
+    w.sleeper.thread = THREAD_RUNS
+    if thread_create(&w.thread, worker_main, w, i + 1, w.cpu) == 0:
+        return True
+    w.sleeper.thread = THREAD_NONE
+    return False
 
 
 cdef void worker_main(void* arg) noexcept nogil:
@@ -238,8 +247,12 @@ cdef void worker_main(void* arg) noexcept nogil:
         elif latch_is_set(&w.sleeper.terminate):
             sub_inactive(&s.counters)
             break
-        else:
-            no_work_found(s, w.index, &idle)
+        elif no_work_found(s, w.index, &idle):
+            # Before others may start a thread in our place, and wait for us.
+            hooks().thread_stop()
+            if retire(s, w.index, &idle):
+                return
+            hooks().thread_start()
     hooks().thread_stop()
 
 

@@ -9,7 +9,7 @@ a time, and a worker that finds work passes the wake on (Zap's throttling,
 kprotty 2021); and a worker whose thread was never started is a sleeper like
 any other, whose wake starts it.
 """
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from pyblitz.runtime.atomic cimport atomic_u32, likely
 from pyblitz.runtime.counters cimport (
     Counters, count_jec, count_sleeping, counters_load)
@@ -25,10 +25,15 @@ cdef enum SleeperState:
     SLEEPER_ASLEEP = 1
     SLEEPER_DEAD = 2    # the system refused its thread
 
+cdef enum ThreadState:
+    THREAD_NONE = 0
+    THREAD_RUNS = 1
+    THREAD_RETIRED = 2  # it ended after a long idle time, and can be joined
+
 cdef struct Sleeper:
     atomic_u32 asleep   # SleeperState
-    # Whether the thread runs.  Touched only by the claimer of a wake.
-    bint started
+    # Touched only by the claimer of a wake.
+    ThreadState thread
     Parker parker
     # Set when the worker is to end.
     CoreLatch terminate
@@ -43,6 +48,10 @@ cdef struct Sleep:
     int n_sleepers
     atomic_u32 hint     # where to look for the next one to wake
     atomic_u32 dead     # sleepers whose thread could not be started
+    # Sleepers from this one on retire when they have slept so long; negative:
+    # none does.
+    int keep
+    int64_t retire_ns
     # Starts the thread of sleeper i; false when the system refuses.
     bint (*start)(void* pool, int i) noexcept nogil
     void* pool
@@ -70,7 +79,8 @@ cdef bint wake_any(Sleep* s) noexcept nogil
 cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil
 
 cdef void start_looking(Sleep* s, Idle* idle) noexcept nogil
-cdef void no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil
+cdef bint no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil
+cdef bint retire(Sleep* s, int i, Idle* idle) noexcept nogil
 
 cdef inline void post_internal(Sleep* s, Deque* pushed) noexcept nogil:
     """After a push onto the caller's own deque.  No fence: a sleeper that

@@ -24,13 +24,15 @@ cdef void sleep_init(Sleep* s, Inbox* inbox, Sleeper** sleepers, int n,
     s.n_sleepers = n
     u32_store_relaxed(&s.hint, 0)
     u32_store_relaxed(&s.dead, 0)
+    s.keep = n
+    s.retire_ns = -1
     s.start = start
     s.pool = pool
 
 
 cdef void sleeper_init(Sleeper* s, bint asleep) noexcept nogil:
     u32_store_relaxed(&s.asleep, SLEEPER_ASLEEP if asleep else SLEEPER_AWAKE)
-    s.started = False
+    s.thread = THREAD_NONE
     parker_init(&s.parker)
     latch_init(&s.terminate)
     injector_init(&s.mailbox)
@@ -109,15 +111,13 @@ cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil:
             or not u32_cas_seq_cst(&one.asleep, SLEEPER_ASLEEP, SLEEPER_AWAKE)):
         return False
     sub_sleeping(&s.counters)
-    if one.started:
+    if one.thread == THREAD_RUNS:
         unpark(&one.parker)
         return True
-    one.started = True
     if s.start(s.pool, i):
         return True
     # The system refused: this worker is gone for good.  It is neither asleep
     # nor inactive any more, so the rest of the pool never waits for it.
-    one.started = False
     sub_inactive(&s.counters)
     u32_store_seq_cst(&one.asleep, SLEEPER_DEAD)
     # seq_cst: partner is the load in run_orphans
@@ -154,7 +154,9 @@ cdef void start_looking(Sleep* s, Idle* idle) noexcept nogil:
     idle.jec = 0
 
 
-cdef void no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil:
+cdef bint no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil:
+    """Yields, gets sleepy, or sleeps.  True: this worker has slept so long that
+    its thread should end, by `retire`."""
     if idle.rounds < ROUNDS_UNTIL_SLEEPY:
         idle.rounds += 1
         yield_thread()
@@ -163,36 +165,67 @@ cdef void no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil:
         idle.rounds += 1
         yield_thread()
     else:
-        fall_asleep(s, i, idle)
+        return fall_asleep(s, i, idle)
+    return False
 
 
-cdef void fall_asleep(Sleep* s, int i, Idle* idle) noexcept nogil:
+cdef bint must_look_again(Sleep* s, Sleeper* me, Idle* idle) noexcept nogil:
+    """The last look, after fence 2."""
+    return (count_jec(counters_load(&s.counters)) != idle.jec
+            or inbox_has_jobs(s.inbox)
+            or injector_has_jobs(&me.mailbox)
+            or injector_has_jobs(&me.bound)
+            or latch_is_set(&me.terminate))
+
+
+cdef bint fall_asleep(Sleep* s, int i, Idle* idle) noexcept nogil:
     cdef Sleeper* me = s.sleepers[i]
+    cdef bint retiring = False
     if not (latch_get_sleepy(&me.terminate) and latch_fall_asleep(&me.terminate)):
-        return          # told to end: the caller sees it
+        return False    # told to end: the caller sees it
     if not add_sleeping(&s.counters, idle.jec):
         # Something was posted since: look once more, then get sleepy again.
         idle.rounds = ROUNDS_UNTIL_SLEEPY
         latch_wake_up(&me.terminate)
-        return
+        return False
     # seq_cst: from here on a waker can claim us.  Partner: wake_sleeper.
     u32_store_seq_cst(&me.asleep, SLEEPER_ASLEEP)
     # Fence 2, between being claimable and the last look; partners: fence 1 in
     # post_injected, post_mail and post_moved, the fence in users_gone, and the
     # read-modify-write of post_event.
     fence_seq_cst()
-    if (count_jec(counters_load(&s.counters)) != idle.jec
-            or inbox_has_jobs(s.inbox)
-            or injector_has_jobs(&me.mailbox)
-            or injector_has_jobs(&me.bound)
-            or latch_is_set(&me.terminate)):
+    if must_look_again(s, me, idle):
         # Claim our own wake; if another did already, its token waits for us
         # and ends some later park early, which all of them allow for.
         if u32_cas_seq_cst(&me.asleep, SLEEPER_ASLEEP, SLEEPER_AWAKE):
             sub_sleeping(&s.counters)
         idle.rounds = ROUNDS_UNTIL_SLEEPY
     else:
-        while u32_load_seq_cst(&me.asleep) == SLEEPER_ASLEEP:
-            park(&me.parker, -1)
-        idle.rounds = 0
+        while not retiring and u32_load_seq_cst(&me.asleep) == SLEEPER_ASLEEP:
+            if not park(&me.parker, s.retire_ns if i >= s.keep else -1):
+                # Claimed by itself, and still counted as sleeping: as a worker
+                # is whose thread was never started.
+                retiring = u32_cas_seq_cst(&me.asleep, SLEEPER_ASLEEP, SLEEPER_AWAKE)
+        if not retiring:
+            idle.rounds = 0
     latch_wake_up(&me.terminate)
+    return retiring
+
+
+cdef bint retire(Sleep* s, int i, Idle* idle) noexcept nogil:
+    """Leaves the place of sleeper i to a thread that the next wake starts.  False
+    when there is work after all: the worker goes on searching.  Afterwards the
+    thread touches nothing of the pool."""
+    cdef Sleeper* me = s.sleepers[i]
+    me.thread = THREAD_RETIRED
+    # The same steps as in fall_asleep, with the same partners: claimable, fence
+    # 2, last look.  Whoever claims sees `thread`, and joins us.
+    u32_store_seq_cst(&me.asleep, SLEEPER_ASLEEP)
+    fence_seq_cst()
+    if must_look_again(s, me, idle):
+        if u32_cas_seq_cst(&me.asleep, SLEEPER_ASLEEP, SLEEPER_AWAKE):
+            me.thread = THREAD_RUNS
+            sub_sleeping(&s.counters)
+            idle.rounds = 0
+            return False
+    return True

@@ -14,7 +14,7 @@ from pyblitz.runtime.latch cimport latch_is_set, latch_set
 from pyblitz.runtime.os cimport alloc_aligned, now_ns, yield_thread
 from pyblitz.runtime.sleep cimport (
     SLEEPER_ASLEEP, SLEEPER_AWAKE, SLEEPER_DEAD, Idle, Sleep, Sleeper,
-    no_work_found, post_injected, post_mail, post_moved, sleep_init, sleeper_destroy,
+    THREAD_NONE, THREAD_RUNS, no_work_found, post_injected, post_mail, post_moved, sleep_init, sleeper_destroy,
     sleeper_init, start_looking, wake_any, wake_sleeper)
 
 AWAKE, ASLEEP, DEAD = SLEEPER_AWAKE, SLEEPER_ASLEEP, SLEEPER_DEAD
@@ -59,7 +59,7 @@ cdef class Dormitory:
         for i in range(n):
             self.sleepers[i] = <Sleeper*>alloc_aligned(sizeof(Sleeper))
             sleeper_init(self.sleepers[i], not awake)
-            self.sleepers[i].started = awake
+            self.sleepers[i].thread = THREAD_RUNS if awake else THREAD_NONE
         sleep_init(self.s, self.inbox, self.sleepers, n, start, <void*>self)
         if awake:
             counters_init(&self.s.counters, 0)
@@ -191,4 +191,7 @@ cdef bint start(void* pool, int i) noexcept nogil:
     with gil:
         d = <Dormitory>pool
         d.started.append(i)
-        return not (d.refuse >> i) & 1
+        if (d.refuse >> i) & 1:
+            return False
+        d.sleepers[i].thread = THREAD_RUNS
+        return True

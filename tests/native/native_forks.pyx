@@ -1,0 +1,422 @@
+"""Lazy forks, futures on the stack, ticks, batches, bound and keyed tasks, over the public
+cimport API."""
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport calloc, free
+from pyblitz cimport (
+    Fork, Scope, Task, Worker, current_worker, fork, join, join_lazy, parallel_for, run, scope,
+    scope_map, spawn, spawn_many, spawn_on, submit_keyed, task_init, tick, try_join, worker_index)
+from pyblitz.runtime.atomic cimport (
+    atomic_i64, i64_fetch_add_relaxed, i64_fetch_sub_acq_rel, i64_load_acquire,
+    i64_load_relaxed, i64_store_relaxed, i64_store_release)
+from pyblitz.runtime.os cimport now_ns, yield_thread
+
+cdef enum:
+    WORK = 40       # of a leaf: some 20 ns
+
+
+cdef int64_t work(int64_t x, int64_t steps) noexcept nogil:
+    cdef int64_t i
+    for i in range(steps):
+        x ^= x << 13
+        x ^= x >> 7
+        x ^= x << 17
+    return x
+
+
+# ---- trees of lazy forks ----------------------------------------------------
+
+cdef struct Tree:
+    int depth
+    int64_t steps       # of work in a leaf
+    int64_t leaves      # out
+    int kind            # 0 lazy, 1 eager, 2 alternating, 3 fork and try_join, 4 with loops
+    int64_t fail_at     # leaf that fails; negative: none
+    int64_t index       # of the first leaf below
+    bint python
+
+
+cdef int tree(Worker* w, void* ctx) except? -1 nogil:
+    cdef Tree* t = <Tree*>ctx
+    cdef Tree a, b
+    cdef int kind = t.kind
+    cdef int rc = 0
+    cdef Fork f
+    cdef bint theirs
+    if t.depth == 0:
+        t.leaves = 1
+        if kind == 4:
+            parallel_for(w, 3, loop_leaf, t, 1)
+        work(t.index + 1, t.steps)
+        if t.index == t.fail_at:
+            if t.python:
+                with gil:
+                    raise ValueError(t.index)
+            return 7
+        return 0
+    a = t[0]
+    a.depth -= 1
+    b = a
+    b.index += <int64_t>1 << a.depth
+    if kind == 2:
+        kind = t.depth & 1
+    if kind == 1:
+        rc = join(w, tree, &a, tree, &b)
+    elif kind == 3:
+        fork(w, &f, tree, &b)
+        try:
+            rc = tree(w, &a)
+        finally:
+            theirs = try_join(w, &f, &b.kind)
+        if rc != 0:
+            return rc
+        if theirs:
+            rc = b.kind
+        else:
+            rc = tree(w, &b)
+    else:
+        rc = join_lazy(w, tree, &a, tree, &b)
+    t.leaves = a.leaves + b.leaves
+    return rc
+
+
+cdef int loop_leaf(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil:
+    work(lo + 1, (<Tree*>ctx).steps)
+    return 0
+
+
+def grow(int depth, int kind, int64_t steps=WORK, int64_t fail_at=-1, bint python=False):
+    """(leaves counted, return code) of a tree of forks."""
+    cdef Tree t
+    cdef int rc
+    t.depth, t.kind, t.steps, t.fail_at, t.python = depth, kind, steps, fail_at, python
+    t.leaves = t.index = 0
+    with nogil:
+        rc = run(tree, &t)
+    return t.leaves, rc
+
+
+# ---- misuse -----------------------------------------------------------------
+
+cdef int nothing(Worker* w, void* ctx) noexcept nogil:
+    return 0
+
+
+def lazy_without_worker():
+    with nogil:
+        join_lazy(NULL, nothing, NULL, nothing, NULL)
+
+
+def fork_without_worker():
+    cdef Fork f
+    with nogil:
+        fork(NULL, &f, nothing, NULL)
+
+
+cdef int join_what_is_no_fork(Worker* w, void* ctx) except? -1 nogil:
+    cdef Fork* f = <Fork*>calloc(1, sizeof(Fork))
+    cdef int rc = 0
+    try:
+        try_join(w, f, &rc)
+    finally:
+        free(f)
+    return 0
+
+
+cdef int join_twice(Worker* w, void* ctx) except? -1 nogil:
+    cdef Fork f
+    cdef int rc = 0
+    fork(w, &f, nothing, NULL)
+    try_join(w, &f, &rc)
+    try_join(w, &f, &rc)
+    return 0
+
+
+cdef int join_in_the_wrong_order(Worker* w, void* ctx) except? -1 nogil:
+    cdef Fork f, g
+    cdef int rc = 0
+    fork(w, &f, nothing, NULL)
+    fork(w, &g, nothing, NULL)
+    try:
+        try_join(w, &f, &rc)
+    finally:
+        try_join(w, &g, &rc)
+        try_join(w, &f, &rc)
+    return 0
+
+
+def misuse(int how):
+    with nogil:
+        if how == 0:
+            run(join_what_is_no_fork, NULL)
+        elif how == 1:
+            run(join_twice, NULL)
+        else:
+            run(join_in_the_wrong_order, NULL)
+
+
+def tick_nobody():
+    with nogil:
+        tick(NULL)
+    return True
+
+
+# ---- how soon a sibling starts ----------------------------------------------
+
+cdef struct Pair:
+    int64_t start
+    int64_t limit
+    atomic_i64 sibling      # when it started, 0 before
+    int how                 # 0 eager, 1 lazy with ticks, 2 fork with ticks
+
+
+cdef int long_leaf(Worker* w, void* ctx) noexcept nogil:
+    """Runs until its sibling has started, but not for ever."""
+    cdef Pair* p = <Pair*>ctx
+    while not i64_load_acquire(&p.sibling) and now_ns() - p.start < p.limit:
+        work(1, 1000)
+        if p.how:
+            tick(w)
+    return 0
+
+
+cdef int sibling(Worker* w, void* ctx) noexcept nogil:
+    i64_store_release(&(<Pair*>ctx).sibling, now_ns())
+    return 0
+
+
+cdef int pair(Worker* w, void* ctx) except? -1 nogil:
+    cdef Pair* p = <Pair*>ctx
+    cdef Fork f
+    cdef int rc = 0
+    if p.how == 0:
+        return join(w, long_leaf, p, sibling, p)
+    if p.how == 1:
+        return join_lazy(w, long_leaf, p, sibling, p)
+    fork(w, &f, sibling, p)
+    long_leaf(w, p)
+    if not try_join(w, &f, &rc):
+        sibling(w, p)
+        return 3
+    return rc
+
+
+def sibling_ns(int how, int64_t limit_ns):
+    """When the sibling of a long leaf started, and the return code."""
+    cdef Pair p
+    cdef int rc
+    p.how, p.limit = how, limit_ns
+    i64_store_relaxed(&p.sibling, 0)
+    p.start = now_ns()
+    with nogil:
+        rc = run(pair, &p)
+    return i64_load_relaxed(&p.sibling) - p.start, rc
+
+
+# ---- batches ----------------------------------------------------------------
+
+cdef struct Batch:
+    Task* tasks
+    atomic_i64* ran         # of each
+    Py_ssize_t n
+    int how
+    int64_t steps
+    int64_t fail_at
+    atomic_i64 begun
+
+
+cdef struct Item:
+    Batch* batch
+    int64_t i
+
+
+cdef int item(Worker* w, void* ctx) noexcept nogil:
+    cdef Item* it = <Item*>ctx
+    i64_fetch_add_relaxed(&it.batch.ran[it.i], 1)
+    work(it.i + 1, it.batch.steps)
+    return 9 if it.i == it.batch.fail_at else 0
+
+
+cdef int publish(Worker* w, Scope* s, void* ctx) except? -1 nogil:
+    cdef Item* items = <Item*>ctx
+    cdef Batch* b = items.batch
+    cdef Py_ssize_t i
+    if b.how == 0:
+        for i in range(b.n):
+            spawn(w, s, item, &items[i])
+    elif b.how == 1:
+        for i in range(b.n):
+            task_init(&b.tasks[i], item, &items[i])
+        spawn_many(w, s, b.tasks, b.n)
+    else:
+        scope_map(w, s, item, items, sizeof(Item), b.n)
+    return 0
+
+
+def batch(Py_ssize_t n, int how, int64_t steps=0, int64_t fail_at=-1, int rounds=1):
+    """(how many items ran once, how many ran at all, return code); `rounds` times over,
+    with the same memory."""
+    cdef Batch b
+    cdef Item* items = <Item*>calloc(n + 1, sizeof(Item))
+    cdef int rc = 0
+    cdef Py_ssize_t i, once = 0, any = 0
+    b.n, b.how, b.steps, b.fail_at = n, how, steps, fail_at
+    b.tasks = <Task*>calloc(n + 1, sizeof(Task))
+    b.ran = <atomic_i64*>calloc(n + 1, sizeof(atomic_i64))
+    for i in range(n + 1):
+        items[i].batch = &b
+        items[i].i = i
+    with nogil:
+        for _ in range(rounds):
+            rc = scope(NULL, publish, items)
+    for i in range(n):
+        once += i64_load_relaxed(&b.ran[i]) == rounds
+        any += i64_load_relaxed(&b.ran[i]) > 0
+    free(b.tasks)
+    free(b.ran)
+    free(items)
+    return once, any, rc
+
+
+cdef int publish_negative(Worker* w, Scope* s, void* ctx) except? -1 nogil:
+    if ctx == NULL:
+        return spawn_many(w, s, NULL, -1)
+    return scope_map(w, s, nothing, NULL, 0, -5)
+
+
+def batch_of_less_than_none(bint mapped):
+    cdef int x
+    with nogil:
+        scope(NULL, publish_negative, &x if mapped else NULL)
+
+
+# ---- tasks of one worker ----------------------------------------------------
+
+cdef struct Placed:
+    int index           # wanted
+    int n
+    atomic_i64 right
+    atomic_i64 wrong
+
+
+cdef int placed(Worker* w, void* ctx) noexcept nogil:
+    cdef Placed* p = <Placed*>ctx
+    if worker_index(w) == p.index:
+        i64_fetch_add_relaxed(&p.right, 1)
+    else:
+        i64_fetch_add_relaxed(&p.wrong, 1)
+    return 0
+
+
+cdef int place(Worker* w, Scope* s, void* ctx) except? -1 nogil:
+    cdef Placed* p = <Placed*>ctx
+    cdef int i
+    for i in range(p.n):
+        spawn_on(w, s, p.index, placed, p)
+    return 0
+
+
+def on_worker(int index, int n):
+    """How many of n tasks ran on the worker that they were for, and elsewhere."""
+    cdef Placed p
+    p.index, p.n = index, n
+    i64_store_relaxed(&p.right, 0)
+    i64_store_relaxed(&p.wrong, 0)
+    with nogil:
+        scope(NULL, place, &p)
+    return i64_load_relaxed(&p.right), i64_load_relaxed(&p.wrong)
+
+
+# ---- jobs with keys ---------------------------------------------------------
+
+cdef struct Key:
+    atomic_i64 inside       # jobs of this key that run now
+    int64_t next            # plain: only jobs of this key touch it
+    int64_t disorder
+    int64_t overlap
+    int64_t workers         # how many different ones, while `pool` was the same
+    Worker* worker
+
+
+cdef struct KeyedJob:
+    Key* key
+    int64_t number
+    atomic_i64* left
+    int64_t steps
+    bint waits
+
+
+cdef int keyed_leaf(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil:
+    work(lo + 1, 2000)
+    return 0
+
+
+cdef int keyed_job(Worker* w, void* ctx) noexcept nogil:
+    cdef KeyedJob* j = <KeyedJob*>ctx
+    cdef Key* k = j.key
+    k.overlap += i64_fetch_add_relaxed(&k.inside, 1) != 0
+    k.disorder += j.number != k.next
+    k.next = j.number + 1
+    if k.worker != w:
+        k.workers += 1
+        k.worker = w
+    work(j.number + 1, j.steps)
+    if j.waits:
+        parallel_for(w, 64, keyed_leaf, NULL, 1)
+    i64_fetch_add_relaxed(&k.inside, -1)
+    i64_fetch_sub_acq_rel(j.left, 1)
+    return 0
+
+
+cdef class Keys:
+    """Keys, each with a counter that no lock protects.  Job numbers of a key are given out
+    by `submit`, whose callers use keys of their own."""
+    cdef Key* keys
+    cdef KeyedJob* jobs
+    cdef atomic_i64 left
+    cdef atomic_i64 used
+    cdef readonly int n
+    cdef int64_t capacity
+
+    def __cinit__(self, int n, int64_t capacity):
+        self.n = n
+        self.capacity = capacity
+        self.keys = <Key*>calloc(n, sizeof(Key))
+        self.jobs = <KeyedJob*>calloc(capacity, sizeof(KeyedJob))
+        i64_store_relaxed(&self.left, 0)
+        i64_store_relaxed(&self.used, 0)
+
+    def __dealloc__(self):
+        self.wait()
+        free(self.keys)
+        free(self.jobs)
+
+    def submit(self, int first, int last, int64_t rounds, int64_t start=0, int64_t steps=0,
+               bint waits=False):
+        """Jobs start .. start + rounds of each of the keys first .. last, in turn."""
+        cdef int64_t r
+        cdef int k
+        cdef KeyedJob* j
+        with nogil:
+            for r in range(start, start + rounds):
+                for k in range(first, last):
+                    j = &self.jobs[i64_fetch_add_relaxed(&self.used, 1)]
+                    j.key, j.number, j.left = &self.keys[k], r, &self.left
+                    j.steps, j.waits = steps, waits
+                    i64_fetch_add_relaxed(&self.left, 1)
+                    submit_keyed(<uint64_t>k, keyed_job, j)
+
+    def wait(self):
+        with nogil:
+            while i64_load_acquire(&self.left) > 0:
+                yield_thread()
+
+    def outcome(self):
+        """(jobs that ran, out of order, while another of their key ran, most workers that
+        one key met)."""
+        cdef int64_t ran = 0, disorder = 0, overlap = 0, workers = 0
+        for k in range(self.n):
+            ran += self.keys[k].next
+            disorder += self.keys[k].disorder
+            overlap += self.keys[k].overlap
+            workers = max(workers, self.keys[k].workers)
+        return ran, disorder, overlap, workers
