@@ -1,7 +1,7 @@
 """Builds the Cython modules; everything else is in pyproject.toml.
 
 Environment:
-    PYBLITZ_BUILD    "debug": invariants checked, counters on, deques of 4 cells
+    PYBLITZ_BUILD    "debug": invariants checked, deques of 4 cells, biased after 2 pops
                      "thread", "address", "undefined": the sanitizer, on "debug"
 """
 
@@ -26,7 +26,7 @@ link_args = []
 macros = [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")]
 macros += [("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION")]
 if BUILD:
-    macros += [("PYBLITZ_DEBUG", "1"), ("PYBLITZ_STATS", "1")]
+    macros += [("PYBLITZ_DEBUG", "1")]
     macros += [("PYBLITZ_DEQUE_CAPACITY", "4"), ("PYBLITZ_BIAS_AFTER", "2")]
     compile_args += ["-g"]
     if BUILD != "debug":

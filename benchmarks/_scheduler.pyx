@@ -321,10 +321,83 @@ def submit_ns(int jobs, double idle_seconds=0, bint blocking=False):
     return times
 
 
+cdef extern from *:
+    """
+    #include <pthread.h>
+    #if defined(__linux__)
+    #include <linux/futex.h>
+    #include <sys/syscall.h>
+    #include <unistd.h>
+    /* A thread that sleeps on a futex until it is woken, and says when it was. */
+    typedef struct { int asleep, flag, end; } futex_ping;
+    static void *futex_sleeper(void *arg) {
+      futex_ping *p = (futex_ping *)arg;
+      for (;;) {
+        while (__atomic_load_n(&p->asleep, __ATOMIC_ACQUIRE) == 1)
+          syscall(SYS_futex, &p->asleep, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
+        if (__atomic_load_n(&p->end, __ATOMIC_ACQUIRE))
+          return NULL;
+        __atomic_store_n(&p->asleep, 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&p->flag, 1, __ATOMIC_RELEASE);
+      }
+    }
+    static void futex_wake_one(futex_ping *p) {
+      __atomic_store_n(&p->flag, 0, __ATOMIC_RELAXED);
+      __atomic_store_n(&p->asleep, 0, __ATOMIC_RELEASE);
+      syscall(SYS_futex, &p->asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    }
+    #else
+    typedef struct { int asleep, flag, end; } futex_ping;
+    static void *futex_sleeper(void *arg) { (void)arg; return NULL; }
+    static void futex_wake_one(futex_ping *p) { p->flag = 1; }
+    #endif
+    """
+    ctypedef struct pthread_t:
+        pass
+    ctypedef struct futex_ping:
+        int asleep, flag, end
+    void* futex_sleeper(void*) noexcept nogil
+    void futex_wake_one(futex_ping*) noexcept nogil
+    int pthread_create(pthread_t*, void*, void* (*)(void*) noexcept nogil, void*) nogil
+    int pthread_join(pthread_t, void**) nogil
+
+
+def wake_ns(int times, double idle_seconds):
+    """The latency of ``submit_ns`` without a scheduler: a thread that slept on a futex
+    raises a flag."""
+    cdef futex_ping p
+    cdef pthread_t thread
+    cdef timespec idle
+    cdef double start, end
+    cdef int polls, i
+    cdef list found = []
+    idle.tv_sec = 0
+    idle.tv_nsec = <long>(idle_seconds * 1e9)
+    p.asleep, p.flag, p.end = 1, 0, 0
+    pthread_create(&thread, NULL, futex_sleeper, &p)
+    for i in range(times):
+        with nogil:
+            nanosleep(&idle, NULL)
+            polls = 0
+            start = now_ns()
+            futex_wake_one(&p)
+            while not flag_is_up(&p.flag):
+                polls += 1
+                if polls & 63:
+                    pause_a_moment()
+                else:
+                    sched_yield()
+            end = now_ns()
+        found.append(end - start)
+    with nogil:
+        nanosleep(&idle, NULL)
+        p.end = 1
+        futex_wake_one(&p)
+        pthread_join(thread, NULL)
+    return found
+
+
 # ---- a loop of small iterations ----------------------------------------------
-
-cdef unsigned long long steps_of_an_iteration = 400
-
 
 cdef unsigned long long work(unsigned long long seed, unsigned long long steps) noexcept nogil:
     """A chain of operations that each need the one before."""
@@ -416,7 +489,6 @@ def tasks(Py_ssize_t n, str how):
     b.tasks = <Task*>calloc(n, sizeof(Task))
     if b.tasks == NULL:
         raise MemoryError()
-    start = now_ns()
     with nogil:
         if n:
             # Touched before: what a page costs is not the scheduler's.
@@ -472,14 +544,19 @@ cdef extern from *:
     int left(int*) noexcept nogil
 
 
-def keyed(int jobs, int keys):
+def keyed(Py_ssize_t jobs, Py_ssize_t keys):
     """(nanoseconds from the first submission until all are done, how many jobs ran
     out of order, how many ran)."""
-    cdef Counter* counters = <Counter*>calloc(keys, sizeof(Counter))
-    cdef Keyed* all_jobs = <Keyed*>calloc(jobs, sizeof(Keyed))
-    cdef int i, remaining = keys
+    cdef Counter* counters
+    cdef Keyed* all_jobs
+    cdef Py_ssize_t i
+    cdef int remaining = <int>keys
     cdef double start, end
     cdef long disorder = 0, ran = 0
+    if jobs < 1 or keys < 1:
+        raise ValueError("jobs and keys must be positive")
+    counters = <Counter*>calloc(keys, sizeof(Counter))
+    all_jobs = <Keyed*>calloc(jobs, sizeof(Keyed))
     for i in range(jobs):
         all_jobs[i].counter = &counters[i % keys]
         all_jobs[i].number = i // keys

@@ -21,8 +21,7 @@ BUILD = os.environ.get("PYBLITZ_BUILD", "")
 # Modules over the lock-free parts alone: they share no struct with the built package, so
 # they always check invariants and always start at 4 cells, where growth races theft.
 LOCK_FREE = {"native_deque", "native_injector", "native_latch"}
-MACROS = [("PYBLITZ_DEQUE_CAPACITY", "4"), ("PYBLITZ_BIAS_AFTER", "2")]
-MACROS += [("PYBLITZ_DEBUG", "1"), ("PYBLITZ_STATS", "1")]
+MACROS = [("PYBLITZ_DEQUE_CAPACITY", "4"), ("PYBLITZ_BIAS_AFTER", "2"), ("PYBLITZ_DEBUG", "1")]
 
 
 def pytest_configure(config):

@@ -80,7 +80,12 @@ def rows(module: ModuleType, runs: int) -> list[dict[str, Any]]:
                     total += time.perf_counter_ns() - begun
                     pool.close()
                 times.append(total / len(parts))
-            row = {"what": what, "who": "pyblitz", "threads": threads, "runs": len(times)}
+            row: dict[str, Any] = {
+                "what": what,
+                "who": "pyblitz",
+                "threads": threads,
+                "runs": len(times),
+            }
             row |= {"ns_min": min(times), "ns_mean": statistics.mean(times)}
             found.append(row)
             print(f"{what:<15}{threads:>4} threads {row['ns_mean'] / 1e6:>9.2f} ms", flush=True)

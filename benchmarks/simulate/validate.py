@@ -158,7 +158,9 @@ class Validation:
     def sleeping(self, threads: int, parts: list[Workload]) -> float:
         """The mean, as of the measured runs: who steals first may matter much."""
         times = [
-            run(self.machine, threads, part, self.eager, seed) for part in parts for seed in range(8)
+            run(self.machine, threads, part, self.eager, seed)
+            for part in parts
+            for seed in range(8)
         ]
         return statistics.mean(times)
 

@@ -68,7 +68,7 @@ def streamed_map(n: int = 16_384, leaf: float = 50_000.0) -> Workload:
 
 
 def tree(
-    nodes: int = 8_000_000,
+    nodes: int = 4_000_000,
     node: float = 100.0,
     block: int = 400,
     shape: int = 0,
@@ -187,9 +187,7 @@ def small_calls(
 # ---- tasks ----------------------------------------------------------------------
 
 
-def spawns(
-    n: int = 8_192, children: int = 3, task: float = 10_000.0, block: int = 1
-) -> Workload:
+def spawns(n: int = 8_192, children: int = 3, task: float = 10_000.0, block: int = 1) -> Workload:
     """A batch of tasks, each of which spawns more, one by one."""
 
     def root(sim: Sim, w: Worker) -> Program:
@@ -272,3 +270,5 @@ FIVE: dict[str, Callable[[int], Workload]] = {
     "spawns": lambda seed: spawns(),
     "nested": lambda seed: nested(),
 }
+# Beside them in the table: what bandwidth does to the first.
+MORE: dict[str, Callable[[int], Workload]] = {"streamed map": lambda seed: streamed_map()}

@@ -15,7 +15,6 @@ from pyblitz.runtime.os cimport now_ns, park
 from pyblitz.runtime.pool cimport (
     POLL_INTERVAL_NS, SPIN_ROUNDS, execute, hooks, poll_signals, put_away_above,
     serve_mailbox, tasks_mark, wake_worker)
-from pyblitz.runtime.stats cimport count_promotions, count_steals
 
 # Mixed with a fork's own address, so that memory which was never a published
 # fork does not look like one.
@@ -55,7 +54,7 @@ cdef int wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept nogil:
         thief = <Worker*>ptr_load_acquire(&f.thief)
         if thief != NULL and deque_looks(&thief.forks) > 0:
             if deque_steal(&thief.forks, f, &job, &tag) == STEAL_TAKEN:
-                count_steals(&w.stats)
+                w.sleeper.stats.steals += 1
                 mark = tasks_mark(w)
                 execute(w, job)
                 put_away_above(w, mark)
@@ -150,7 +149,7 @@ cdef bint lazy_promote(Worker* w) noexcept nogil:
         return False
     # f may be running elsewhere by now; its links are the owner's alone.
     lazy_drop_oldest(&w.lazy)
-    count_promotions(&w.stats)
+    w.sleeper.stats.promotions += 1
     return True
 
 

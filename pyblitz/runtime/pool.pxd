@@ -19,7 +19,6 @@ from pyblitz.runtime.lazy cimport Lazy, LazyList
 from pyblitz.runtime.latch cimport LATCH_SLEEPING, SpinLatch
 from pyblitz.runtime.os cimport LockLatch, Thread, unpark
 from pyblitz.runtime.sleep cimport Sleep, Sleeper, post_internal
-from pyblitz.runtime.stats cimport Stats
 
 cdef enum:
     GUEST_SLOTS = 64            # bits of Pool.guest_mask
@@ -80,7 +79,6 @@ cdef struct Worker:
     Worker* next_spare          # in Pool.spares
     Job* free_tasks             # memory of tasks that ran here (scope.pyx)
     int n_free_tasks
-    Stats stats
     Sleeper sleeper
     Thread thread
     # Written by others.  Set by whoever is hungry, cleared by the owner's beat.

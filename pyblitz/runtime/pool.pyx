@@ -24,8 +24,6 @@ from pyblitz.runtime.os cimport (
 from pyblitz.runtime.sleep cimport (
     THREAD_NONE, THREAD_RETIRED, THREAD_RUNS, Idle, no_work_found, post_injected, post_moved,
     retire, sleep_init, sleeper_destroy, sleeper_init, start_looking, wake_any, wake_sleeper)
-from pyblitz.runtime.stats cimport (
-    count_failed_steals, count_jobs, count_steals)
 
 cdef extern from *:
     """
@@ -359,17 +357,17 @@ cdef Job* steal_from(Worker* w, Worker* victim, bint* more, bint* retry) noexcep
         r = deque_steal(&victim.forks, NULL, &job, &tag)
         if r == STEAL_TAKEN:
             more[0] = deque_looks(&victim.forks) > 0 or deque_looks(&victim.tasks) > 0
-            count_steals(&w.stats)
+            w.sleeper.stats.steals += 1
             return job
-        count_failed_steals(&w.stats)
+        w.sleeper.stats.failed_steals += 1
         retry[0] |= r == STEAL_RETRY
     if deque_looks(&victim.tasks) > 0:
         r = deque_steal(&victim.tasks, NULL, &job, &tag)
         if r == STEAL_TAKEN:
             more[0] = deque_looks(&victim.tasks) > 0
-            count_steals(&w.stats)
+            w.sleeper.stats.steals += 1
             return job
-        count_failed_steals(&w.stats)
+        w.sleeper.stats.failed_steals += 1
         retry[0] |= r == STEAL_RETRY
     return NULL
 
@@ -447,7 +445,7 @@ cdef Job* steal_task(Worker* w, Group* group) noexcept nogil:
         victim = p.workers[i]
         if victim != w and deque_looks(&victim.tasks) > 0:
             if deque_steal(&victim.tasks, group, &job, &tag) == STEAL_TAKEN:
-                count_steals(&w.stats)
+                w.sleeper.stats.steals += 1
                 return job
     return NULL
 
@@ -482,7 +480,7 @@ cdef void execute(Worker* w, Job* job) noexcept nogil:
     cdef SpinLatch* awaited = w.awaited
     cdef bint sharing = w.sharing
     invariant(not lazy_any(&w.lazy), "no lazy fork is older than a taken job")
-    count_jobs(&w.stats)
+    w.sleeper.stats.jobs += 1
     w.base = job
     w.awaited = NULL            # run_stolen_fork sets it
     # It was taken because somebody was hungry: its first fork is shared at once.

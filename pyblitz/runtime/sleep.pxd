@@ -17,6 +17,7 @@ from pyblitz.runtime.deque cimport Deque, deque_looks
 from pyblitz.runtime.injector cimport Inbox, Injector
 from pyblitz.runtime.latch cimport CoreLatch
 from pyblitz.runtime.os cimport Parker
+from pyblitz.runtime.stats cimport Stats
 
 cdef enum SleeperState:
     SLEEPER_AWAKE = 0
@@ -35,6 +36,7 @@ cdef struct Sleeper:
     # Touched only by the claimer of a wake.
     ThreadState thread
     Parker parker
+    Stats stats         # its worker's; `wakes` is the claimer's
     # Set when the worker is to end.
     CoreLatch terminate
     # What the owner must look at before it blocks, besides the inbox.

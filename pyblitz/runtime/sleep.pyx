@@ -111,6 +111,7 @@ cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil:
             or not u32_cas_seq_cst(&one.asleep, SLEEPER_ASLEEP, SLEEPER_AWAKE)):
         return False
     sub_sleeping(&s.counters)
+    one.stats.wakes += 1
     if one.thread == THREAD_RUNS:
         unpark(&one.parker)
         return True
