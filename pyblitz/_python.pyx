@@ -8,7 +8,7 @@ import weakref
 
 cimport cython
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_ptr, fence_seq_cst, i64_fetch_add_acquire,
@@ -17,7 +17,7 @@ from pyblitz.runtime.atomic cimport (
     ptr_store_relaxed)
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.pool cimport (
-    POOL_CLOSED, Hooks, add_user, current_worker, job_done, pool_enter, pool_free,
+    POOL_CLOSED, Hooks, add_user, current_worker, process_generation, job_done, pool_enter, pool_free,
     pool_inject, pool_is_stale, pool_join, pool_leave, pool_new, pool_retire,
     set_hooks)
 from pyblitz.runtime.lane cimport Lane, lane_submit, lanes_free, lanes_new
@@ -153,6 +153,16 @@ cdef bint exiting = False       # the interpreter is about to end: no threads
 # Of the global pool, whichever it is at the moment; a pool that was replaced may
 # still run some.  Never freed, for the same reason.
 cdef Lane* global_lanes = NULL
+cdef int64_t lanes_generation = 0   # the process that they belong to
+
+
+cdef Lane* lanes_of_this_process() except NULL:
+    """A forked child leaves the parent's jobs to the parent.  With the GIL."""
+    global global_lanes, lanes_generation
+    if global_lanes == NULL or lanes_generation != process_generation():
+        global_lanes = new_lanes()
+        lanes_generation = process_generation()
+    return global_lanes
 
 
 cdef Lane* new_lanes() except NULL:
@@ -160,9 +170,6 @@ cdef Lane* new_lanes() except NULL:
     if lanes == NULL:
         raise MemoryError("no memory for the lanes of a pool")
     return lanes
-
-
-global_lanes = new_lanes()
 
 
 cdef Pool* new_pool(int num_threads, Lane* lanes) except NULL:
@@ -177,7 +184,7 @@ cdef int make_global(Pool* old) except -1 nogil:
     another thread was faster.  No lock, which a fork could catch held."""
     cdef Pool* p
     with gil:
-        p = new_pool(1 if exiting else default_num_threads(), global_lanes)
+        p = new_pool(1 if exiting else default_num_threads(), lanes_of_this_process())
         # acq_rel: partner is the acquire load in enter
         if not ptr_cas_acq_rel(&global_pool, old, p):
             pool_retire(p)
@@ -233,6 +240,8 @@ cdef object reap(bint wait):
             pool_join(p)
         # At exit a daemon thread may still be about to look at it.
         if not wait:
+            if p.lanes != global_lanes:
+                lanes_free(<Lane*>p.lanes)      # a ThreadPool's, which is gone
             pool_free(p)
 
 
@@ -306,14 +315,12 @@ def set_num_threads(n):
     with _lock:
         if exiting:
             raise RuntimeError("set_num_threads: the interpreter is shutting down")
-        replace_global(new_pool(n, global_lanes))
+        replace_global(new_pool(n, lanes_of_this_process()))
         reap(False)
 
 
 def _in_child():
-    global _lock, global_lanes, retired
-    # The parent's jobs are the parent's.
-    global_lanes = new_lanes()
+    global _lock, retired
     _lock = threading.Lock()
     retired = []                # the parent's pools: left alone
     i64_store_relaxed(&entering, 0)

@@ -328,12 +328,14 @@ cdef int submit_keyed_abi1(uint64_t key, task_fn fn, void* ctx) except? -1 nogil
     a time, in the order in which they were submitted, on one thread of the pool.
     In a pool of one thread they run here, unless another thread runs jobs of
     this key at the moment: it then runs this one, too."""
-    cdef Submitted* s = <Submitted*>malloc(sizeof(Submitted))
+    cdef Submitted* s
     cdef Entry e
+    enter(&e)
+    s = <Submitted*>malloc(sizeof(Submitted))
     if s == NULL:
+        leave(&e)
         with gil:
             raise MemoryError("submit_keyed: no memory for the job")
-    enter(&e)
     s.job.run = run_keyed
     s.fn = <raw_fn>fn
     s.ctx = ctx

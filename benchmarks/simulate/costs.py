@@ -42,7 +42,6 @@ class Costs:
     doze: float = 200_000.0
     revoke_thief: float = 8500.0  # membarrier
     revoke_owner: float = 5000.0
-    rebias: float = 50_000.0  # without a theft, until a deque is biased again
     # -- memory, bytes per ns
     core_bandwidth: float = 12.0
     socket_bandwidth: float = 16.0
@@ -90,7 +89,7 @@ class Machine:
 
 def measured(directory: pathlib.Path = RESULTS) -> dict[tuple[str, int], Row]:
     """pyblitz's rows of scheduler.jsonl, else of join.jsonl, and of sleeping.jsonl, by what
-    and threads."""
+    and threads; and what a futex alone takes."""
     found: dict[tuple[str, int], Row] = {}
     for name in ("join", "scheduler", "sleeping"):  # a later one wins
         path = directory / f"{name}.jsonl"
@@ -98,6 +97,8 @@ def measured(directory: pathlib.Path = RESULTS) -> dict[tuple[str, int], Row]:
             continue
         for line in path.read_text().splitlines()[1:]:
             row = json.loads(line)
+            if row.get("who") == "a futex alone":
+                row |= {"who": "pyblitz", "what": "futex"}
             if row.get("who") == "pyblitz" and "ns_min" in row:
                 found[row["what"], int(row.get("threads", 2))] = row | {"file": path.name}
     return found
@@ -119,9 +120,12 @@ def here(directory: pathlib.Path = RESULTS) -> Machine:
             if row := rows.get((name, threads)):
                 found[name] = row["ns_min"]
                 sources[name] = f"{row['file']}: {name}"
-    # Until join_lazy is measured, the runtime is the one whose pop has a fence.
-    biased = ("join_lazy", 1) in rows
-    if not biased and "fork_eager" in found:
+    if row := rows.get(("futex", 2)):
+        found["wake"] = row["ns_min"] - Costs().transfer[0]
+        sources["wake"] = f"{row['file']}: a futex alone, less a transfer"
+    # With join measured, but not join_lazy, the runtime was the one whose pop has a fence.
+    biased = ("join_lazy", 1) in rows or ("join", 1) not in rows
+    if not biased:
         found["fork_fenced"] = found["fork_eager"]
         sources["fork_fenced"] = sources["fork_eager"]
     elif "fork_eager" in found:

@@ -201,10 +201,12 @@ class Sim(Pool):
 
     def arm_beat(self, w: Worker) -> None:
         """Plans the next look at the oldest lazy fork, if it falls into this block."""
-        if not w.lazy or w.forks or w.block_until <= self.now:
+        if not w.lazy or w.forks or w.block_until <= self.now or self.alone:
             return
         self.holders[w.index] = None
-        when = max(self.now, w.lazy[0].made + self.patience(), self.next_look(w))
+        when = max(self.now, self.next_look(w))
+        if w.lazy[0].seen >= 0:
+            when = max(when, w.lazy[0].seen + self.patience())
         if when < w.block_until and when < w.beat_due:
             w.beat += 1
             w.beat_due = when
@@ -212,6 +214,7 @@ class Sim(Pool):
             heapq.heappush(self.heap, (when, self.made, self.beaten, w, w.beat, None))
 
     def next_look(self, w: Worker) -> float:
+        """The end of its fuse: a beat after the last look, or when somebody asked."""
         if self.asked_at > w.beaten_at:
             return self.asked_at
         return w.beaten_at + self.policy.beat
@@ -220,26 +223,32 @@ class Sim(Pool):
         """How long a lazy fork has waited before it is shown."""
         return self.policy.beat if self.searching else self.policy.beat_asleep
 
-    def waited(self, w: Worker, now: float) -> bool:
-        return now >= w.lazy[0].made + self.patience()
-
     def beaten(self, w: Worker, beat: int, _: Any) -> None:
-        if beat != w.beat:
-            return
-        w.beat_due = NEVER
-        if w.block_until > self.now and w.lazy and not w.forks:
-            if self.waited(w, self.now):
+        if beat == w.beat:
+            w.beat_due = NEVER
+            if w.block_until > self.now:
                 self.look_at_lazy(w)
-            else:  # meanwhile everybody fell asleep
                 self.arm_beat(w)
 
     def look_at_lazy(self, w: Worker) -> None:
+        """The beat: shows the oldest at once in a stolen job, else when it has waited."""
         w.beaten_at = self.now
-        self.holders.pop(w.index, None)
-        if not self.alone:
+        w.debt += self.costs.clock
+        if not w.lazy or w.forks or self.alone:
+            return
+        oldest = w.lazy[0]
+        if w.fresh:
+            w.fresh = False
+            if self.searching or self.sleeping:
+                self.show_lazy(w)
+                return
+        if oldest.seen < 0:
+            oldest.seen = self.now
+        elif self.now >= oldest.seen + self.patience():
             self.show_lazy(w)
 
     def show_lazy(self, w: Worker) -> None:
+        self.holders.pop(w.index, None)
         woken = self.wakes
         self.promote(w)
         if self.policy.show_wakes and self.wakes == woken:
@@ -248,20 +257,15 @@ class Sim(Pool):
     def join(self, w: Worker, a: Body, b: Body) -> Program:
         """As the policy says: eager or lazy."""
         f = Job(b, w)
-        eager = self.policy.joins == "eager"
-        if eager:
+        if self.policy.joins == "eager":
             while w.lazy:
                 self.promote(w)
-            w.debt += self.fork_ns(w)
+            w.debt += self.costs.fork_eager if self.biased(w) else self.costs.fork_fenced
             self.push_fork(w, f)
         else:
             w.debt += self.costs.fork_lazy
-            f.made = self.now + w.debt
             w.lazy.append(f)
-            if w.fresh:
-                w.fresh = False
-                self.show_lazy(w)
-            elif not w.forks and self.now >= self.next_look(w) and self.waited(w, f.made):
+            if w.fresh or self.now >= self.next_look(w):
                 self.look_at_lazy(w)
         yield a(w)
         if not f.promoted:
@@ -272,23 +276,23 @@ class Sim(Pool):
         else:
             yield self.wait(w, f)
 
-    def fork_ns(self, w: Worker) -> float:
-        """What one join costs its worker now."""
+    def biased(self, w: Worker) -> bool:
+        return self.machine.biased and w.fenced <= 0
+
+    def forks_ns(self, w: Worker, n: int) -> float:
+        """What n joins in a block cost their worker."""
         if self.policy.joins != "eager":
-            return self.costs.fork_lazy
-        if not w.eager:
-            w.eager = True
-            w.biased_at = self.now
-        if self.machine.biased and self.now >= w.biased_at:
-            return self.costs.fork_eager
-        return self.costs.fork_fenced
+            return n * self.costs.fork_lazy
+        fenced = min(n, max(w.fenced, 0)) if self.machine.biased else n
+        w.fenced -= n
+        return fenced * self.costs.fork_fenced + (n - fenced) * self.costs.fork_eager
 
     # ---- scopes ---------------------------------------------------------------------
 
     def spawn(self, w: Worker, scope: Scope, body: Body) -> None:
         def run(other: Worker) -> Program:
             yield body(other)
-            self.count_down(other, scope, 1, self.policy.count == "local")
+            self.count_down(other, scope, 1)
 
         scope.count += 1
         if self.policy.count == "shared":
@@ -320,15 +324,17 @@ class Sim(Pool):
                 end = mid
             other.debt += self.costs.task * (end - lo - 1)
             yield body(other, lo, end)
-            self.count_down(other, scope, end - lo, True)
+            self.count_down(other, scope, end - lo)
 
         w.debt += self.costs.task
         self.push(w, w.tasks, Job(run, w, scope))
 
-    def count_down(self, w: Worker, scope: Scope, n: int, local: bool) -> None:
-        """One atomic operation, or (``local``) one when the worker's own tasks run out."""
+    def count_down(self, w: Worker, scope: Scope, n: int) -> None:
+        """One atomic operation for the tasks of a turn, or until its own run out."""
         scope.count -= n
-        if not local or not w.tasks:
+        w.held += n
+        if not w.tasks or w.held >= self.policy.turn:
+            w.held = 0
             self.touch(w, scope.line)
         if scope.count == 0 and scope.waited:
             self.wake_scope(w, scope)

@@ -34,6 +34,8 @@ class Policy:
     share_asleep: float = 40_000.0
     beat: float = 5_000.0
     beat_asleep: float = 20_000.0
+    bias_after: int = 4096  # fenced pops, until a deque is biased
+    turn: int = 64  # tasks that are counted at once
     # Whether showing a lazy fork wakes a sleeper although somebody searches.
     show_wakes: bool = False
 
@@ -41,7 +43,7 @@ class Policy:
 class Job:
     """What a deque holds: a fork with its latch, or a task of a scope."""
 
-    __slots__ = ("asleep", "body", "done", "made", "owner", "promoted", "scope", "tag", "thief")
+    __slots__ = ("asleep", "body", "done", "owner", "promoted", "scope", "seen", "tag", "thief")
 
     def __init__(self, body: Body, owner: Worker, scope: Scope | None = None) -> None:
         self.body = body
@@ -49,7 +51,7 @@ class Job:
         self.scope = scope
         self.tag: Job | None = None  # the job below which a fork was made
         self.thief: Worker | None = None
-        self.made = 0.0
+        self.seen = -1.0  # when a beat first met this lazy fork
         self.promoted = False
         self.done = False
         self.asleep = False  # whether its owner sleeps on its latch
@@ -98,13 +100,13 @@ class Worker:
         "beat",
         "beat_due",
         "beaten_at",
-        "biased_at",
         "block_until",
         "busy_until",
         "debt",
-        "eager",
+        "fenced",
         "forks",
         "fresh",
+        "held",
         "index",
         "lazy",
         "more",
@@ -148,7 +150,7 @@ class Worker:
         self.block_until = -1.0
         # -- its deques' cache lines
         self.busy_until = 0.0
-        self.eager = False
-        self.biased_at = NEVER
+        self.fenced = 0  # pops until its deque is biased
+        self.held = 0  # tasks it ran, and has not counted down
         self.seen = -1
         self.work = 0.0

@@ -48,6 +48,8 @@ class Pool:
         self.now = 0.0
         self.over = False
         self.workers = [Worker(i) for i in range(workers)]
+        for w in self.workers:
+            w.fenced = self.policy.bias_after
         self.alone = workers == 1
         self.heap: list[tuple[float, int, Callable[[Worker, int, Any], None], Worker, int, Any]]
         self.heap = []
@@ -171,7 +173,8 @@ class Pool:
         """Onto one of w's deques, and tells those who should know."""
         was_empty = not queue
         queue.append(job)
-        self.post(w, was_empty)
+        if was_empty or queue is w.forks:  # of a batch, the first half only is posted
+            self.post(w, was_empty)
         self.show(w)
 
     def show(self, w: Worker) -> None:
@@ -207,6 +210,7 @@ class Pool:
         if not w.forks or w.forks[-1] is not job:
             return False
         w.forks.pop()
+        w.fenced -= 1
         self.hide(w)
         return True
 
@@ -224,11 +228,10 @@ class Pool:
         begin = max(self.now, v.busy_until)
         v.busy_until = begin + costs.transfer[level]  # thieves of one deque queue up
         cost = begin - self.now + costs.steal[level]
-        if v.eager and self.machine.biased:
-            if self.now >= v.biased_at:
-                cost += costs.revoke_thief
-                v.debt += costs.revoke_owner
-            v.biased_at = self.now + costs.rebias
+        if v.fenced <= 0 and self.machine.biased:
+            cost += costs.revoke_thief
+            v.debt += costs.revoke_owner
+            v.fenced = self.policy.bias_after
         self.steals += 1
         job.thief = w
         w.more = bool(v.forks or v.tasks)

@@ -89,7 +89,7 @@ def verdict(ratios: list[float]) -> str:
         return "better, but not everywhere"
     if mean(ratios) >= 1 / BETTER:
         return "worse"
-    return "no matter"
+    return "no difference"
 
 
 def decisions(rows: list[Row]) -> str:

@@ -69,10 +69,10 @@ VARIANTS: list[tuple[str, Policy, tuple[str, ...], str]] = [
         "a bound: what several words could gain",
     ),
     (
-        "scope: each worker counts its tasks",
+        "scope: each worker counts what it spawns",
         replace(OWN, count="local"),
         ("spawns",),
-        "instead of one counter for each scope",
+        "instead of one atomic operation on the scope for each spawn",
     ),
 ]
 

@@ -15,16 +15,12 @@ from simulate.workloads import Workload, batch, big_map, fibonacci, half, tree
 
 WITHIN = 0.15
 Measured = dict[tuple[str, int], Row]
+HOW = {"lazy": Policy(joins="lazy"), "forked": Policy(joins="eager")}
 
-# What a placeholder says until it is measured: ns of the row with one thread.
-ONE_THREAD = {
-    "plain": 1.945,  # two calls through a pointer, per join of the empty tree
-    "fib": 120e6,
-    "treesum": 6.0,
-    "parallel_for": 705e3,
-    "spawn_many": 15.0,
-    "keyed": 100.0,
-}
+# Until they are measured: ns that one thread takes.
+PLAIN = 1.945  # two calls through a pointer, for each join of the empty tree
+PLAIN_FIB = 60e6  # fib(35) without forks
+NODE = 5.0  # of the tree sum, with its half of a fork
 ITERATION = 700.0
 
 
@@ -39,45 +35,45 @@ class Validation:
     def __init__(self, machine: Machine, measured: Measured) -> None:
         self.machine = machine
         self.measured = measured
-        self.lazy = Policy(joins="lazy")
-        self.eager = Policy(joins="eager")
 
-    def one(self, what: str) -> float:
-        """What one thread takes."""
-        row = self.measured.get((what, 1))
-        return float(row["ns_min"]) if row else ONE_THREAD[what]
+    def value(self, what: str, threads: int, field: str, otherwise: float) -> float:
+        return float(self.measured.get((what, threads), {}).get(field, otherwise))
 
-    # ---- each row: ns, as the benchmark gives it
+    def fork(self, how: str) -> float:
+        costs = self.machine.costs
+        return costs.fork_lazy if how == "lazy" else costs.fork_eager
 
-    def join(self, threads: int, kind: str = "join") -> float:
-        """ns per join, with the plain calls of the same tree."""
-        row = self.measured.get((kind, 1), {})
+    # ---- each row: ns, as the benchmark gives it, what is plain included
+
+    def join(self, threads: int, how: str) -> float:
         joins = 2**20 - 1
-        plain = float(row.get("plain_ns_min", ONE_THREAD["plain"]))
         nodes = 2 * joins + 1
+        name = "join_lazy" if how == "lazy" else "join"
+        plain = self.value(name, 1, "plain_ns_min", PLAIN)
         workload = tree(nodes, plain * joins / nodes, 1023, split=half)
-        policy = self.eager if kind == "join" else self.lazy
-        return run(self.machine, threads, workload, policy) / joins
+        return run(self.machine, threads, workload, HOW[how]) / joins
 
-    def join_lazy(self, threads: int) -> float:
-        return self.join(threads, "join_lazy")
-
-    def fib(self, threads: int) -> float:
-        n = int(self.measured.get(("fib", 1), {}).get("n", 35))
-        calls = fibonacci(n, 1.0, n - 20).items
-        forks = calls // 2 * self.machine.costs.fork_lazy
-        call = max(0.1, (self.one("fib") - forks) / calls)
-        return run(self.machine, threads, fibonacci(n, call, n - 20), self.lazy)
-
-    def treesum(self, threads: int) -> float:
+    def treesum(self, threads: int, how: str) -> float:
         nodes = 10_000_001
-        node = max(0.1, self.one("treesum") - self.machine.costs.fork_lazy / 2)
-        return run(self.machine, threads, tree(nodes, node, 1500, split=half), self.lazy) / nodes
+        total = self.value(f"treesum {how}", 1, "total_ns_min", NODE)
+        node = max(0.1, total - self.fork(how) / 2)
+        return run(self.machine, threads, tree(nodes, node, 1500, split=half), HOW[how]) / nodes
+
+    def fib(self, threads: int, how: str) -> float:
+        """Plain calls and the cost of a join from the empty tree, if one thread alone was not
+        measured."""
+        n = 35
+        calls = fibonacci(n, 1.0, n - 20).items
+        whole = self.value(f"fib {how}", threads, "plain_ns_min", PLAIN_FIB)
+        alone = self.measured.get((f"fib {how}", 1))
+        if alone is not None:
+            whole = float(alone["total_ns_min"]) - calls // 2 * self.fork(how)
+        workload = fibonacci(n, max(0.1, whole / calls), n - 20)
+        return run(self.machine, threads, workload, HOW[how])
 
     def parallel_for(self, threads: int) -> float:
         """Calls back to back: the pool is awake."""
-        row = self.measured.get(("parallel_for", 1), {})
-        item = float(row.get("ideal_ns", ITERATION * 1000)) / 1000
+        item = self.value("parallel_for", 2, "ideal_ns", ITERATION * 500) * 2 / 1000
         times: list[float] = []
         sim = Sim(self.machine, threads)
 
@@ -92,37 +88,28 @@ class Validation:
         sim.run(root)
         return statistics.median(times[1:])
 
-    def spawn_many(self, threads: int) -> float:
+    def tasks(self, threads: int) -> float:
+        """Empty tasks, at the price of a push and a pop each."""
         n = 1_000_000
-        task = max(0.1, self.one("spawn_many") - self.machine.costs.task)
+        task = max(0.1, self.value("spawn_many", 1, "ns_min", 0.0) - self.machine.costs.task)
         return run(self.machine, threads, batch(n, task, 256), Policy()) / n
 
-    def keyed(self, threads: int) -> float:
-        """An assumption: half of a job's cost is the poster's, and jobs are handed on by 64."""
-        n, some = 64 * 512, 64
-        cost = self.one("keyed") * some / 2
-        sim = Sim(self.machine, threads)
+    def sibling(self, threads: int, how: str) -> float:
+        """How soon the sibling of a long leaf starts, when the pool sleeps."""
+        times: list[float] = []
+        sim = Sim(self.machine, threads, HOW["lazy" if how == "lazy" else "forked"])
 
-        def root(w: Worker) -> Program:
-            jobs: list[Job] = []
+        def leaf(w: Worker) -> Program:
+            yield sim.block(w, 1e6)
 
-            def body(w: Worker) -> Program:
-                yield cost
+        def sibling(w: Worker) -> Program:
+            times.append(sim.now + w.debt)
+            yield 0.0
 
-            for _ in range(n // some):
-                yield cost
-                job = Job(body, w)
-                jobs.append(job)
-                sim.push_fork(w, job)
-            for job in reversed(jobs):
-                if sim.pop_fork(w, job):
-                    yield cost
-                else:
-                    yield sim.wait(w, job)
+        sim.run(lambda w: sim.join(w, leaf, sibling))
+        return times[0]
 
-        return sim.run(root) / n
-
-    def latency(self, threads: int, idle: float = 20e6) -> float:
+    def latency(self, idle: float) -> float:
         """A job from outside to a pool of two, until the poster, polling, sees its flag."""
         sim = Sim(self.machine, 2)
         times: list[float] = []
@@ -144,73 +131,68 @@ class Validation:
         sim.run(root)
         return statistics.median(times)
 
-    def warm(self, threads: int) -> float:
-        return self.latency(threads, 0.0)
-
-    def sleeping_loop(self, threads: int) -> float:
-        """Leaves that sleep need no CPU: more threads than there are CPUs."""
-        return self.sleeping(threads, [big_map(256, self.one("sleeping loop") / 256)])
-
-    def sleeping_tree(self, threads: int) -> float:
-        node = self.one("sleeping tree") / 200_001
-        return self.sleeping(threads, [tree(200_001, node, 100, shape) for shape in (0, 3, 6)])
-
-    def sleeping(self, threads: int, parts: list[Workload]) -> float:
-        """The mean, as of the measured runs: who steals first may matter much."""
-        times = [
-            run(self.machine, threads, part, self.eager, seed)
+    def sleeping(self, what: str, threads: int) -> float:
+        """Leaves that sleep need no CPU: more threads than there are CPUs.  The mean, as of the
+        measured runs: who steals first may matter much."""
+        alone = self.value(what, 1, "ns_min", 0.0)
+        if what == "sleeping loop":
+            parts = [big_map(256, alone / 256)]
+        else:
+            parts = [tree(200_001, alone / 200_001, 100, shape) for shape in (0, 3, 6)]
+        return statistics.mean(
+            run(self.machine, threads, part, HOW["forked"], seed)
             for part in parts
             for seed in range(8)
-        ]
-        return statistics.mean(times)
+        )
 
     # ---- all
 
     def rows(self) -> list[Row]:
+        fork, whole = "ns per join and two calls", "ns"
         table: list[tuple[str, str, tuple[int, ...], Callable[[int], float], str]] = [
-            ("join", "ns per join and two calls", (1, 2), self.join, ""),
-            ("join_lazy", "ns per join and two calls", (1, 2), self.join_lazy, ""),
-            ("fib", "ns", (1, 2), self.fib, "taken for join_lazy"),
-            ("treesum", "ns per node", (1, 2), self.treesum, "taken for join_lazy"),
-            ("parallel_for", "ns", (1, 2), self.parallel_for, "calls back to back"),
-            ("spawn_many", "ns per task", (1, 2), self.spawn_many, ""),
-            ("keyed", "ns per job", (1, 2), self.keyed, "how it works is assumed"),
-            ("latency", "ns", (2,), self.latency, ""),
-            ("warm", "ns", (2,), self.warm, ""),
+            ("join", fork, (1, 2), lambda n: self.join(n, "forked"), ""),
+            ("join_lazy", fork, (1, 2), lambda n: self.join(n, "lazy"), ""),
+            ("treesum lazy", "ns per node", (1, 2), lambda n: self.treesum(n, "lazy"), ""),
+            ("treesum forked", "ns per node", (1, 2), lambda n: self.treesum(n, "forked"), ""),
+            ("fib lazy", whole, (2,), lambda n: self.fib(n, "lazy"), ""),
+            ("fib forked", whole, (2,), lambda n: self.fib(n, "forked"), ""),
+            ("parallel_for", whole, (2,), self.parallel_for, "calls back to back"),
+            ("spawn_many", "ns per task", (2,), self.tasks, ""),
+            ("scope_map", "ns per task", (2,), self.tasks, "as spawn_many"),
+            ("sibling eager", whole, (2,), lambda n: self.sibling(n, "eager"), ""),
+            ("sibling lazy", whole, (2,), lambda n: self.sibling(n, "lazy"), ""),
+            ("latency", whole, (2,), lambda n: self.latency(20e6), ""),
+            ("warm", whole, (2,), lambda n: self.latency(0.0), ""),
         ]
-        beyond = (1, 2, 3, 4, 6, 8, 16)
-        if ("sleeping loop", 1) in self.measured:
-            table.append(("sleeping loop", "ns", beyond, self.sleeping_loop, "mean of runs"))
-        if ("sleeping tree", 1) in self.measured:
-            table.append(("sleeping tree", "ns", beyond, self.sleeping_tree, "mean of runs"))
-        rows = []
-        for what, unit, threads, simulate, note in table:
-            for n in threads:
-                found = self.measured.get((what, n))
-                if n > 2 and found is None:
-                    continue
-                given = n == 1 and not (what == "parallel_for" and found and "ideal_ns" in found)
-                rows.append(compare(what, unit, n, given, simulate(n), found, note))
-        return rows
+        for what in ("sleeping loop", "sleeping tree"):
+            if (what, 1) in self.measured:
+                threads = tuple(sorted(n for name, n in self.measured if name == what))
+                simulate = lambda n, what=what: self.sleeping(what, n)  # noqa: E731
+                table.append((what, whole, threads, simulate, "mean of runs"))
+        return [
+            compare(what, unit, n, simulate(n), self.measured.get((what, n)), note)
+            for what, unit, threads, simulate, note in table
+            for n in threads
+        ]
 
 
 def compare(
-    what: str, unit: str, threads: int, given: bool, simulated: float, found: Row | None, note: str
+    what: str, unit: str, threads: int, simulated: float, found: Row | None, note: str
 ) -> Row:
     value: float | None = None
     if found is not None:
-        value = float(found["ns_mean" if what.startswith("sleeping") else "ns_min"])
-        if "join" in what:
-            # The time that was taken is that of the whole tree; the difference of two times
-            # may be small beside either.
-            value += float(found.get("plain_ns_min", ONE_THREAD["plain"]))
+        # The time that was taken is that of a whole tree; what its forks add, the difference of
+        # two such times, may be small beside either.
+        value = float(found.get("ns_mean", found["ns_min"]))
+        if "plain_ns_min" in found:
+            value = float(found.get("total_ns_min", value + found["plain_ns_min"]))
     ratio = simulated / value if value else None
     return {
         "what": "validation",
         "row": what,
         "threads": threads,
         "unit": unit,
-        "kind": "input" if given else "predicted",
+        "kind": "input" if threads == 1 else "predicted",
         "simulated": round(simulated, 3),
         "measured": value if value is None else round(value, 3),
         "ratio": ratio if ratio is None else round(ratio, 4),

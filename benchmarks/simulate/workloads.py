@@ -88,7 +88,7 @@ def tree(
         forks = (size - 1) // 2
         if size <= block:
             w.work += size * node
-            yield sim.block(w, size * node + forks * sim.fork_ns(w))
+            yield sim.block(w, size * node + sim.forks_ns(w, forks))
             sim.ran(lo, lo + size)
             return
         w.work += node
@@ -136,7 +136,7 @@ def fibonacci(n: int, call: float, block: int) -> Workload:
         if n <= block:
             w.work += calls[n] * call
             # A call that forks makes two others; half of all calls fork.
-            yield sim.block(w, calls[n] * call + calls[n] // 2 * sim.fork_ns(w))
+            yield sim.block(w, calls[n] * call + sim.forks_ns(w, calls[n] // 2))
             sim.ran(lo, lo + calls[n])
             return
         w.work += call

@@ -110,6 +110,7 @@ cdef void bridge_node(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept nog
         # could still do everything that it has not begun.
         promote_all(w)
     bridge_node(w, b, lo, mid)
+    right.fork.published = 0        # see take_published
     if (lazy_pop(&w.lazy, &right.fork.lazy)
             or fork_back(w, &right.fork, deque_bottom(&w.forks) - 1)):
         bridge_node(w, b, mid, hi)

@@ -70,7 +70,7 @@ cdef enum StealResult:
 
 cdef bint deque_make_room(Deque* d, int64_t b) noexcept nogil
 cdef bint deque_take_back_slow(Deque* d, int64_t b) noexcept nogil
-cdef void deque_revoke(Deque* d) noexcept nogil
+cdef bint deque_revoke(Deque* d) noexcept nogil
 
 cdef inline Cell* ring_cells(Ring* r) noexcept nogil:
     return <Cell*>(r + 1)
@@ -187,27 +187,29 @@ cdef inline StealResult deque_steal(Deque* d, void* tag, Job** out,
                                     void** out_tag) noexcept nogil:
     """Any other thread: takes the oldest job, if its tag is ``tag``; NULL
     takes any."""
-    # acquire: partner is the successful compare-and-swap of an earlier thief
-    cdef int64_t t = i64_load_acquire(&d.top)
-    cdef int64_t b
+    cdef int64_t t, b
     cdef Ring* r
     cdef Cell* cell
     cdef Job* job
     cdef void* found
-    # Between the loads of top and bottom; partner: the fence in
-    # deque_take_back_slow.  Either the owner's pop sees our top, or we see its
-    # bottom.
-    fence_seq_cst()
-    # acquire: partner is the release store of bias in deque_revoke
-    if unlikely(u32_load_acquire(&d.bias) != BIAS_FENCED):
-        deque_revoke(d)
-        # Another thief may be at it: come back later.
-        return STEAL_RETRY if u32_load_acquire(&d.bias) == BIAS_FENCED else STEAL_EMPTY
+    while True:
+        # acquire: partner is the successful compare-and-swap of an earlier thief
+        t = i64_load_acquire(&d.top)
+        # Between the loads of top and bottom; partner: the fence in
+        # deque_take_back_slow.  Either the owner's pop sees our top, or we see
+        # its bottom.
+        fence_seq_cst()
+        # acquire: partner is the release store of bias in deque_revoke
+        if likely(u32_load_acquire(&d.bias) == BIAS_FENCED):
+            break
+        # Its own revocation is a thief's to use, before the owner is biased again.
+        if not deque_revoke(d):
+            return STEAL_EMPTY
     # acquire: partner is the release store of bottom in deque_push
     b = i64_load_acquire(&d.bottom)
     if t >= b:
         return STEAL_EMPTY
-    # acquire: partner is the release store of ring in deque_grow
+    # acquire: partner is the release store of ring in deque_use
     r = <Ring*>ptr_load_acquire(&d.ring)
     cell = &ring_cells(r)[t & r.mask]
     # relaxed, and perhaps torn apart by an owner who wraps around: both are

@@ -45,8 +45,9 @@ cdef bint deque_take_back_slow(Deque* d, int64_t b) noexcept nogil:
     # relaxed: the owner alone makes it OWNER
     cdef uint32_t bias = u32_load_relaxed(&d.bias)
     if bias != BIAS_OWNER:
-        d.until_biased -= 1
-        if d.bias_after != 0 and d.until_biased < 0:
+        if d.bias_after != 0:
+            d.until_biased -= 1
+        if d.until_biased < 0:
             d.until_biased = d.bias_after
             # A thief that revokes is left to finish.
             if bias == BIAS_FENCED:
@@ -67,14 +68,17 @@ cdef bint deque_take_back_slow(Deque* d, int64_t b) noexcept nogil:
     return mine
 
 
-cdef void deque_revoke(Deque* d) noexcept nogil:
-    """Any other thread: makes the owner fence its pops again."""
+cdef bint deque_revoke(Deque* d) noexcept nogil:
+    """Any other thread: makes the owner fence its pops again.  False when another
+    thread is at it."""
     # seq_cst: one thief revokes
     if not u32_cas_seq_cst(&d.bias, BIAS_OWNER, BIAS_REVOKING):
-        return
+        return False
     # A pop that read OWNER before this has stored its bottom before, which is
     # seen from here on; a later one reads REVOKING, and fences.  Partner:
     # deque_take_back.  It cannot fail, once registered; if it does, nobody steals.
     if membarrier():
         # release: partner is the acquire load of bias in deque_steal
         u32_store_release(&d.bias, BIAS_FENCED)
+        return True
+    return False

@@ -16,7 +16,7 @@ then everything older was stolen before it.
 from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport (
     CHECKED, atomic_i64, invariant, likely, ptr_store_relaxed, spin_hint, unlikely)
-from pyblitz.runtime.deque cimport deque_bottom, deque_newest, deque_take_back
+from pyblitz.runtime.deque cimport deque_bottom, deque_looks, deque_newest, deque_take_back
 from pyblitz.runtime.injector cimport Injector
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.lazy cimport lazy_any
@@ -68,8 +68,8 @@ cdef inline bint fork_back(Worker* w, Fork* f, int64_t b) noexcept nogil:
     """Takes the newest fork back, which was pushed at b; false when it was
     stolen."""
     if CHECKED:
-        invariant(b <= deque_bottom(&w.forks) - 1, "a fork is joined once")
-        invariant(b < deque_bottom(&w.forks) - 1 or deque_newest(&w.forks) == &f.lazy.job,
+        invariant(b < deque_bottom(&w.forks), "a fork is joined once")
+        invariant(deque_looks(&w.forks) <= 0 or deque_newest(&w.forks) == &f.lazy.job,
                   "forks are last in, first out")
     return deque_take_back(&w.forks, b)
 

@@ -6,15 +6,15 @@ from pyblitz.runtime.atomic cimport (
     u32_store_relaxed)
 from pyblitz.runtime.counters cimport count_inactive, count_sleeping, counters_load
 from pyblitz.runtime.deque cimport (
-    STEAL_TAKEN, deque_bottom, deque_looks, deque_offers, deque_steal)
+    STEAL_TAKEN, deque_bottom, deque_looks, deque_newest, deque_offers, deque_steal)
 from pyblitz.runtime.injector cimport injector_has_jobs
 from pyblitz.runtime.latch cimport (
     latch_fall_asleep, latch_get_sleepy, latch_is_set, latch_wake_up, spin_latch_set)
 from pyblitz.runtime.lazy cimport fuse_store, lazy_any, lazy_drop_oldest
 from pyblitz.runtime.os cimport now_ns, park
 from pyblitz.runtime.pool cimport (
-    POLL_INTERVAL_NS, SPIN_ROUNDS, execute, hooks, poll_signals, put_away_above,
-    serve_mailbox, tasks_mark, wake_worker)
+    POLL_INTERVAL_NS, SPIN_ROUNDS, execute_waiting, hooks, poll_signals, serve_mailbox,
+    wake_worker)
 
 # Mixed with a fork's own address, so that memory which was never a published
 # fork does not look like one.
@@ -47,7 +47,6 @@ cdef int wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept nogil:
     cdef void* tag
     cdef int rounds = 0
     cdef int interrupted = 0
-    cdef int64_t mark
     cdef void* error = NULL
     while not latch_is_set(&f.latch.core):
         # acquire: partner is the release in run_stolen_fork
@@ -55,14 +54,10 @@ cdef int wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept nogil:
         if thief != NULL and deque_looks(&thief.forks) > 0:
             if deque_steal(&thief.forks, f, &job, &tag) == STEAL_TAKEN:
                 w.sleeper.stats.steals += 1
-                mark = tasks_mark(w)
-                execute(w, job)
-                put_away_above(w, mark)
+                execute_waiting(w, job)
                 rounds = 0
                 continue
-        mark = tasks_mark(w)
         if serve_mailbox(w):
-            put_away_above(w, mark)
             rounds = 0
             continue
         rounds += 1
@@ -230,7 +225,10 @@ cdef int try_join_slow(Worker* w, Fork* f, int* rc) noexcept nogil:
     exception set.  0: nobody did, nor will.  -1: it is no fork, or was joined
     before, or one that was made after it was not."""
     cdef void* error
-    if lazy_any(&w.lazy) or not take_published(f):
+    # The newest in the deque, if thieves have left any, is the newest promoted.
+    if (lazy_any(&w.lazy) or (deque_looks(&w.forks) > 0
+                              and deque_newest(&w.forks) != &f.lazy.job)
+            or not take_published(f)):
         return -1
     if fork_back(w, f, deque_bottom(&w.forks) - 1):
         return 0

@@ -5,7 +5,7 @@ from pyblitz.runtime.atomic cimport (
     u32_load_seq_cst)
 from pyblitz.runtime.injector cimport injector_push
 from pyblitz.runtime.pool cimport (
-    Worker, execute, job_done, pool_run_here, share_inside)
+    Worker, execute, job_done, pool_is_stale, pool_post, pool_run_here, share_inside)
 from pyblitz.runtime.sleep cimport SLEEPER_DEAD, post_mail
 
 cdef void* LANE_BUSY = <void*>1
@@ -51,19 +51,20 @@ cdef bint lane_push(Lane* lane, Job* job) noexcept nogil:
 
 
 cdef void lane_schedule(Lane* lane, uint64_t i) noexcept nogil:
-    """Hands the lane to its worker: always the same, unless the system refused
-    that one its thread; to the next one then."""
+    """Hands the lane to its worker, always the same: lane i of a pool of n workers
+    belongs to worker i % n."""
     cdef Pool* p = lane.pool
-    cdef uint64_t n = <uint64_t>p.n_background
-    cdef uint64_t k, owner
-    for k in range(n):
-        owner = (i + k) % n
-        if u32_load_seq_cst(&p.sleepers[owner].asleep) != SLEEPER_DEAD:
-            # If it turns out dead after all, run_lane is called without a worker.
-            injector_push(&p.sleepers[owner].bound, &lane.job)
-            post_mail(&p.sleep, <int>owner)
-            return
-    pool_run_here(p, &lane.job)
+    cdef int owner
+    if p.n_background == 0:
+        pool_run_here(p, &lane.job)
+        return
+    owner = <int>(i % <uint64_t>p.n_background)
+    if u32_load_seq_cst(&p.sleepers[owner].asleep) == SLEEPER_DEAD:
+        pool_post(p, &lane.job)
+        return
+    # If that one turns out dead, run_lane is called without a worker.
+    injector_push(&p.sleepers[owner].bound, &lane.job)
+    post_mail(&p.sleep, owner)
 
 
 cdef Job* lane_take(Lane* lane) noexcept nogil:
@@ -89,13 +90,14 @@ cdef Job* lane_take(Lane* lane) noexcept nogil:
 
 
 cdef void run_lane(void* worker, Job* job) noexcept nogil:
-    """One turn.  Without a worker: the one it was bound to does not exist."""
+    """One turn.  Without a worker: the system refused the one that it was bound to
+    a thread, and any may run it, still one at a time."""
     cdef Worker* w = <Worker*>worker
     cdef Lane* lane = <Lane*>job
     cdef Pool* p = lane.pool        # read before the lane is idle
     cdef int turn = 0
     if w == NULL:
-        lane_schedule(lane, lane - <Lane*>p.lanes)
+        pool_post(p, job)
         return
     while turn < LANE_TURN or not w.background:
         job = lane_take(lane)
@@ -103,6 +105,8 @@ cdef void run_lane(void* worker, Job* job) noexcept nogil:
             job_done(p)
             return
         execute(w, job)
+        if pool_is_stale(p):
+            return      # the job forked, and this is the child
         turn += 1
     # Behind this worker's other lanes.  It looks there before it sleeps.
     injector_push(&w.sleeper.bound, &lane.job)

@@ -36,7 +36,7 @@ cdef struct Lazy:
 cdef struct LazyList:
     Lazy* newest        # &root: the list is empty
     # Forks and ticks until the owner looks at the clock.  Others make it 0 when
-    # they are hungry: an ask that the owner overwrites is repeated.
+    # they are hungry; if the owner overwrites that, it burns down as it would have.
     unsigned int fuse
     Lazy root           # its `newer` is the oldest, if there is one
 

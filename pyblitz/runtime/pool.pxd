@@ -12,7 +12,7 @@ each other's work.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_ptr, atomic_u32, atomic_u64, u32_load_relaxed, unlikely)
-from pyblitz.runtime.deque cimport Deque, deque_bottom, deque_push
+from pyblitz.runtime.deque cimport Deque, deque_bottom, deque_pop, deque_push
 from pyblitz.runtime.injector cimport Inbox, Injector
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.lazy cimport Lazy, LazyList
@@ -77,6 +77,9 @@ cdef struct Worker:
     int64_t poll_at
     Worker* outer               # the worker that this thread was before
     Worker* next_spare          # in Pool.spares
+    # Where its tasks ended when the job began that it runs on top of a wait, or
+    # where older ones were taken since: what is above is that job's.
+    int64_t tasks_kept
     Job* free_tasks             # memory of tasks that ran here (scope.pyx)
     int n_free_tasks
     Sleeper sleeper
@@ -125,6 +128,7 @@ cdef Pool* pool_new(int num_threads, bint asymmetric, void* lanes) noexcept nogi
 cdef void pool_retire(Pool* p) noexcept nogil
 cdef void pool_join(Pool* p) noexcept nogil
 cdef void pool_free(Pool* p) noexcept nogil
+cdef int64_t process_generation() noexcept nogil
 cdef bint pool_is_stale(const Pool* p) noexcept nogil
 
 cdef Worker* current_worker() noexcept nogil
@@ -133,6 +137,7 @@ cdef void pool_leave(Worker* w) noexcept nogil
 cdef bint pool_inject(Pool* p, Job* job) noexcept nogil
 cdef bint add_user(Pool* p) noexcept nogil
 cdef void share_inside(Pool* p) noexcept nogil
+cdef void pool_post(Pool* p, Job* job) noexcept nogil
 cdef void pool_run_here(Pool* p, Job* job) noexcept nogil
 cdef void job_done(Pool* p) noexcept nogil
 
@@ -141,7 +146,7 @@ cdef bint serve_mailbox(Worker* w) noexcept nogil
 cdef void wake_worker(Worker* w) noexcept nogil
 cdef Job* steal_task(Worker* w, Group* group) noexcept nogil
 cdef void put_away(Job* job, Group* other) noexcept nogil
-cdef void put_away_above(Worker* w, int64_t mark) noexcept nogil
+cdef void execute_waiting(Worker* w, Job* job) noexcept nogil
 cdef bint poll_signals(Worker* w, int64_t now) noexcept nogil
 
 cdef inline void tell_waiter(const SpinLatch* awaited) noexcept nogil:
@@ -161,6 +166,13 @@ cdef inline bint push_fork(Worker* w, int64_t b, Job* job) noexcept nogil:
         tell_waiter(w.awaited)
     return True
 
-cdef inline int64_t tasks_mark(Worker* w) noexcept nogil:
-    """Owner: where its tasks end now, for put_away_above."""
+cdef inline int64_t tasks_end(Worker* w) noexcept nogil:
+    """Owner: where its tasks end now."""
     return deque_bottom(&w.tasks)
+
+cdef inline Job* pop_task(Worker* w) noexcept nogil:
+    """Owner: its newest task, or NULL."""
+    cdef Job* job = deque_pop(&w.tasks)
+    if tasks_end(w) < w.tasks_kept:
+        w.tasks_kept = tasks_end(w)
+    return job

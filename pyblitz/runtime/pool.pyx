@@ -12,7 +12,7 @@ from pyblitz.runtime.counters cimport (
     count_inactive, count_sleeping, counters_load, sub_inactive)
 from pyblitz.runtime.deque cimport (
     STEAL_RETRY, STEAL_TAKEN, StealResult, deque_bottom_tag, deque_destroy,
-    deque_init, deque_looks, deque_pop, deque_steal)
+    deque_init, deque_looks, deque_offers, deque_steal)
 from pyblitz.runtime.injector cimport (
     inbox_has_jobs, inbox_init, inbox_push, inbox_take, injector_push,
     injector_take)
@@ -61,6 +61,11 @@ cdef void after_fork() noexcept nogil:
 i64_store_relaxed(&forks_seen, 0)
 if atfork_child(after_fork) != 0:
     raise MemoryError("pthread_atfork")
+
+
+cdef int64_t process_generation() noexcept nogil:
+    """How many forks of the process led here."""
+    return i64_load_relaxed(&forks_seen)
 
 
 cdef bint pool_is_stale(const Pool* p) noexcept nogil:
@@ -247,10 +252,17 @@ cdef void worker_main(void* arg) noexcept nogil:
             break
         elif no_work_found(s, w.index, &idle):
             # Before others may start a thread in our place, and wait for us.
-            hooks().thread_stop()
+            stop_thread()
             if retire(s, w.index, &idle):
                 return
+            set_current(w)
             hooks().thread_start()
+    stop_thread()
+
+
+cdef void stop_thread() noexcept nogil:
+    # First: what Python destroys with this thread's state may call in again.
+    set_current(NULL)
     hooks().thread_stop()
 
 
@@ -295,7 +307,7 @@ cdef Job* find_work(Worker* w, bint* more) noexcept nogil:
     if job == NULL and turn == 1:
         job = take_injected(w, more)
     if job == NULL:
-        job = deque_pop(&w.tasks)
+        job = pop_task(w)
         more[0] = deque_looks(&w.tasks) > 0
     if job == NULL:
         job = steal_any(w, more)
@@ -307,8 +319,12 @@ cdef Job* find_work(Worker* w, bint* more) noexcept nogil:
 
 
 cdef Job* take_own(Worker* w) noexcept nogil:
-    cdef Job* job = take_mail(w)
-    return job if job != NULL else take_bound(w)
+    # In turn, so that a task which always spawns the next one here does not keep
+    # the lanes waiting.
+    cdef Job* job = take_bound(w) if w.searches & 2 else take_mail(w)
+    if job == NULL:
+        job = take_mail(w) if w.searches & 2 else take_bound(w)
+    return job
 
 
 cdef Job* take_mail(Worker* w) noexcept nogil:
@@ -424,7 +440,8 @@ cdef void ask_all(Worker* w) noexcept nogil:
 
 cdef inline void ask(Worker* busy) noexcept nogil:
     # relaxed, all: hints.  The owner clears `asked` when it has answered, so
-    # that it is disturbed once a beat at most, by however many.
+    # that it is disturbed once a beat at most, by however many.  If it overwrites
+    # the fuse at this moment, it answers when that has burnt down.
     if u32_load_relaxed(&busy.asked) == 0:
         u32_store_relaxed(&busy.asked, 1)
         fuse_store(&busy.lazy.fuse, 0)
@@ -439,11 +456,13 @@ cdef Job* steal_task(Worker* w, Group* group) noexcept nogil:
     cdef Job* job
     cdef void* tag
     cdef int i
+    if p.n_background == 0:
+        return NULL     # nobody steals, so nobody fences
     for i in range(p.n_background + GUEST_SLOTS):
         if i >= p.n_background and not (mask >> (i - p.n_background)) & 1:
             continue
         victim = p.workers[i]
-        if victim != w and deque_looks(&victim.tasks) > 0:
+        if victim != w and deque_offers(&victim.tasks, group):
             if deque_steal(&victim.tasks, group, &job, &tag) == STEAL_TAKEN:
                 w.sleeper.stats.steals += 1
                 return job
@@ -461,17 +480,22 @@ cdef void put_away(Job* job, Group* other) noexcept nogil:
     wake_worker(owner)
 
 
-cdef void put_away_above(Worker* w, int64_t mark) noexcept nogil:
-    """Puts away the tasks that a helped job left on this worker: under the wait
-    that it ran on top of, nobody but thieves would reach them."""
+cdef void execute_waiting(Worker* w, Job* job) noexcept nogil:
+    """Runs a job on top of a wait, and puts away the tasks that it left on this
+    worker: under the wait nobody but thieves would reach them."""
+    cdef int64_t kept = w.tasks_kept
     cdef void* tag
-    cdef Job* job
-    while tasks_mark(w) > mark:
+    w.tasks_kept = tasks_end(w)
+    execute(w, job)
+    while tasks_end(w) > w.tasks_kept:
         tag = deque_bottom_tag(&w.tasks)
-        job = deque_pop(&w.tasks)
+        job = pop_task(w)
         if job == NULL:
             break
         put_away(job, <Group*>tag)
+    # What was taken from below is no longer there for the waits below, either.
+    if kept < w.tasks_kept:
+        w.tasks_kept = kept
 
 
 cdef void execute(Worker* w, Job* job) noexcept nogil:
@@ -488,6 +512,7 @@ cdef void execute(Worker* w, Job* job) noexcept nogil:
     w.fresh = True
     fuse_store(&w.lazy.fuse, 0)
     job.run(w, job)
+    invariant(not lazy_any(&w.lazy), "a job joins what it forks")
     w.base = base
     w.awaited = awaited
     w.sharing = sharing
@@ -501,7 +526,7 @@ cdef bint serve_mailbox(Worker* w) noexcept nogil:
     cdef Job* job = take_mail(w)
     cdef bint any = job != NULL
     while job != NULL:
-        execute(w, job)
+        execute_waiting(w, job)
         job = take_mail(w)
     return any
 
@@ -569,8 +594,8 @@ cdef Worker* enter_as_user(Pool* p) noexcept nogil:
 
 cdef void pool_leave(Worker* w) noexcept nogil:
     cdef Pool* p = w.pool
-    invariant(deque_looks(&w.forks) <= 0 and deque_looks(&w.tasks) <= 0,
-              "a guest leaves nothing behind")
+    invariant(deque_looks(&w.forks) <= 0 and deque_looks(&w.tasks) <= 0
+              and not lazy_any(&w.lazy), "a guest leaves nothing behind")
     run_orphans(w)
     set_current(w.outer)
     if w.listed:
@@ -648,9 +673,15 @@ cdef bint pool_inject(Pool* p, Job* job) noexcept nogil:
     """Hands a job to the background workers; it must call job_done when it is
     done.  False when the pool is closed or has no background workers: the job
     is then still the caller's."""
-    cdef Worker* w
     if p.n_background == 0 or not add_user(p):
         return False
+    pool_post(p, job)
+    return True
+
+
+cdef void pool_post(Pool* p, Job* job) noexcept nogil:
+    """Puts a job that holds a share of the pool's users into the inbox."""
+    cdef Worker* w
     # A second share for this thread: the job may be done, and the pool closed,
     # before the next line is reached.
     share_inside(p)
@@ -662,13 +693,12 @@ cdef bint pool_inject(Pool* p, Job* job) noexcept nogil:
             pool_leave(w)
     else:
         job_done(p)
-    return True
 
 
 cdef void pool_run_here(Pool* p, Job* job) noexcept nogil:
-    """Runs a job in this thread, because the pool has no thread for it: as a guest
-    of its own, since this thread may be in the middle of something.  The caller
-    is a user of the pool."""
+    """Runs a job in this thread, because the pool has no thread of its own: as a
+    guest, since this thread may be in the middle of something.  The caller is a
+    user of the pool."""
     cdef Worker* w
     share_inside(p)
     w = enter_as_user(p)                # takes the share over

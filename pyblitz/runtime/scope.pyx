@@ -6,7 +6,7 @@ from pyblitz.runtime.atomic cimport (
     CHECKED, invariant, likely, u32_cas_seq_cst, u32_load_acquire,
     u32_store_relaxed)
 from pyblitz.runtime.deque cimport (
-    deque_bottom, deque_bottom_tag, deque_looks, deque_pop, deque_push)
+    deque_bottom, deque_bottom_tag, deque_looks, deque_push)
 from pyblitz.runtime.injector cimport (
     injector_init, injector_push, injector_take)
 from pyblitz.runtime.job cimport Job
@@ -17,8 +17,8 @@ from pyblitz.runtime.latch cimport (
     latch_get_sleepy, latch_is_set)
 from pyblitz.runtime.os cimport now_ns
 from pyblitz.runtime.pool cimport (
-    Group, SPIN_ROUNDS, execute, hooks, poll_signals, put_away, serve_mailbox,
-    steal_task, tasks_mark, wake_worker)
+    Group, SPIN_ROUNDS, execute, hooks, poll_signals, pool_is_stale, pop_task, put_away,
+    serve_mailbox, steal_task, tasks_end, wake_worker)
 from pyblitz.runtime.sleep cimport post_internal, post_mail
 
 cdef void scope_begin(Worker* w, Scope* s) noexcept nogil:
@@ -96,6 +96,7 @@ cdef void run_task(void* worker, Job* job) noexcept nogil:
     cdef Task* task = <Task*>job
     cdef Scope* s = task.scope
     cdef void* waiter
+    cdef Job* base
     cdef int64_t done = 0
     cdef int64_t mark
     if w == NULL:
@@ -106,15 +107,18 @@ cdef void run_task(void* worker, Job* job) noexcept nogil:
         task_free(NULL, task)
         done = 1
     else:
-        mark = tasks_mark(w)
+        base = w.base
+        mark = tasks_end(w)
         run_parts(w, task, &done)
         # What it left on top of the deque, as long as no thief has it.
-        while tasks_mark(w) > mark and done < BATCH_TURN and deque_bottom_tag(&w.tasks) == s:
-            job = deque_pop(&w.tasks)
+        while (tasks_end(w) > mark and done < BATCH_TURN and not pool_is_stale(w.pool)
+               and deque_bottom_tag(&w.tasks) == s):
+            job = pop_task(w)
             if job == NULL:
                 break
             w.base = job
             run_parts(w, <Task*>job, &done)
+        w.base = base
     # The scope may be gone after this.
     waiter = count_down(&s.latch, done)
     if waiter != NULL:
@@ -247,7 +251,7 @@ cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
     while not latch_is_set(&s.latch.latch.core):
         if deque_looks(&w.tasks) > 0:
             tag = deque_bottom_tag(&w.tasks)
-            job = deque_pop(&w.tasks)
+            job = pop_task(w)
             if job != NULL:
                 if tag == s:
                     execute(w, job)

@@ -11,6 +11,7 @@ What it proves, within the bounds, by visiting every state:
 - Whenever all are between operations and all stores are in memory, each pushed job was taken
   once or lies in the deque, at ``top <= i < bottom``.
 - ``bottom >= top`` whenever the owner is between operations.
+- A fork that is not taken back was stolen: so whoever waits for it waits for somebody.
 - Nobody gets stuck: all wait for nothing but their own store buffer and ``membarrier``.
 
 That is whatever the policies are: the owner may rebias whenever it has the choice, and a
@@ -22,15 +23,22 @@ thief that sees BIASED may revoke or leave it.  There are two designs:
 - The plain one: a pop loads ``bias`` once.  Between two operations the owner may rebias, with a
   fence for that alone.  A thief that sees REVOKING gives up.
 
+And there are two ways to pop.  ``deque_pop`` takes whatever is at ``bottom - 1``.  With
+``joins`` the owner takes back the newest fork that it has not joined, by the index that it
+remembers, as ``join`` does, or again by ``bottom - 1``, as for lazy forks.  The two differ when
+newer forks were stolen.
+
 A ``membarrier`` that fails and leaves ``bias`` REVOKING for ever is covered as well: it is like
 a thief that takes no further step.
 
-Bounds: how many ``jobs`` there are at first, and ``pushes`` that follow; how many ``thieves``;
-how many ``pops``, and ``attempts`` of each thief, where None is any number.  The owner mixes
-its operations in every order; smaller numbers of them are covered too, as states on the way.
-With ``pops`` None the owner's store buffer needs a bound, ``backlog``: it begins an operation
-with no more stores than that in it.  With None a run has no end, and "nobody gets stuck" says
-only that somebody can go on; models with numbers for both end, and only with all idle.
+Bounds: how many ``jobs`` there are at first, and ``pushes`` that follow (``bias`` begins as
+BIASED; FENCED is one revocation away); how many ``thieves``; how many ``pops``, and
+``attempts`` of each thief, where None is any number.  The owner mixes its operations in every
+order; smaller numbers of them are covered too, as states on the way.  With any number of pops
+the owner's store buffer needs a bound, ``backlog``: it begins an operation with no more stores
+than that in it.  (With ``joins`` there are no more pops than jobs, and no such bound.)  With
+any number of pops or attempts a run need not end, and "nobody gets stuck" says only that
+somebody can go on.  The other models do end, and only with all idle.
 
 One step is one access to shared memory, as in a listing of the algorithm.  Joined with it are
 loads of what only the same thread writes (the owner's of ``bottom`` and cells) and what
@@ -38,7 +46,8 @@ happens in registers.
 
 What it does not cover: memory weaker than x86-TSO, compilers, growth and reuse of cells
 (indices are as in an endless array), tags (valid together with the job), ``deque_looks`` and
-``deque_offers`` (hints), the sleep protocol, more jobs and thieves than the bounds.
+``deque_offers`` (hints), the sleep protocol, an owner that hands its deque to another thread,
+whether a thief ever succeeds, more jobs and thieves than the bounds.
 
 MUTATIONS are what must not be left out or turned round: the checker finds each of them.  One
 is not among them: a thief without its fence between the loads of ``top`` and ``bias``.
@@ -74,15 +83,19 @@ MUTATIONS = {
     "rebias_when_revoking": "the owner rebiases although it sees REVOKING",
     "last_without_cas": "the pop takes the last job without a compare-and-swap",
 }
+# Found with ``joins`` only.
+MUTATIONS_OF_JOINS = {"bottom_below_top": "a pop that finds top > b stores bottom = b + 1, not top"}
 NOT_ON_TSO = {"thief_without_fence": "the thief has no fence between top and bias"}
 
 
 class Owner(NamedTuple):
+    pushed: int
+    pops_left: int  # negative: any number
+    forks: tuple[tuple[int, int], ...]  # (index, job) of those to join, oldest first
     at: str = "idle"
     b: int = 0
     t: int = 0
-    pushed: int = 0
-    pops_left: int = -1  # negative: any number
+    j: int = 0  # the job to take back
 
 
 class Thief(NamedTuple):
@@ -109,16 +122,22 @@ class Deque:
     thieves: int = 2
     attempts: int | None = None
     backlog: int = 2
+    joins: bool = False  # False: deque_pop
     built: bool = True  # False: the plain design
     biased: bool = True  # False: there is no membarrier, bias is FENCED for ever
     put_back: bool = False  # membarrier may fail, and the thief then makes bias BIASED again
     mutation: str = ""
 
+    def mutations(self) -> list[str]:
+        """Those that must break this design."""
+        return [*MUTATIONS, *(MUTATIONS_OF_JOINS if self.joins else ())]
+
     def model(self) -> Model[State]:
-        assert self.mutation in {"", *MUTATIONS, *NOT_ON_TSO}
+        assert self.mutation in {"", *MUTATIONS, *MUTATIONS_OF_JOINS, *NOT_ON_TSO}
         cells = (*range(self.jobs), *([NO_JOB] * self.pushes))
         memory = (0, self.jobs, BIASED if self.biased else FENCED, *cells)
-        owner = Owner(pushed=self.jobs, pops_left=-1 if self.pops is None else self.pops)
+        forks = tuple((j, j) for j in range(self.jobs)) if self.joins else ()
+        owner = Owner(self.jobs, -1 if self.pops is None else self.pops, forks)
         thief = Thief(left=-1 if self.attempts is None else self.attempts)
         thieves = (thief,) * self.thieves
         initial = State(machine(memory, 1 + self.thieves), owner, thieves)
@@ -138,25 +157,25 @@ class Deque:
     def owner_steps(self, s: State) -> Iterator[tuple[str, State]]:
         m, o = s.m, s.owner
         b = o.b
-        done = Owner(pushed=o.pushed, pops_left=o.pops_left)
+        done = Owner(o.pushed, o.pops_left, o.forks)
 
         def step(at: Owner, m: Tso = m) -> State:
             return State(m, at, s.thieves, s.taken, s.wrong)
 
         match o.at:
-            case "idle" if self.pops is not None or len(m.buffers[OWNER]) <= self.backlog:
+            case "idle" if self.ends() or len(m.buffers[OWNER]) <= self.backlog:
                 b = m.load(OWNER, BOTTOM)
                 if o.pushed < self.jobs + self.pushes:
                     after = m.store(OWNER, CELL + b, o.pushed)
                     pushing = o._replace(at="publish", b=b)
                     yield f"push: cell[{b}] = {o.pushed}", step(pushing, after)
-                if o.pops_left:
-                    popping = o._replace(b=b - 1, pops_left=max(o.pops_left - 1, -1))
+                for b, j in self.to_pop(s) if o.pops_left else ():
+                    left = max(o.pops_left - 1, -1)
+                    popping = Owner(o.pushed, left, o.forks[:-1], "bias", b, j=j)
                     if self.mutation == "bias_before_bottom":
                         yield from self.owner_sees_bias(s, popping, "early ")
                     else:
-                        after = m.store(OWNER, BOTTOM, b - 1)
-                        yield f"pop: bottom = {b - 1}", step(popping._replace(at="bias"), after)
+                        yield f"pop: bottom = {b}", step(popping, m.store(OWNER, BOTTOM, b))
                 if not self.built and self.may_rebias(seen := m.load(OWNER, BIAS)):
                     yield f"rebias: bias is {BIAS_NAMES[seen]}", step(o._replace(at="rebias"))
             case "rebias":
@@ -167,7 +186,9 @@ class Deque:
                     yield "rebias: mfence", step(done)
             case "publish":
                 after = m.store(OWNER, BOTTOM, b + 1)
-                yield f"push: bottom = {b + 1}", step(done._replace(pushed=o.pushed + 1), after)
+                forks = (*o.forks, (b, o.pushed)) if self.joins else ()
+                pushed = Owner(o.pushed + 1, o.pops_left, forks)
+                yield f"push: bottom = {b + 1}", step(pushed, after)
             case "bias":
                 yield from self.owner_sees_bias(s, o)
             case "early look" | "early slow" | "early fence" | "early top":  # bias_before_bottom
@@ -176,8 +197,7 @@ class Deque:
             case "look":
                 t = m.load(OWNER, TOP)
                 if t < b:
-                    j = m.load(OWNER, CELL + b)
-                    yield f"pop: top is {t} < {b}: takes job {j} at once", took(step(done), j)
+                    yield f"pop: top is {t} < {b}: takes job {o.j} at once", took(step(done), o.j)
                 else:
                     yield f"pop: top is {t}: not at once", step(o._replace(at="slow"))
             case "slow":
@@ -192,26 +212,44 @@ class Deque:
             case "top":
                 t = m.load(OWNER, TOP)
                 if t < b:
-                    j = m.load(OWNER, CELL + b)
-                    yield f"pop: top is {t} < {b}: takes job {j}", took(step(done), j)
+                    yield f"pop: top is {t} < {b}: takes job {o.j}", took(step(done), o.j)
                 elif t == b:
                     yield f"pop: top is {t}: the last", step(o._replace(at="last", t=t))
                 else:
-                    yield f"pop: top is {t}: none", step(o._replace(at="restore"))
+                    empty = b + 1 if self.mutation == "bottom_below_top" else t
+                    restore = step(o._replace(at="restore", t=empty))
+                    yield f"pop: top is {t}: none", self.lost(restore)
             case "last":
-                j = m.load(OWNER, CELL + b)
-                restore = step(o._replace(at="restore", t=0))
+                restore = step(o._replace(at="restore", t=o.t + 1))
                 if self.mutation == "last_without_cas":
                     after = m.store(OWNER, TOP, o.t + 1)
-                    yield f"pop: takes job {j}, top = {o.t + 1}", took(restore._replace(m=after), j)
+                    label = f"pop: takes job {o.j}, top = {o.t + 1}"
+                    yield label, took(restore._replace(m=after), o.j)
                 elif m.drained(OWNER):
                     if (won := m.compare_and_swap(OWNER, TOP, o.t, o.t + 1)) is None:
-                        yield "pop: lost the last", restore
+                        yield "pop: lost the last", self.lost(restore)
                     else:
-                        label = f"pop: CAS top to {o.t + 1}: takes job {j}"
-                        yield label, took(restore._replace(m=won), j)
+                        label = f"pop: CAS top to {o.t + 1}: takes job {o.j}"
+                        yield label, took(restore._replace(m=won), o.j)
             case "restore":
-                yield f"pop: bottom = {b + 1}", step(done, m.store(OWNER, BOTTOM, b + 1))
+                yield f"pop: bottom = {o.t}", step(done, m.store(OWNER, BOTTOM, o.t))
+
+    def to_pop(self, s: State) -> list[tuple[int, int]]:
+        """Which (index, job) the owner may pop now."""
+        newest = s.m.load(OWNER, BOTTOM) - 1
+        if not self.joins:
+            return [(newest, s.m.load(OWNER, CELL + newest) if newest >= 0 else NO_JOB)]
+        return sorted({(b, j) for at, j in s.owner.forks[-1:] for b in (at, newest)})
+
+    def ends(self) -> bool:
+        """Whether the owner does."""
+        return self.joins or self.pops is not None
+
+    def lost(self, s: State) -> State:
+        """After the owner did not get the job that it pops."""
+        if self.joins and not s.taken >> s.owner.j & 1:
+            return s._replace(wrong=f"fork {s.owner.j} is neither taken back nor stolen")
+        return s
 
     def may_rebias(self, seen: int) -> bool:
         careless = self.mutation == "rebias_when_revoking" and seen == REVOKING

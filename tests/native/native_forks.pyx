@@ -420,3 +420,96 @@ cdef class Keys:
             overlap += self.keys[k].overlap
             workers = max(workers, self.keys[k].workers)
         return ran, disorder, overlap, workers
+
+
+# ---- a task that is spawned on top of a wait, below which another was taken ---
+
+cdef struct Below:
+    Scope* outer            # f's
+    atomic_i64 h_begun
+    atomic_i64 f_begun
+    atomic_i64 ran
+
+
+cdef int count_one(Worker* w, void* ctx) noexcept nogil:
+    i64_fetch_add_relaxed(&(<Below*>ctx).ran, 1)
+    return 0
+
+
+cdef int wait_for_h(Worker* w, void* ctx) noexcept nogil:
+    while not i64_load_acquire(&(<Below*>ctx).h_begun):
+        yield_thread()
+    return 0
+
+
+cdef int wait_for_f(Worker* w, void* ctx) noexcept nogil:
+    while not i64_load_acquire(&(<Below*>ctx).f_begun):
+        yield_thread()
+    return 0
+
+
+cdef int m2_scope(Worker* w, Scope* s, void* ctx) nogil:
+    return spawn_on(w, s, 0, count_one, ctx)
+
+
+cdef int m(Worker* w, void* ctx) nogil:
+    """Its scope takes what lies on the deque below the wait that it runs on top of."""
+    scope(w, m2_scope, ctx)
+    spawn(w, (<Below*>ctx).outer, count_one, ctx)
+    return 0
+
+
+cdef int f_scope(Worker* w, Scope* s, void* ctx) nogil:
+    (<Below*>ctx).outer = s
+    return spawn_on(w, s, 0, m, ctx)
+
+
+cdef int f(Worker* w, void* ctx) nogil:
+    i64_store_release(&(<Below*>ctx).f_begun, 1)
+    return scope(w, f_scope, ctx)
+
+
+cdef int h_scope(Worker* w, Scope* s, void* ctx) nogil:
+    spawn(w, s, count_one, ctx)
+    return join(w, wait_for_f, ctx, f, ctx)
+
+
+cdef int h(Worker* w, void* ctx) nogil:
+    i64_store_release(&(<Below*>ctx).h_begun, 1)
+    return scope(w, h_scope, ctx)
+
+
+cdef int below_root(Worker* w, void* ctx) nogil:
+    return join(w, wait_for_h, ctx, h, ctx)
+
+
+def below_a_wait():
+    """How many of the three tasks ran; in a pool of two."""
+    cdef Below b
+    i64_store_relaxed(&b.h_begun, 0)
+    i64_store_relaxed(&b.f_begun, 0)
+    i64_store_relaxed(&b.ran, 0)
+    with nogil:
+        run(below_root, &b)
+    return i64_load_relaxed(&b.ran)
+
+
+# ---- forks joined in the wrong order, after they were promoted ---------------
+
+cdef int promoted_in_the_wrong_order(Worker* w, void* ctx) except? -1 nogil:
+    cdef Fork one, two
+    cdef int rc = 0
+    fork(w, &one, nothing, NULL)
+    fork(w, &two, nothing, NULL)
+    join(w, nothing, NULL, nothing, NULL)       # promotes both
+    try:
+        try_join(w, &one, &rc)
+    finally:
+        try_join(w, &two, &rc)
+        try_join(w, &one, &rc)
+    return 0
+
+
+def misuse_promoted():
+    with nogil:
+        run(promoted_in_the_wrong_order, NULL)

@@ -162,3 +162,42 @@ gate.set()
 print(stuck.result())
 """)
     assert out == "3\nTrue\n"
+
+
+def test_a_keyed_job_that_forks(script):
+    """The child went on with the parent's copy of the queue."""
+    out = script("""
+import os, threading, pyblitz as pb
+pool = pb.ThreadPool(2)
+gate = threading.Event()
+pool.submit(gate.wait, affinity="k")
+def write(i):
+    os.write(1, b"%d" % i)
+child = pool.submit(os.fork, affinity="k")      # it ends when its one thread does
+done = [pool.submit(write, i, affinity="k") for i in range(5)]
+gate.set()
+for f in done:
+    f.result()
+os.waitpid(child.result(), 0)
+""")
+    assert out == "01234"
+
+
+def test_a_child_of_c_has_its_own_keys(script):
+    """Of a fork that Python does not know of."""
+    out = script("""
+import ctypes, os, pyblitz as pb, native_forks
+pb.set_num_threads(2)
+keys = native_forks.Keys(1, 1000)
+keys.submit(0, 1, 500, 0, 100_000)      # busy when we fork
+pid = ctypes.PyDLL(None).fork()
+if pid == 0:
+    mine = native_forks.Keys(1, 10)
+    mine.submit(0, 1, 10)
+    mine.wait()
+    os.write(1, repr(mine.outcome()[:3]).encode())
+    os._exit(0)
+os.waitpid(pid, 0)
+keys.wait()
+""")
+    assert out == "(10, 0, 0)"

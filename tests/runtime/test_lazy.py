@@ -64,3 +64,12 @@ def test_misuse(native, pool_size):
             native.forks.misuse(how)
         assert native.forks.grow(8, FUTURES) == (256, 0), "nothing is lost"
     assert native.forks.tick_nobody()
+
+
+def test_promoted_forks_are_joined_in_order(native, pool_size):
+    """try_join of the older of two promoted forks took back the newer one: the older ran
+    twice, and the newer was waited for for ever.  (In a pool of one, nobody steals them.)"""
+    pool_size(1)
+    with pytest.raises(RuntimeError, match="try_join: f is not the newest fork"):
+        native.forks.misuse_promoted()
+    assert native.forks.grow(8, FUTURES) == (256, 0)

@@ -98,3 +98,12 @@ def test_in_a_pool_of_its_own(native):
     with pb.ThreadPool(3) as pool:
         assert sum(pool.install(native.capi.call_roll)) == 3
         assert pool.install(native.capi.scope_tree, 3, 7) == nodes(3, 7)
+
+
+def test_what_is_spawned_on_top_of_a_wait(native, pool_size, crowd):
+    """A task bound to a waiting worker opens a scope, which empties the worker's deque below
+    the wait, and then spawns: the new task lay below the mark of what to put away, and
+    everybody slept.  The caller is not the main thread, which looks for signals."""
+    pool_size(2)
+    for _ in range(200):
+        assert crowd(native.forks.below_a_wait) == [3]
