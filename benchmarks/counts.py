@@ -107,9 +107,7 @@ def operations(module: ModuleType, threads: int, repeat: int) -> list[Row]:
             for name, count in module.stats().items():
                 seen.setdefault(name, []).append(count - before[name])
         medians = {name: statistics.median(counts) for name, counts in seen.items()}
-        rows.append(
-            {"what": what, "threads": threads, "bound": round(threads * levels), **medians}
-        )
+        rows.append({"what": what, "threads": threads, "bound": round(threads * levels), **medians})
     return rows
 
 

@@ -151,9 +151,7 @@ def loops(module: ModuleType, runs: int) -> list[Row]:
     steps = module.calibrate(ITERATION_NS)
     shared, ideal = [], []
     for _ in range(runs):
-        shared.append(
-            statistics.median(module.loop(ITERATIONS, steps, True) for _ in range(JOBS))
-        )
+        shared.append(statistics.median(module.loop(ITERATIONS, steps, True) for _ in range(JOBS)))
         ideal.append(
             statistics.median(module.loop(ITERATIONS, steps, False) for _ in range(JOBS // 4)) / 2
         )

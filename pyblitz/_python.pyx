@@ -548,8 +548,8 @@ cdef class ThreadPool:
             were submitted, on one and the same thread of the pool, so that state
             which belongs to the key needs no lock.  Different keys share the
             threads; some share a queue, too.  In a pool of one thread a job runs
-            here, unless another thread runs jobs of its key at the moment: that
-            one then runs it.
+            here, unless jobs of its key are being run at the moment: whoever runs
+            them then runs it, too.
 
         Returns
         -------
@@ -559,7 +559,8 @@ cdef class ThreadPool:
         -----
         The pool has ``num_threads - 1`` threads of its own.  A job that waits for
         another job's future keeps one of them, as in ``concurrent.futures``: in a
-        pool of two it would wait for itself.
+        pool of two it would wait for itself, and so would, in any pool, a job that
+        waits for a keyed one which belongs to its own thread.
 
         Raises
         ------

@@ -115,8 +115,7 @@ cdef inline int fork(Worker* w, Fork* f, task_fn fn, void* ctx) except -1 nogil:
 cdef inline bint try_join(Worker* w, Fork* f, int* rc) except -1 nogil:
     """Ends a fork.  False: nobody ran it, and nobody will: it is the caller's to
     run.  True: another worker did, and ``rc`` is what it returned.  Raises what
-    it raised; an exception that is set already stays, and the fork is waited for
-    all the same.
+    it raised.
 
     RuntimeError when ``f`` is not the newest fork of this worker that was not
     joined yet."""

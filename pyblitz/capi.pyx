@@ -1,8 +1,8 @@
 """The functions behind ``from pyblitz cimport ...``: see capi.pxd.
 
-Those that begin work take the Worker that the caller was handed; NULL means
-"whatever this thread is", which enters the pool from outside when it is no
-worker yet.  spawn, num_workers and worker_index need a Worker.
+join, parallel_for, parallel_reduce, scope and broadcast take the Worker that the
+caller was handed, or NULL: "whatever this thread is", which enters the pool from
+outside when it is no worker yet.  The others need a Worker.
 """
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
@@ -242,7 +242,8 @@ cdef int scope_map_abi1(Worker* w, Scope* s, task_fn fn, void* ctx, size_t strid
 
 cdef int spawn_on_abi1(Worker* w, Scope* s, int index, task_fn fn, void* ctx) except -1 nogil:
     """Adds fn(w', ctx) to the scope, on the pool's thread with this worker_index:
-    as soon as it has finished its present job, or waits within it."""
+    as soon as it has finished its present job, or waits within it.  Without
+    memory for it the scope fails with ENOMEM."""
     cdef int n = (<rp.Worker*>w).pool.n_background
     if not 0 <= index < n:
         with gil:
@@ -326,8 +327,9 @@ cdef int submit_abi1(task_fn fn, void* ctx) except? -1 nogil:
 cdef int submit_keyed_abi1(uint64_t key, task_fn fn, void* ctx) except? -1 nogil:
     """Hands fn(w, ctx) to the pool and returns at once.  Jobs of one key run one at
     a time, in the order in which they were submitted, on one thread of the pool.
-    In a pool of one thread they run here, unless another thread runs jobs of
-    this key at the moment: it then runs this one, too."""
+    In a pool of one thread they run here, unless jobs of this key are being run
+    at the moment, by another thread or further out in this one: whoever runs them
+    then runs this one, too."""
     cdef Submitted* s
     cdef Entry e
     enter(&e)

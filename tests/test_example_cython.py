@@ -182,9 +182,12 @@ def declarations():
     public = (PACKAGE / "__init__.pxd").read_text()
     capi = (PACKAGE / "capi.pxd").read_text()
     names = dict(re.findall(r"(\w+_abi\d+) as (\w+)", public))
+    names |= {n: n for n in ("join_lazy", "fork", "try_join", "tick", "task_init")}
     found = {}
     for result, name, rest in re.findall(
-        r"^cdef ([\w* ]+?) ?\b(\w+)(\(.*?nogil)$", capi, flags=re.MULTILINE | re.DOTALL
+        r"^cdef (?:inline )?([\w* ]+?) ?\b(\w+)(\(.*?nogil):?$",
+        capi,
+        flags=re.MULTILINE | re.DOTALL,
     ):
         if name in names:
             found[names[name]] = " ".join(f"{result} {names[name]}{rest}".split())
@@ -194,8 +197,14 @@ def declarations():
 
 def test_guide_has_every_function():
     page = GUIDE.read_text()
-    sections = dict(re.findall(r"^### `(\w+)`\n\n```text\n(.*?)\n```", page, re.MULTILINE | re.S))
-    sections = {name: " ".join(text.split()) for name, text in sections.items()}
+    # Below the functions that a heading names, their signatures, in any order.
+    sections = {}
+    for heading, text in re.findall(r"^### (`[^\n]*`)\n\n```text\n(.*?)\n```", page, re.M | re.S):
+        named = re.findall(r"`(\w+)`", heading)
+        signatures = [" ".join(one.split()) for one in re.findall(r".*?nogil$", text, re.M | re.S)]
+        found = {re.search(r"(\w+)\(", one)[1]: one for one in signatures}
+        assert set(named) <= set(found) <= {*named, "task_init"}
+        sections |= found
     assert sections == declarations()
 
 
@@ -241,6 +250,16 @@ def test_guide_runs(found, tmp_path):
             guide.visit(seen)
             assert seen[0] == seen[1024] == 0 and (seen[1:1024] == 1).all()
 
+            amounts = np.random.default_rng(3).integers(-9, 10, size=(50, 400))
+            least = np.minimum(np.cumsum(amounts, axis=1).min(axis=1), 0)
+            assert guide.least_balances(amounts) == least.tolist()
+            assert guide.least_balances(amounts[:0]) == []
+            assert guide.fib(25) == 75025
+            assert guide.count_even(items) == 5000 and guide.count_even(items[:0]) == 0
+            before = items.copy()
+            guide.negative(items)
+            assert np.array_equal(items, -before)
+
             reader, writer = os.pipe()
             guide.ring_later(writer)
             assert os.read(reader, 1) == b"!"
@@ -262,8 +281,9 @@ def test_cplusplus(found, tmp_path):
         # distutils: language = c++
         from libcpp.vector cimport vector
         from pyblitz cimport (
-            Scope, Worker, broadcast, current_worker, join, num_workers, parallel_for,
-            parallel_reduce, run, scope, spawn, submit, worker_index)
+            Fork, Scope, Task, Worker, broadcast, current_worker, fork, join, join_lazy,
+            num_workers, parallel_for, parallel_reduce, run, scope, scope_map, spawn, spawn_many,
+            spawn_on, submit, submit_keyed, task_init, tick, try_join, worker_index)
 
         cdef int fill(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil:
             cdef vector[int]* v = <vector[int]*>ctx
@@ -277,8 +297,16 @@ def test_cplusplus(found, tmp_path):
             return 0
 
         cdef int fill_all(Worker* w, Scope* s, void* ctx) nogil:
+            cdef Fork f
+            cdef int rc = 0
             spawn(w, s, fill_one, ctx)
             join(w, fill_one, <int*>ctx + 1, fill_one, <int*>ctx + 2)
+            join_lazy(w, fill_one, <int*>ctx + 3, fill_one, <int*>ctx + 4)
+            fork(w, &f, fill_one, <int*>ctx + 5)
+            tick(w)
+            if not try_join(w, &f, &rc):
+                fill_one(w, <int*>ctx + 5)
+            scope_map(w, s, fill_one, <int*>ctx + 6, sizeof(int), 2)
             return 0
 
         def total(n):
@@ -288,8 +316,8 @@ def test_cplusplus(found, tmp_path):
                 parallel_for(NULL, <Py_ssize_t>v.size(), fill, &v, 0)
             return sum(v)
 
-        def three():
-            cdef int[3] counts = [0, 0, 0]
+        def eight():
+            cdef int[8] counts = [0, 0, 0, 0, 0, 0, 0, 0]
             with nogil:
                 scope(NULL, fill_all, counts)
             return list(counts)
@@ -299,9 +327,9 @@ def test_cplusplus(found, tmp_path):
     build(project, found)
     assert (project / "blitzcpp.cpp").exists()
     output = python(
-        "-c", "import blitzcpp as b; print(b.total(1000), b.three())", cwd=project, path=found
+        "-c", "import blitzcpp as b; print(b.total(1000), b.eight())", cwd=project, path=found
     )
-    assert output.split("\n")[0] == "499500 [1, 1, 1]"
+    assert output.split("\n")[0] == "499500 [1, 1, 1, 1, 1, 1, 1, 1]"
 
 
 SMALL = """
@@ -358,7 +386,7 @@ def import_error(project, name, found):
         # The number stayed and a signature changed: Cython's own check.
         (
             "blitzother",
-            lambda text: text.replace("void* bctx", "const void* bctx"),
+            lambda text: text.replace("void* bctx", "const void* bctx", 1),
             ["TypeError", "join_abi", "wrong signature"],
         ),
     ],

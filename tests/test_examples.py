@@ -80,3 +80,19 @@ def test_mean_speed_by_carrier(flights):
     assert sorted(got) == sorted(expected.dropna().index)
     for name, value in got.items():
         assert value == pytest.approx(expected[name], rel=1e-12)
+
+
+def test_word_count(capsys):
+    actors, locked = load("word_count").main()
+    assert actors == locked
+    assert actors["python"] > 100
+    assert "True" in capsys.readouterr().out
+
+
+def test_sharded_cache(capsys):
+    answers, expected, counts, expected_counts = load("sharded_cache").main()
+    assert answers == expected
+    assert counts == expected_counts, "the order within a shard decides what it forgets"
+    assert len(counts) == 16
+    assert all(misses > 0 for _, misses in counts)
+    assert "True" in capsys.readouterr().out

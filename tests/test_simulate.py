@@ -185,7 +185,7 @@ def test_costs_are_read_from_results(tmp_path):
     assert found["join", 2]["kind"] == "predicted"
     assert found["join", 2]["within"]  # 2.3 of 4.5 ns
     assert found["join_lazy", 2]["within"] is False
-    assert found["fib", 2]["within"] is None
+    assert found["fib lazy", 2]["within"] is None
     text = report.validation(rows)
     assert "**no**" in text
     assert "not measured" in text
