@@ -89,7 +89,7 @@ def seeds_for(workers: int, name: str) -> range:
     """Several where the shape depends on the seed; few where it takes long, and where there is
     less chance in it: with many workers."""
     if name == "unbalanced tree":
-        return range(8 if workers <= 16 else 4 if workers <= 64 else 2)
+        return range(6 if workers <= 16 else 3 if workers <= 64 else 2)
     return range(2 if workers <= 16 else 1)
 
 

@@ -183,7 +183,7 @@ def compare(
     if found is not None:
         # The time that was taken is that of a whole tree; what its forks add, the difference of
         # two such times, may be small beside either.
-        value = float(found.get("ns_mean", found["ns_min"]))
+        value = float(found["ns_mean"] if "ns_mean" in found else found["ns_min"])
         if "plain_ns_min" in found:
             value = float(found.get("total_ns_min", value + found["plain_ns_min"]))
     ratio = simulated / value if value else None

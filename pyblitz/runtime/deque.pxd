@@ -117,20 +117,27 @@ cdef inline int64_t deque_bottom(Deque* d) noexcept nogil:
     """Owner: where the next job goes."""
     return i64_load_relaxed(&d.bottom)
 
+cdef inline bint deque_has_room(Deque* d, int64_t b) noexcept nogil:
+    """Owner: false when a push has to look for room first."""
+    return b < d.full
+
 cdef inline bint deque_push(Deque* d, int64_t b, Job* job, void* tag) noexcept nogil:
     """Owner: adds a job at the bottom, b = deque_bottom(d).  False when the ring
     is full and there is no memory for a larger one; the job is then not in the
     deque."""
-    cdef Cell* cell
-    if unlikely(b >= d.full) and not deque_make_room(d, b):
+    if unlikely(not deque_has_room(d, b)) and not deque_make_room(d, b):
         return False
-    cell = &d.cells[b & d.mask]
+    deque_put(d, b, job, tag)
+    return True
+
+cdef inline void deque_put(Deque* d, int64_t b, Job* job, void* tag) noexcept nogil:
+    """Owner: the same when there is room."""
+    cdef Cell* cell = &d.cells[b & d.mask]
     # relaxed: published by the next line
     ptr_store_relaxed(&cell.job, job)
     ptr_store_relaxed(&cell.tag, tag)
     # release: partner is the acquire load of bottom in deque_steal
     i64_store_release(&d.bottom, b + 1)
-    return True
 
 cdef inline bint deque_take_back(Deque* d, int64_t b) noexcept nogil:
     """Owner: takes the newest job, which was pushed at b = deque_bottom(d) - 1;

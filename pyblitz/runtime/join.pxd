@@ -16,13 +16,15 @@ then everything older was stolen before it.
 from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport (
     CHECKED, atomic_i64, invariant, likely, ptr_store_relaxed, spin_hint, unlikely)
-from pyblitz.runtime.deque cimport deque_bottom, deque_looks, deque_newest, deque_take_back
+from pyblitz.runtime.deque cimport (
+    deque_bottom, deque_has_room, deque_looks, deque_newest, deque_put, deque_take_back)
 from pyblitz.runtime.injector cimport Injector
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.lazy cimport lazy_any
 from pyblitz.runtime.latch cimport SpinLatch, spin_latch_init
 from pyblitz.runtime.os cimport yield_thread
-from pyblitz.runtime.pool cimport Fork, Worker, fork_fn, push_fork
+from pyblitz.runtime.pool cimport Fork, Worker, fork_fn
+from pyblitz.runtime.sleep cimport must_post
 
 cdef enum:
     # Forks and ticks between two looks at the clock, at most: it takes 1/256 of
@@ -45,7 +47,8 @@ cdef void beat(Worker* w, int64_t now) noexcept nogil
 cdef void fuse_burnt(Worker* w) noexcept nogil
 cdef int lazy_join_slow(Worker* w, Fork* f, int ra) noexcept nogil
 cdef int try_join_slow(Worker* w, Fork* f, int* rc) noexcept nogil
-cdef int join_alone(Worker* w, fork_fn a, void* actx, fork_fn b, void* bctx) noexcept nogil
+cdef int join_slow(Worker* w, fork_fn a, void* actx, fork_fn b, void* bctx) noexcept nogil
+cdef int join_told(Worker* w, Fork* f, fork_fn a, void* actx) noexcept nogil
 cdef int join_stolen(Worker* w, Fork* f, int ra) noexcept nogil
 
 cdef inline void wait_a_little(int rounds) noexcept nogil:
@@ -78,17 +81,20 @@ cdef inline bint fork_back(Worker* w, Fork* f, int64_t b) noexcept nogil:
 cdef inline int join(Worker* w, fork_fn a, void* actx, fork_fn b, void* bctx) noexcept nogil:
     """Runs a and b, in parallel if another worker takes b.  0, or what the
     first of them that failed returned; when a fails and b was not begun, b does
-    not run."""
+    not run.
+
+    Whatever is unusual before a runs leaves through a call that does the rest, so
+    that a's arguments need not be saved from it."""
     cdef Fork f
-    cdef int64_t at
+    cdef int64_t at = deque_bottom(&w.forks)
     cdef int ra
     # Older forks first: see Worker.lazy.
-    if unlikely(lazy_any(&w.lazy)) and not promote_all(w):
-        return join_alone(w, a, actx, b, bctx)
+    if unlikely(lazy_any(&w.lazy) or not deque_has_room(&w.forks, at)):
+        return join_slow(w, a, actx, b, bctx)
     fork_init(&f, w, b, bctx)
-    at = deque_bottom(&w.forks)
-    if unlikely(not push_fork(w, at, &f.lazy.job)):
-        return join_alone(w, a, actx, b, bctx)
+    deque_put(&w.forks, at, &f.lazy.job, w.base)
+    if unlikely(must_post(&w.pool.sleep) or w.awaited != NULL):
+        return join_told(w, &f, a, actx)
     ra = a(w, actx)
     if likely(fork_back(w, &f, at)):
         return ra if ra else b(w, bctx)

@@ -13,8 +13,8 @@ from pyblitz.runtime.latch cimport (
 from pyblitz.runtime.lazy cimport fuse_store, lazy_any, lazy_drop_oldest
 from pyblitz.runtime.os cimport now_ns, park
 from pyblitz.runtime.pool cimport (
-    POLL_INTERVAL_NS, SPIN_ROUNDS, execute_waiting, hooks, poll_signals, serve_mailbox,
-    wake_worker)
+    POLL_INTERVAL_NS, SPIN_ROUNDS, execute_waiting, hooks, poll_signals, push_fork,
+    serve_mailbox, tell_of_fork, wake_worker)
 
 # Mixed with a fork's own address, so that memory which was never a published
 # fork does not look like one.
@@ -91,10 +91,28 @@ cdef void sleep_on_latch(Worker* w, SpinLatch* latch, bint work,
     latch_wake_up(&latch.core)
 
 
-cdef int join_alone(Worker* w, fork_fn a, void* actx, fork_fn b, void* bctx) noexcept nogil:
-    """No memory for the deque: nothing is lost but parallelism."""
-    cdef int ra = a(w, actx)
+cdef int join_slow(Worker* w, fork_fn a, void* actx, fork_fn b, void* bctx) noexcept nogil:
+    """A join that finds lazy forks, or a full deque."""
+    cdef Fork f
+    cdef int ra
+    fork_init(&f, w, b, bctx)
+    if promote_all(w) and push_fork(w, deque_bottom(&w.forks), &f.lazy.job):
+        return join_rest(w, &f, a(w, actx))
+    # No memory for the deque: nothing is lost but parallelism.
+    ra = a(w, actx)
     return ra if ra else b(w, bctx)
+
+
+cdef int join_told(Worker* w, Fork* f, fork_fn a, void* actx) noexcept nogil:
+    """A join whose fork, in the deque, others are to be told of."""
+    tell_of_fork(w)
+    return join_rest(w, f, a(w, actx))
+
+
+cdef int join_rest(Worker* w, Fork* f, int ra) noexcept nogil:
+    if fork_back(w, f, deque_bottom(&w.forks) - 1):
+        return ra if ra else (<fork_fn>f.lazy.fn)(w, f.lazy.ctx)
+    return join_stolen(w, f, ra)
 
 
 cdef int join_stolen(Worker* w, Fork* f, int ra) noexcept nogil:
@@ -215,9 +233,7 @@ cdef int lazy_join_slow(Worker* w, Fork* f, int ra) noexcept nogil:
     """The end of a join whose second half was promoted."""
     cdef bint published = take_published(f)
     invariant(published, "a lazy fork is the newest, or was promoted")
-    if fork_back(w, f, deque_bottom(&w.forks) - 1):
-        return ra if ra else (<fork_fn>f.lazy.fn)(w, f.lazy.ctx)
-    return join_stolen(w, f, ra)
+    return join_rest(w, f, ra)
 
 
 cdef int try_join_slow(Worker* w, Fork* f, int* rc) noexcept nogil:

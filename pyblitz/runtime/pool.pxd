@@ -84,6 +84,9 @@ cdef struct Worker:
     int n_free_tasks
     Sleeper sleeper
     Thread thread
+    # Whether it was created and not joined.  Not `sleeper.thread`, which a worker
+    # that retires writes while the pool ends.
+    bint joinable
     # Written by others.  Set by whoever is hungry, cleared by the owner's beat.
     atomic_u32 asked
 
@@ -156,14 +159,18 @@ cdef inline void tell_waiter(const SpinLatch* awaited) noexcept nogil:
     if unlikely(u32_load_relaxed(&awaited.core.state) == LATCH_SLEEPING):
         unpark(&(<Worker*>awaited.owner).sleeper.parker)
 
+cdef inline void tell_of_fork(Worker* w) noexcept nogil:
+    """After a push onto `forks`."""
+    post_internal(&w.pool.sleep, &w.forks)
+    if unlikely(w.awaited != NULL):
+        tell_waiter(w.awaited)
+
 cdef inline bint push_fork(Worker* w, int64_t b, Job* job) noexcept nogil:
     """Makes a fork stealable, b = deque_bottom(&w.forks).  False when there was no
     memory for it."""
     if not deque_push(&w.forks, b, job, w.base):
         return False
-    post_internal(&w.pool.sleep, &w.forks)
-    if unlikely(w.awaited != NULL):
-        tell_waiter(w.awaited)
+    tell_of_fork(w)
     return True
 
 cdef inline int64_t tasks_end(Worker* w) noexcept nogil:

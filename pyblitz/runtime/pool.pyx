@@ -184,9 +184,9 @@ cdef void pool_join(Pool* p) noexcept nogil:
     cdef int i
     lock_latch_wait(&p.quiet)
     for i in range(p.n_background):
-        if p.sleepers[i].thread != THREAD_NONE:
+        if p.workers[i].joinable:
             thread_join(p.workers[i].thread)
-            p.sleepers[i].thread = THREAD_NONE
+            p.workers[i].joinable = False
 
 
 cdef bint add_user(Pool* p) noexcept nogil:
@@ -220,10 +220,10 @@ cdef bint start_thread(void* pool, int i) noexcept nogil:
         # It is past its last look: this does not wait for anything.
         thread_join(w.thread)
     w.sleeper.thread = THREAD_RUNS
-    if thread_create(&w.thread, worker_main, w, i + 1, w.cpu) == 0:
-        return True
-    w.sleeper.thread = THREAD_NONE
-    return False
+    w.joinable = thread_create(&w.thread, worker_main, w, i + 1, w.cpu) == 0
+    if not w.joinable:
+        w.sleeper.thread = THREAD_NONE
+    return w.joinable
 
 
 cdef void worker_main(void* arg) noexcept nogil:

@@ -10,7 +10,7 @@ kprotty 2021); and a worker whose thread was never started is a sleeper like
 any other, whose wake starts it.
 """
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from pyblitz.runtime.atomic cimport atomic_u32, likely
+from pyblitz.runtime.atomic cimport atomic_u32, unlikely
 from pyblitz.runtime.counters cimport (
     Counters, count_jec, count_sleeping, counters_load)
 from pyblitz.runtime.deque cimport Deque, deque_looks
@@ -84,10 +84,14 @@ cdef void start_looking(Sleep* s, Idle* idle) noexcept nogil
 cdef bint no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil
 cdef bint retire(Sleep* s, int i, Idle* idle) noexcept nogil
 
+cdef inline bint must_post(Sleep* s) noexcept nogil:
+    """Whether a push onto the caller's own deque has to be told: somebody sleeps,
+    or was about to and has not been told of work since."""
+    cdef uint64_t c = counters_load(&s.counters)
+    return not (count_jec(c) & 1 == 1 and count_sleeping(c) == 0)
+
 cdef inline void post_internal(Sleep* s, Deque* pushed) noexcept nogil:
     """After a push onto the caller's own deque.  No fence: a sleeper that
     misses the job costs speed, for the pusher itself runs it in the end."""
-    cdef uint64_t c = counters_load(&s.counters)
-    if likely(count_jec(c) & 1 == 1 and count_sleeping(c) == 0):
-        return
-    post_internal_slow(s, deque_looks(pushed) <= 1)
+    if unlikely(must_post(s)):
+        post_internal_slow(s, deque_looks(pushed) <= 1)

@@ -183,7 +183,7 @@ def test_what_x86_forgives(mutation: str) -> None:
 
 def test_names_of_thieves_do_not_matter() -> None:
     """Leaving them out halves the states, at best, and changes nothing else."""
-    model = Deque(jobs=1, pushes=1, backlog=0).model()
+    model = Deque(jobs=1).model()
     one, other = explore(model), explore(replace(model, key=itself))
     assert one.broken is other.broken is None
     assert one.depth == other.depth
