@@ -14,6 +14,7 @@ cdef struct Entry:
 # With an exception on failure; no GIL needed.
 cdef int enter(Entry* e) except -1 nogil
 cdef void leave(Entry* e) noexcept nogil
+cdef Pool* borrow() except NULL nogil
 
 cdef class ThreadPool:
     cdef Pool* _pool

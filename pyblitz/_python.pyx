@@ -17,9 +17,9 @@ from pyblitz.runtime.atomic cimport (
     ptr_store_relaxed)
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.pool cimport (
-    POOL_CLOSED, Hooks, add_user, current_worker, process_generation, job_done, pool_enter, pool_free,
+    POOL_CLOSED, Hooks, add_user, current_worker, enter_as_user, process_generation, job_done, pool_enter, pool_free,
     pool_inject, pool_is_stale, pool_join, pool_leave, pool_new, pool_retire,
-    set_hooks)
+    set_hooks, share_inside)
 from pyblitz.runtime.lane cimport Lane, lane_submit, lanes_free, lanes_new
 
 from pyblitz._config import (
@@ -193,26 +193,37 @@ cdef int make_global(Pool* old) except -1 nogil:
     return 0
 
 
-cdef int enter(Entry* e) except -1 nogil:
+cdef Pool* borrow() except NULL nogil:
+    """The pool of an operation that is called here, made if need be; the caller is
+    its user until job_done."""
+    cdef Worker* w = current_worker()
     cdef Pool* p
-    cdef bint missing, refused
-    e.outermost = False
-    e.worker = current_worker()
-    while e.worker == NULL:
+    cdef bint missing, mine = False
+    if w != NULL:
+        share_inside(w.pool)
+        return w.pool
+    while not mine:
         # acquire: nothing below moves above it.  Partner: reap.
         i64_fetch_add_acquire(&entering, 1)
         fence_seq_cst()
         p = <Pool*>ptr_load_acquire(&global_pool)
-        if p != NULL and not pool_is_stale(p):
-            e.worker = pool_enter(p)
-            e.outermost = True
         # While still counted: afterwards p may be freed.
         missing = p == NULL or pool_is_stale(p)
-        refused = e.worker == NULL and p == ptr_load_acquire(&global_pool)
+        # False: it was replaced meanwhile.
+        mine = not missing and add_user(p)
         i64_fetch_sub_acq_rel(&entering, 1)
         if missing:
             make_global(p)
-        elif refused:
+    return p
+
+
+cdef int enter(Entry* e) except -1 nogil:
+    e.outermost = False
+    e.worker = current_worker()
+    if e.worker == NULL:
+        e.worker = enter_as_user(borrow())
+        e.outermost = True
+        if e.worker == NULL:
             with gil:
                 raise MemoryError("no memory for one more caller of pyblitz")
     return 0

@@ -7,7 +7,7 @@ outside when it is no worker yet.  The others need a Worker.
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
-from pyblitz._python cimport Entry, enter, leave
+from pyblitz._python cimport Entry, borrow, enter, leave
 from pyblitz.runtime.atomic cimport likely
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.job cimport Job
@@ -330,19 +330,17 @@ cdef int submit_keyed_abi1(uint64_t key, task_fn fn, void* ctx) except? -1 nogil
     In a pool of one thread they run here, unless jobs of this key are being run
     at the moment, by another thread or further out in this one: whoever runs them
     then runs this one, too."""
-    cdef Submitted* s
-    cdef Entry e
-    enter(&e)
-    s = <Submitted*>malloc(sizeof(Submitted))
+    cdef rp.Pool* p = borrow()
+    cdef Submitted* s = <Submitted*>malloc(sizeof(Submitted))
+    if s != NULL:
+        s.job.run = run_keyed
+        s.fn = <raw_fn>fn
+        s.ctx = ctx
+        rl.lane_submit(p, key, &s.job)
+    rp.job_done(p)
     if s == NULL:
-        leave(&e)
         with gil:
             raise MemoryError("submit_keyed: no memory for the job")
-    s.job.run = run_keyed
-    s.fn = <raw_fn>fn
-    s.ctx = ctx
-    rl.lane_submit(e.worker.pool, key, &s.job)
-    leave(&e)
     return 0
 
 

@@ -22,20 +22,17 @@ cdef struct Injector:
 cdef inline void injector_init(Injector* q) noexcept nogil:
     ptr_store_relaxed(&q.head, NULL)
 
-cdef inline void injector_push_chain(Injector* q, Job* newest, Job* oldest) noexcept nogil:
-    """Adds a chain with one operation.  ``newest`` leads to ``oldest`` through
-    ``next``; afterwards they belong to whoever takes them."""
+cdef inline bint injector_push(Injector* q, Job* job) noexcept nogil:
+    """Adds a job, which afterwards belongs to whoever takes it.  Whether it is the
+    first: otherwise whoever pushed the first tells of this one, too."""
     cdef void* head
     while True:
         # relaxed: the value is only compared and linked, never followed here
         head = ptr_load_relaxed(&q.head)
-        oldest.next = <Job*>head
+        job.next = <Job*>head
         # release: partner is the exchange in injector_take
-        if ptr_cas_release(&q.head, head, newest):
-            return
-
-cdef inline void injector_push(Injector* q, Job* job) noexcept nogil:
-    injector_push_chain(q, job, job)
+        if ptr_cas_release(&q.head, head, job):
+            return head == NULL
 
 cdef inline bint injector_has_jobs(const Injector* q) noexcept nogil:
     # acquire: partner is the push; the caller's fence makes it a promise
@@ -49,7 +46,7 @@ cdef inline Job* injector_take(Injector* q) noexcept nogil:
     # relaxed look first, so that an empty queue's line stays shared
     if ptr_load_relaxed(&q.head) == NULL:
         return NULL
-    # acquire: partner is the compare-and-swap in injector_push_chain
+    # acquire: partner is the compare-and-swap in injector_push
     job = <Job*>ptr_exchange_acquire(&q.head, NULL)
     while job != NULL:
         younger = older

@@ -6,7 +6,7 @@ from pyblitz.runtime.atomic cimport (
 from pyblitz.runtime.injector cimport injector_push
 from pyblitz.runtime.pool cimport (
     Worker, execute, job_done, pool_is_stale, pool_post, pool_run_here, share_inside)
-from pyblitz.runtime.sleep cimport SLEEPER_DEAD, post_mail
+from pyblitz.runtime.sleep cimport SLEEPER_DEAD, post_bound
 
 cdef void* LANE_BUSY = <void*>1
 
@@ -63,29 +63,26 @@ cdef void lane_schedule(Lane* lane, uint64_t i) noexcept nogil:
         pool_post(p, &lane.job)
         return
     # If that one turns out dead, run_lane is called without a worker.
-    injector_push(&p.sleepers[owner].bound, &lane.job)
-    post_mail(&p.sleep, owner)
+    if injector_push(&p.sleepers[owner].bound, &lane.job):
+        post_bound(&p.sleep, owner)
 
 
 cdef Job* lane_take(Lane* lane) noexcept nogil:
-    """The oldest job; NULL when there is none, and the lane is idle."""
+    """The oldest job, or NULL."""
     cdef Job* job = lane.rest
     cdef Job* older
-    cdef Job* younger = NULL
-    while job == NULL:
+    cdef Job* younger
+    # relaxed look first, so that the line stays where it is while nothing comes
+    if job == NULL and ptr_load_relaxed(&lane.head) != LANE_BUSY:
         # acquire: partner is lane_push
         older = <Job*>ptr_exchange_acquire(&lane.head, LANE_BUSY)
-        if older == LANE_BUSY:
-            # Release: whoever schedules the lane next sees `rest` empty.
-            if ptr_cas_acq_rel(&lane.head, LANE_BUSY, NULL):
-                return NULL
-            continue
         # Turn the chain around: the oldest first.
         while older != NULL:
             younger, older = older, older.next
             younger.next = job
             job = younger
-    lane.rest = job.next
+    if job != NULL:
+        lane.rest = job.next
     return job
 
 
@@ -101,12 +98,14 @@ cdef void run_lane(void* worker, Job* job) noexcept nogil:
         return
     while turn < LANE_TURN or not w.background:
         job = lane_take(lane)
-        if job == NULL:
+        if job != NULL:
+            execute(w, job)
+            if pool_is_stale(p):
+                return      # the job forked, and this is the child
+            turn += 1
+        # acq_rel: whoever schedules the lane next sees it as we leave it
+        elif ptr_cas_acq_rel(&lane.head, LANE_BUSY, NULL):
             job_done(p)
             return
-        execute(w, job)
-        if pool_is_stale(p):
-            return      # the job forked, and this is the child
-        turn += 1
     # Behind this worker's other lanes.  It looks there before it sleeps.
     injector_push(&w.sleeper.bound, &lane.job)

@@ -23,6 +23,7 @@ from pyblitz.runtime.sleep cimport Sleep, Sleeper, post_internal
 cdef enum:
     GUEST_SLOTS = 64            # bits of Pool.guest_mask
     POLL_INTERVAL_NS = 50000000
+    POLL_LATER = 1              # an interval after the first look at the clock
     SPIN_ROUNDS = 200           # looks before a waiting worker sleeps
 
 # What a task is part of: the beginning of its scope, and its tag.
@@ -136,6 +137,7 @@ cdef bint pool_is_stale(const Pool* p) noexcept nogil
 
 cdef Worker* current_worker() noexcept nogil
 cdef Worker* pool_enter(Pool* p) noexcept nogil
+cdef Worker* enter_as_user(Pool* p) noexcept nogil
 cdef void pool_leave(Worker* w) noexcept nogil
 cdef bint pool_inject(Pool* p, Job* job) noexcept nogil
 cdef bint add_user(Pool* p) noexcept nogil

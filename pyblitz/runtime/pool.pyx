@@ -541,6 +541,9 @@ cdef bint poll_signals(Worker* w, int64_t now) noexcept nogil:
     handler raised.  The exception is then set in this thread."""
     if w.poll_at == 0 or now < w.poll_at:
         return False
+    if w.poll_at == POLL_LATER:
+        w.poll_at = now + POLL_INTERVAL_NS
+        return False
     w.poll_at = now + POLL_INTERVAL_NS
     return hooks().poll() != 0
 
@@ -566,6 +569,7 @@ cdef Worker* pool_enter(Pool* p) noexcept nogil:
 
 
 cdef Worker* enter_as_user(Pool* p) noexcept nogil:
+    """pool_enter by one who is a user: the share is taken over, also on failure."""
     cdef Worker* w = NULL
     cdef uint64_t mask = u64_load_relaxed(&p.guest_mask)
     cdef int slot
@@ -586,7 +590,7 @@ cdef Worker* enter_as_user(Pool* p) noexcept nogil:
     w.base = NULL
     w.poll_at = 0
     if hooks().is_main_thread():
-        w.poll_at = now_ns() + POLL_INTERVAL_NS
+        w.poll_at = POLL_LATER
     w.outer = <Worker*>get_current()
     set_current(w)
     return w

@@ -234,8 +234,8 @@ cdef void spawn_on(Worker* w, Scope* s, int i, fork_fn fn, void* ctx) noexcept n
         return
     task.bound = True
     count_up(&s.latch, 1)
-    injector_push(&w.pool.sleepers[i].mailbox, &task.job)
-    post_mail(&w.pool.sleep, i)
+    if injector_push(&w.pool.sleepers[i].mailbox, &task.job):
+        post_mail(&w.pool.sleep, i)
 
 
 cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
@@ -302,8 +302,8 @@ cdef int broadcast(Worker* w, fork_fn fn, void* ctx) noexcept nogil:
             scope_fail(&s, ENOMEM)
             break
         count_up(&s.latch, 1)
-        injector_push(&w.pool.sleepers[i].mailbox, &task.job)
-        post_mail(&w.pool.sleep, i)
+        if injector_push(&w.pool.sleepers[i].mailbox, &task.job):
+            post_mail(&w.pool.sleep, i)
     rc = fn(w, ctx)
     if rc != 0:
         scope_fail(&s, rc)

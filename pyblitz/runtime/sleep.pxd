@@ -77,6 +77,7 @@ cdef void post_internal_slow(Sleep* s, bint queue_was_empty) noexcept nogil
 cdef void post_injected(Sleep* s) noexcept nogil
 cdef void post_moved(Sleep* s) noexcept nogil
 cdef void post_mail(Sleep* s, int i) noexcept nogil
+cdef bint post_bound(Sleep* s, int i) noexcept nogil
 cdef bint wake_any(Sleep* s) noexcept nogil
 cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil
 

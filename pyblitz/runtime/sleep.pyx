@@ -71,19 +71,25 @@ cdef void post_moved(Sleep* s) noexcept nogil:
 
 
 cdef void post_mail(Sleep* s, int i) noexcept nogil:
-    """After a push onto the mailbox or the bound jobs of sleeper i, which only it
-    looks at."""
+    """After a push onto the empty mailbox of sleeper i, which only it looks at."""
+    if not post_bound(s, i):
+        # It may be blocked uncounted, on a latch: the token ends that park.
+        unpark(&s.sleepers[i].parker)
+
+
+cdef bint post_bound(Sleep* s, int i) noexcept nogil:
+    """After a push onto the empty bound jobs of sleeper i.  False when it is awake:
+    it looks at them before it sleeps."""
     post_event(&s.counters)
     # Fence 1 again: between the push and the load of `asleep`; partners: fence
     # 2 and the fences in sleep_on_latch and return_mail.
     fence_seq_cst()
     if wake_sleeper(s, i):
-        return
+        return True
     if u32_load_seq_cst(&s.sleepers[i].asleep) == SLEEPER_DEAD:
         return_mail(s.sleepers[i])
-    else:
-        # It may be blocked uncounted, on a latch: the token ends that park.
-        unpark(&s.sleepers[i].parker)
+        return True
+    return False
 
 
 cdef void return_mail(Sleeper* dead) noexcept nogil:

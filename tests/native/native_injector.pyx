@@ -6,7 +6,7 @@ from pyblitz.runtime.atomic cimport (
     i64_store_relaxed)
 from pyblitz.runtime.injector cimport (
     Injector, injector_has_jobs, injector_init, injector_push,
-    injector_push_chain, injector_take)
+    injector_take)
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.os cimport alloc_aligned, yield_thread
 
@@ -34,17 +34,8 @@ cdef class Queue:
         free(self.jobs)
         free(self.taken)
 
-    cdef void push_chain_of(self, int64_t lo, int64_t hi) noexcept nogil:
-        cdef int64_t i
-        for i in range(lo + 1, hi):
-            self.jobs[i].next = &self.jobs[i - 1]
-        injector_push_chain(self.q, &self.jobs[hi - 1], &self.jobs[lo])
-
     def push(self, int64_t item):
-        injector_push(self.q, &self.jobs[item])
-
-    def push_chain(self, int64_t lo, int64_t hi):
-        self.push_chain_of(lo, hi)
+        return injector_push(self.q, &self.jobs[item])
 
     def has_jobs(self):
         return injector_has_jobs(self.q)
@@ -64,16 +55,16 @@ cdef class Queue:
             once += i64_load_relaxed(&self.taken[i]) == 1
         return once
 
-    def produce(self, int64_t producer, int64_t chain=1):
+    def produce(self, int64_t producer):
+        """How many of them were pushed onto the empty queue."""
+        cdef int64_t first = 0
         cdef int64_t i = producer * self.share
         cdef int64_t end = i + self.share
         with nogil:
             while i < end:
-                if chain == 1:
-                    injector_push(self.q, &self.jobs[i])
-                else:
-                    self.push_chain_of(i, i + chain)
-                i += chain
+                first += injector_push(self.q, &self.jobs[i])
+                i += 1
+        return first
 
     def consume(self):
         """Until all items were taken by somebody: (how many here, how many of them after a
