@@ -112,6 +112,17 @@ def pool_size():
 
 
 @pytest.fixture
+def running_pool(native, pool_size):
+    """As pool_size; and every thread of the pool runs before the test does."""
+
+    def size(threads):
+        pool_size(threads)
+        assert sum(native.capi.call_roll()) == threads
+
+    return size
+
+
+@pytest.fixture
 def crowd():
     """crowd(f, g, ...) calls all at once, each in a thread of its own, and returns their
     results; the first exception is raised here, after all have ended."""

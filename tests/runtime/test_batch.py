@@ -5,6 +5,7 @@ import pytest
 import pyblitz as pb
 
 SIZES = [1, 2, 3, 8, 64]
+CROWDS = [*SIZES, 256, 1000]  # of threads, on however few CPUs
 KINDS = {"spawn": 0, "spawn_many": 1, "scope_map": 2}
 
 
@@ -16,11 +17,11 @@ def test_smoke(native, pool_size, threads, how):
         assert native.forks.batch(n, KINDS[how]) == (n, n, 0)
 
 
-@pytest.mark.parametrize("threads", SIZES)
+@pytest.mark.parametrize("threads", CROWDS)
 @pytest.mark.parametrize("how", KINDS)
-def test_stress(native, pool_size, crowd, threads, how):
+def test_stress(native, running_pool, crowd, threads, how):
     """From several callers, with tasks that take time; the memory is used again."""
-    pool_size(threads)
+    running_pool(threads)
 
     def caller():
         return [native.forks.batch(n, KINDS[how], 100, -1, 5) for n in (1, 7, 300, 2000)]

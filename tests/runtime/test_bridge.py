@@ -7,6 +7,7 @@ import sys
 import pytest
 
 SIZES = [1, 2, 3, 8, 64]
+CROWDS = [*SIZES, 256, 1000]  # of threads, on however few CPUs
 
 
 @pytest.mark.parametrize("threads", SIZES)
@@ -32,9 +33,9 @@ def test_bounds(native):
         native.capi.reduce_span(10, -1)
 
 
-@pytest.mark.parametrize("threads", SIZES)
-def test_stress(native, pool_size, crowd, threads):
-    pool_size(threads)
+@pytest.mark.parametrize("threads", CROWDS)
+def test_stress(native, running_pool, crowd, threads):
+    running_pool(threads)
 
     def caller(k):
         for i in range(30):

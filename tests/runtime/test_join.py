@@ -7,6 +7,7 @@ import pytest
 import pyblitz as pb
 
 SIZES = [1, 2, 3, 8, 64]
+CROWDS = [*SIZES, 256, 1000]  # of threads, on however few CPUs
 
 
 def slow_fib(n):
@@ -22,10 +23,10 @@ def test_smoke(native, pool_size, threads):
     assert native.capi.fib(20) == slow_fib(20)
 
 
-@pytest.mark.parametrize("threads", SIZES)
-def test_stress(native, pool_size, crowd, threads):
+@pytest.mark.parametrize("threads", CROWDS)
+def test_stress(native, running_pool, crowd, threads):
     """Many callers at once, over and over."""
-    pool_size(threads)
+    running_pool(threads)
 
     def caller(k):
         return [native.capi.fib(5 + (i + k) % 18) for i in range(36)]

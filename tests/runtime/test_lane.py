@@ -8,6 +8,7 @@ import pytest
 import pyblitz as pb
 
 SIZES = [1, 2, 3, 8, 64]
+CROWDS = [*SIZES, 256, 1000]  # of threads, on however few CPUs
 
 
 @pytest.mark.parametrize("threads", SIZES)
@@ -22,12 +23,12 @@ def test_order_and_exclusion(native, pool_size, threads):
     assert workers == 1
 
 
-@pytest.mark.parametrize("threads", SIZES)
+@pytest.mark.parametrize("threads", CROWDS)
 @pytest.mark.parametrize("waits", [False, True], ids=["short", "waiting"])
-def test_stress(native, pool_size, crowd, threads, waits):
+def test_stress(native, running_pool, crowd, threads, waits):
     """Several submitters, each of its own keys; jobs that wait for others in the middle do
     not let a second job of their key in."""
-    pool_size(threads)
+    running_pool(threads)
     rounds = 30 if waits else 1000
     keys = native.forks.Keys(40, 40 * rounds)
     crowd(*[lambda i=i: keys.submit(10 * i, 10 * i + 10, rounds, 0, 50, waits) for i in range(4)])

@@ -3,6 +3,7 @@
 import pytest
 
 SIZES = [1, 2, 3, 8, 64]
+CROWDS = [*SIZES, 256, 1000]  # of threads, on however few CPUs
 LAZY, EAGER, MIXED, FUTURES, LOOPS = range(5)
 
 
@@ -14,11 +15,11 @@ def test_smoke(native, pool_size, threads, kind):
         assert native.forks.grow(depth, kind) == (2**depth, 0)
 
 
-@pytest.mark.parametrize("threads", SIZES)
+@pytest.mark.parametrize("threads", CROWDS)
 @pytest.mark.parametrize("kind", range(5))
-def test_stress(native, pool_size, crowd, threads, kind):
+def test_stress(native, running_pool, crowd, threads, kind):
     """Leaves of several lengths, so that beats fall everywhere; several callers."""
-    pool_size(threads)
+    running_pool(threads)
 
     def caller():
         return [native.forks.grow(11, kind, steps) for steps in (0, 40, 300, 1000)]

@@ -5,6 +5,7 @@ import pytest
 import pyblitz as pb
 
 SIZES = [1, 2, 3, 8, 64]
+CROWDS = [*SIZES, 256, 1000]  # of threads, on however few CPUs
 
 
 def nodes(levels, fan):
@@ -24,9 +25,9 @@ def test_many_tasks(native, pool_size):
     assert native.capi.scope_tree(17, 2) == nodes(17, 2)
 
 
-@pytest.mark.parametrize("threads", SIZES)
-def test_stress(native, pool_size, crowd, threads):
-    pool_size(threads)
+@pytest.mark.parametrize("threads", CROWDS)
+def test_stress(native, running_pool, crowd, threads):
+    running_pool(threads)
 
     def caller():
         return [native.capi.scope_tree(1 + i % 4, 2 + i % 5) for i in range(60)]
