@@ -159,17 +159,20 @@ def loops(module: ModuleType, runs: int) -> list[Row]:
 
 
 def latencies(module: ModuleType, runs: int) -> list[Row]:
-    pyblitz.set_num_threads(2)
-    module.submit_ns(JOBS, 0)  # starts the thread
-    rows = []
-    for what, idle, jobs in (("latency", IDLE, JOBS), ("warm", 0.0, 10 * JOBS)):
-        for suffix, blocking in (("", False), ("_blocked", True)):
-            times = [statistics.median(module.submit_ns(jobs, idle, blocking)) for _ in range(runs)]
-            rows.append(row(what + suffix, 2, times))
-    # What the system itself takes to wake a thread that sleeps on a futex.
-    times = [statistics.median(module.wake_ns(JOBS, IDLE)) for _ in range(runs)]
-    rows.append(row("latency", 2, times, "a futex alone"))
-    return rows
+    times: dict[str, list[float]] = {}
+    for _ in range(runs):
+        # A new thread for each run: where Linux puts it decides between two values.
+        pyblitz.set_num_threads(1)
+        pyblitz.set_num_threads(2)
+        module.submit_ns(JOBS, 0)
+        for what, idle, jobs in (("latency", IDLE, JOBS), ("warm", 0.0, 10 * JOBS)):
+            for suffix, blocking in (("", False), ("_blocked", True)):
+                found = module.submit_ns(jobs, idle, blocking)
+                times.setdefault(what + suffix, []).append(statistics.median(found))
+        # What the system itself takes to wake a thread that sleeps on a futex.
+        times.setdefault("futex", []).append(statistics.median(module.wake_ns(JOBS, IDLE)))
+    futex = row("latency", 2, times.pop("futex"), "a futex alone")
+    return [row(what, 2, values) for what, values in times.items()] + [futex]
 
 
 def siblings(module: ModuleType) -> list[Row]:
@@ -230,7 +233,7 @@ def main() -> None:
         for what in ("join", "fib", "treesum", "treesum_small"):
             rows += theirs(peers, what, 1 if what in ("fib", "treesum") else rounds)
         rows += loops(module, few) + theirs(peers, "parallel_for", few)
-        rows += latencies(module, few)
+        rows += latencies(module, min(5, runs))
         rows += theirs(peers, "latency", 1) + theirs(peers, "warm", rounds)
         rows += siblings(module)
         rows += tasks(module, runs) + theirs(peers, "spawn", rounds)

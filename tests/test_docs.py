@@ -61,4 +61,5 @@ def test_figures_are_the_last_results():
     spec = importlib.util.spec_from_file_location("figures", ROOT / "benchmarks" / "figures.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.PAGE.read_text() == module.page()
+    for path, text in module.pages().items():
+        assert path.read_text() == text, path

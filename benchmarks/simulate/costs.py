@@ -88,10 +88,10 @@ class Machine:
 
 
 def measured(directory: pathlib.Path = RESULTS) -> dict[tuple[str, int], Row]:
-    """pyblitz's rows of scheduler.jsonl, else of join.jsonl, and of sleeping.jsonl, by what
+    """pyblitz's rows of scheduler.jsonl and of sleeping.jsonl, by what
     and threads; and what a futex alone takes."""
     found: dict[tuple[str, int], Row] = {}
-    for name in ("join", "scheduler", "sleeping"):  # a later one wins
+    for name in ("scheduler", "sleeping"):
         path = directory / f"{name}.jsonl"
         if not path.exists():
             continue
