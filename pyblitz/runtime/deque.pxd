@@ -140,9 +140,9 @@ cdef inline void deque_put(Deque* d, int64_t b, Job* job, void* tag) noexcept no
     i64_store_release(&d.bottom, b + 1)
 
 cdef inline bint deque_take_back(Deque* d, int64_t b) noexcept nogil:
-    """Owner: takes the newest job, which was pushed at b = deque_bottom(d) - 1;
-    false when it was stolen.  (A fork keeps its b in a register: loading what
-    was just stored would double the latency of a join.)"""
+    """Owner: takes the job that it pushed at b, of which all newer ones were
+    taken, by whomever; false when it was stolen.  (A fork keeps its b in a
+    register: loading what was just stored would add to the latency of a join.)"""
     # relaxed: nothing is published by it, and it is ordered before the load of
     # top below: by the membarrier of a thief that revokes the bias, or by the
     # fence in deque_take_back_slow

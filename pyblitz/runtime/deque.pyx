@@ -62,7 +62,8 @@ cdef bint deque_take_back_slow(Deque* d, int64_t b) noexcept nogil:
         return True
     # The last job: race thieves for it, as one of them.
     mine = t == b and i64_cas_seq_cst(&d.top, t, t + 1)
-    # Empty: bottom is where top is.  (Jobs after b may have been stolen, too.)
+    # Empty: bottom is where top is, which may be past b + 1: newer jobs were taken
+    # as the last one, or stolen.
     # relaxed: nothing new becomes visible
     i64_store_relaxed(&d.bottom, b + 1 if t == b else t)
     return mine

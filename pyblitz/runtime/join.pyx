@@ -51,7 +51,7 @@ cdef int wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept nogil:
     while not latch_is_set(&f.latch.core):
         # acquire: partner is the release in run_stolen_fork
         thief = <Worker*>ptr_load_acquire(&f.thief)
-        if thief != NULL and deque_looks(&thief.forks) > 0:
+        if thief != NULL and deque_offers(&thief.forks, f):
             if deque_steal(&thief.forks, f, &job, &tag) == STEAL_TAKEN:
                 w.sleeper.stats.steals += 1
                 execute_waiting(w, job)

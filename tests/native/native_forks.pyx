@@ -8,7 +8,20 @@ from pyblitz cimport (
 from pyblitz.runtime.atomic cimport (
     atomic_i64, i64_fetch_add_relaxed, i64_fetch_sub_acq_rel, i64_load_acquire,
     i64_load_relaxed, i64_store_relaxed, i64_store_release)
-from pyblitz.runtime.os cimport now_ns, yield_thread
+from pyblitz.runtime cimport scope as rs
+from pyblitz.runtime.os cimport Parker, now_ns, yield_thread
+
+import pyblitz as pb
+
+cdef extern from *:
+    """
+    #if defined(__linux__) && !defined(PYBLITZ_NO_FUTEX)
+    static int is_parked(pb_parker *p) { return pb_u32_load_relaxed(&p->state) == PB_PARKED; }
+    #else
+    static int is_parked(pb_parker *p) { (void)p; return 1; }
+    #endif
+    """
+    bint is_parked(Parker*) noexcept nogil
 
 cdef enum:
     WORK = 40       # of a leaf: some 20 ns
@@ -454,7 +467,11 @@ cdef int m2_scope(Worker* w, Scope* s, void* ctx) nogil:
 
 cdef int m(Worker* w, void* ctx) nogil:
     """Its scope takes what lies on the deque below the wait that it runs on top of."""
+    cdef rs.Scope* outer = <rs.Scope*>(<Below*>ctx).outer
     scope(w, m2_scope, ctx)
+    # Until its owner is blocked: awake, it would steal what comes now.
+    while not is_parked(&outer.group.owner.sleeper.parker):
+        yield_thread()
     spawn(w, (<Below*>ctx).outer, count_one, ctx)
     return 0
 
@@ -499,17 +516,40 @@ def below_a_wait():
 cdef int promoted_in_the_wrong_order(Worker* w, void* ctx) except? -1 nogil:
     cdef Fork one, two
     cdef int rc = 0
+    cdef bint refused = True
     fork(w, &one, nothing, NULL)
     fork(w, &two, nothing, NULL)
     join(w, nothing, NULL, nothing, NULL)       # promotes both
     try:
         try_join(w, &one, &rc)
+        refused = False
     finally:
         try_join(w, &two, &rc)
-        try_join(w, &one, &rc)
-    return 0
+        if refused:
+            try_join(w, &one, &rc)
+    return 5
 
 
 def misuse_promoted():
+    """5, unless it raises."""
+    cdef int rc
     with nogil:
-        run(promoted_in_the_wrong_order, NULL)
+        rc = run(promoted_in_the_wrong_order, NULL)
+    return rc
+
+
+# ---- a task that is published twice -------------------------------------------
+
+cdef int publish_it_twice(Worker* w, Scope* s, void* ctx) except? -1 nogil:
+    cdef Task* t = <Task*>ctx
+    task_init(t, nothing, NULL)
+    spawn_many(w, s, t, 1)
+    return spawn_many(w, s, t, 1)
+
+
+def publish_twice():
+    """In a pool of one, where nobody runs it meanwhile."""
+    cdef Task t
+    pb.set_num_threads(1)
+    with nogil:
+        scope(NULL, publish_it_twice, &t)

@@ -1,5 +1,7 @@
 """Batches of tasks, and tasks that are bound to a worker, through the cimport API."""
 
+import os
+
 import pytest
 
 import pyblitz as pb
@@ -79,3 +81,12 @@ print([sum(native_forks.on_worker(i, 10)) for i in range(3)])
 """)
     assert out == "[10, 10, 10]\n"
     assert pb.num_threads() >= 1
+
+
+@pytest.mark.skipif(
+    os.environ.get("PYBLITZ_BUILD", "") == "", reason="only debug builds look for it"
+)
+def test_a_task_published_twice(script):
+    done = script("import native_forks; native_forks.publish_twice()", check=False)
+    assert done.returncode != 0
+    assert "a task is published once at a time" in done.stderr

@@ -74,3 +74,21 @@ def test_promoted_forks_are_joined_in_order(native, pool_size):
     with pytest.raises(RuntimeError, match="try_join: f is not the newest fork"):
         native.forks.misuse_promoted()
     assert native.forks.grow(8, FUTURES) == (256, 0)
+
+
+@pytest.mark.parametrize("membarrier", ["0", "1"])
+def test_either_fence(script, membarrier):
+    """The same programs with the full fence in every pop, and without where the system can."""
+    out = script(
+        """
+import pyblitz as pb, native_forks
+for threads in (2, 8):
+    pb.set_num_threads(threads)
+    for kind in range(5):
+        for depth in (4, 14):
+            assert native_forks.grow(depth, kind, 20) == (2**depth, 0)
+print("done")
+""",
+        env={"PYBLITZ_MEMBARRIER": membarrier},
+    )
+    assert out == "done\n"
