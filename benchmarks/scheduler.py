@@ -137,8 +137,8 @@ def trees(module: ModuleType, runs: int) -> list[Row]:
         rows += over_plain(empty, threads, tree.plain, runs, tree.joins)
         sums = {f"treesum {how}": partial(big.sum, how) for how in ("lazy", "forked")}
         rows += over_plain(sums, threads, partial(big.sum, "plain"), runs, NODES)
-    fibs = {f"fib {how}": partial(module.fib, FIB, how) for how in ("lazy", "forked")}
-    rows += over_plain(fibs, 2, partial(module.fib, FIB, "plain"), runs, 1)
+        fibs = {f"fib {how}": partial(module.fib, FIB, how) for how in ("lazy", "forked")}
+        rows += over_plain(fibs, threads, partial(module.fib, FIB, "plain"), runs, 1)
     pyblitz.set_num_threads(8)
     repeat = 2000
     sums = {f"treesum_small {how}": partial(small.sum, how, repeat) for how in ("lazy", "forked")}
@@ -188,8 +188,8 @@ def siblings(module: ModuleType) -> list[Row]:
     return rows
 
 
-def tasks(module: ModuleType, runs: int) -> list[Row]:
-    pyblitz.set_num_threads(2)
+def tasks(module: ModuleType, runs: int, threads: int) -> list[Row]:
+    pyblitz.set_num_threads(threads)
     times: dict[str, list[float]] = {"spawn": [], "spawn_many": [], "scope_map": [], "keyed": []}
     for _ in range(runs):
         for what in ("spawn", "spawn_many", "scope_map"):
@@ -197,7 +197,7 @@ def tasks(module: ModuleType, runs: int) -> list[Row]:
         ns, disorder, ran = module.keyed(TASKS, KEYS)
         assert (disorder, ran) == (0, TASKS)
         times["keyed"].append(ns / TASKS)
-    return [row(what, 2, values) for what, values in times.items()]
+    return [row(what, threads, values) for what, values in times.items()]
 
 
 def table(rows: list[Row]) -> str:
@@ -236,7 +236,7 @@ def main() -> None:
         rows += latencies(module, min(5, runs))
         rows += theirs(peers, "latency", 1) + theirs(peers, "warm", rounds)
         rows += siblings(module)
-        rows += tasks(module, runs) + theirs(peers, "spawn", rounds)
+        rows += tasks(module, runs, 1) + tasks(module, runs, 2) + theirs(peers, "spawn", rounds)
         for who, why in others.missing(directory / "peers").items():
             rows.append({"what": "all", "who": who, "missing": why})
         facts["peers"] = others.versions(directory / "peers")

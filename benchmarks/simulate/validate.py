@@ -88,10 +88,10 @@ class Validation:
         sim.run(root)
         return statistics.median(times[1:])
 
-    def tasks(self, threads: int) -> float:
+    def tasks(self, threads: int, what: str) -> float:
         """Empty tasks, at the price of a push and a pop each."""
         n = 1_000_000
-        task = max(0.1, self.value("spawn_many", 1, "ns_min", 0.0) - self.machine.costs.task)
+        task = max(0.1, self.value(what, 1, "ns_min", 0.0) - self.machine.costs.task)
         return run(self.machine, threads, batch(n, task, 256), Policy()) / n
 
     def sibling(self, threads: int, how: str) -> float:
@@ -154,11 +154,11 @@ class Validation:
             ("join_lazy", fork, (1, 2), lambda n: self.join(n, "lazy"), ""),
             ("treesum lazy", "ns per node", (1, 2), lambda n: self.treesum(n, "lazy"), ""),
             ("treesum forked", "ns per node", (1, 2), lambda n: self.treesum(n, "forked"), ""),
-            ("fib lazy", whole, (2,), lambda n: self.fib(n, "lazy"), ""),
-            ("fib forked", whole, (2,), lambda n: self.fib(n, "forked"), ""),
+            ("fib lazy", whole, (1, 2), lambda n: self.fib(n, "lazy"), ""),
+            ("fib forked", whole, (1, 2), lambda n: self.fib(n, "forked"), ""),
             ("parallel_for", whole, (2,), self.parallel_for, "calls back to back"),
-            ("spawn_many", "ns per task", (2,), self.tasks, ""),
-            ("scope_map", "ns per task", (2,), self.tasks, "as spawn_many"),
+            ("spawn_many", "ns per task", (1, 2), lambda n: self.tasks(n, "spawn_many"), ""),
+            ("scope_map", "ns per task", (1, 2), lambda n: self.tasks(n, "scope_map"), ""),
             ("sibling eager", whole, (2,), lambda n: self.sibling(n, "eager"), ""),
             ("sibling lazy", whole, (2,), lambda n: self.sibling(n, "lazy"), ""),
             ("latency", whole, (2,), lambda n: self.latency(20e6), ""),

@@ -66,6 +66,7 @@ cdef struct Worker:
     SpinLatch* awaited          # base's latch, if base is a fork
     # Whether the bridge promotes at once: a guest begins alone.
     bint sharing
+    uint32_t leaves             # that were cut by time
     bint background             # has a thread of its own
     bint listed                 # thieves look at its deques
     int cpu                     # that its thread is to run on; negative: any
