@@ -161,7 +161,9 @@ def write(directory, name, rows):
 def test_costs_are_read_from_results(tmp_path):
     assert costs.here(tmp_path).costs == costs.Costs()
     assert costs.here(tmp_path).biased
-    write(tmp_path, "scheduler", [{"what": "join", "threads": 1, "ns_min": 5.0, "plain_ns_min": 2.0}])
+    write(
+        tmp_path, "scheduler", [{"what": "join", "threads": 1, "ns_min": 5.0, "plain_ns_min": 2.0}]
+    )
     assert not costs.here(tmp_path).biased
     write(
         tmp_path,

@@ -33,7 +33,7 @@ class Policy:
     share_awake: float = 5_000.0
     share_asleep: float = 40_000.0
     beat: float = 5_000.0
-    beat_asleep: float = 20_000.0
+    beat_asleep: float = 10_000.0
     bias_after: int = 4096  # fenced pops, until a deque is biased
     turn: int = 64  # tasks that are counted at once
     # Whether showing a lazy fork wakes a sleeper although somebody searches.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
+from dataclasses import replace
 
 from simulate.costs import Machine, Row
 from simulate.engine import Bridge, Job, Policy, Program, Sim, Worker
@@ -91,8 +92,11 @@ class Validation:
     def tasks(self, threads: int, what: str) -> float:
         """Empty tasks, at the price of a push and a pop each."""
         n = 1_000_000
-        task = max(0.1, self.value(what, 1, "ns_min", 0.0) - self.machine.costs.task)
-        return run(self.machine, threads, batch(n, task, 256), Policy()) / n
+        costs = self.machine.costs
+        alone = self.value(what, 1, "ns_min", costs.task)
+        machine = replace(self.machine, costs=replace(costs, task=min(costs.task, alone)))
+        task = max(0.1, alone - costs.task)
+        return run(machine, threads, batch(n, task, 256), Policy()) / n
 
     def sibling(self, threads: int, how: str) -> float:
         """How soon the sibling of a long leaf starts, when the pool sleeps."""

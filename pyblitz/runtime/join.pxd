@@ -36,7 +36,7 @@ cdef enum:
     # what has waited so long is about as much work.  When all sleep, it must
     # also be worth a wake.
     WAITED_AWAKE_NS = 5000
-    WAITED_ASLEEP_NS = 20000
+    WAITED_ASLEEP_NS = 10000
 
 cdef void run_stolen_fork(void* worker, Job* job) noexcept nogil
 cdef int wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept nogil
