@@ -421,10 +421,12 @@ cdef class ThreadPool:
         second, so that the first is left to the caller; or one after the other of
         this list.  The caller's own thread stays as it is.
     idle_timeout : float, optional
-        Seconds after which a thread without work ends; it is started again when
-        it is needed.  By default threads live as long as the pool.
+        Seconds, 0 or more, after which a thread without work ends; another one is
+        started in its place when it is needed, and finds none of its thread-local
+        state.  By default threads live as long as the pool.
     keep : int, optional
-        How many threads stay all the same, 0 by default.
+        How many threads stay all the same, the first ones, 0 by default.  Without
+        ``idle_timeout`` all do.
 
     Attributes
     ----------
@@ -434,8 +436,9 @@ cdef class ThreadPool:
     ------
     TypeError, ValueError
         When ``num_threads`` is no integer, or not from 1 to 16384; when ``pin``
-        names a CPU that this process may not use; when ``idle_timeout`` or
-        ``keep`` is negative.
+        is empty or names a CPU that this process may not use; when
+        ``idle_timeout`` is negative, not finite or above 1e9; when ``keep`` is
+        negative.
     OSError
         When the system does not let this process place its threads.
 
@@ -557,7 +560,8 @@ cdef class ThreadPool:
         affinity : hashable, optional
             A key.  Jobs of one key run one at a time, in the order in which they
             were submitted, on one and the same thread of the pool, so that state
-            which belongs to the key needs no lock.  Different keys share the
+            which belongs to the key needs no lock (what is thread-local ends with
+            the thread: see ``idle_timeout``).  Different keys share the
             threads; some share a queue, too.  In a pool of one thread a job runs
             here, unless jobs of its key are being run at the moment: whoever runs
             them then runs it, too.

@@ -119,6 +119,8 @@ cdef inline bint try_join(Worker* w, Fork* f, int* rc) except -1 nogil:
 
     RuntimeError when ``f`` is not the newest fork of this worker that was not
     joined yet."""
+    if lazy_unlikely(w == NULL):
+        return no_worker_abi1("try_join")
     if lazy_likely(lazy_pop(<LazyList*>w, &f.lazy)):
         return False
     return try_join_slow_abi1(w, f, rc)

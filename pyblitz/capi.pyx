@@ -210,6 +210,8 @@ cdef int scope_abi1(Worker* w, scope_fn body, void* ctx) except? -1 nogil:
 cdef int spawn_abi1(Worker* w, Scope* s, task_fn fn, void* ctx) except? -1 nogil:
     """Adds fn(w', ctx) to the scope, from anywhere below it.  It runs once,
     before the scope ends; not at all if another task of it failed before."""
+    if w == NULL:
+        return no_worker_abi1("spawn")
     rs.spawn(<rp.Worker*>w, <rs.Scope*>s, <raw_fn>fn, ctx, 0, 1)
     return 0
 
@@ -226,6 +228,8 @@ cdef int spawn_many_abi1(Worker* w, Scope* s, Task* tasks, Py_ssize_t n) except 
     allocation.  Each runs once, as if it had been spawned; its memory is in use
     until then.  Each was given its function by task_init, and is published once
     at a time."""
+    if w == NULL:
+        return no_worker_abi1("spawn_many")
     check_count("spawn_many", n)
     rs.spawn_tasks(<rp.Worker*>w, <rs.Scope*>s, <rs.Task*>tasks, n)
     return 0
@@ -235,6 +239,8 @@ cdef int scope_map_abi1(Worker* w, Scope* s, task_fn fn, void* ctx, size_t strid
                         Py_ssize_t n) except -1 nogil:
     """Adds fn(w', ctx + i * stride), i in 0 .. n, to the scope, with one push and
     one notification."""
+    if w == NULL:
+        return no_worker_abi1("scope_map")
     check_count("scope_map", n)
     rs.spawn(<rp.Worker*>w, <rs.Scope*>s, <raw_fn>fn, ctx, stride, n)
     return 0
@@ -244,7 +250,10 @@ cdef int spawn_on_abi1(Worker* w, Scope* s, int index, task_fn fn, void* ctx) ex
     """Adds fn(w', ctx) to the scope, on the pool's thread with this worker_index:
     as soon as it has finished its present job, or waits within it.  Without
     memory for it the scope fails with ENOMEM."""
-    cdef int n = (<rp.Worker*>w).pool.n_background
+    cdef int n
+    if w == NULL:
+        return no_worker_abi1("spawn_on")
+    n = (<rp.Worker*>w).pool.n_background
     if not 0 <= index < n:
         with gil:
             raise ValueError(f"spawn_on: index must be from 0 to {n - 1}, the pool's own "

@@ -553,3 +553,33 @@ def publish_twice():
     pb.set_num_threads(1)
     with nogil:
         scope(NULL, publish_it_twice, &t)
+
+
+# ---- functions that need a worker ---------------------------------------------
+
+cdef int without_worker(Worker* w, Scope* s, void* ctx) except? -1 nogil:
+    cdef int which = (<int*>ctx)[0]
+    cdef Fork f
+    cdef Task t
+    cdef int rc = 0
+    if which == 0:
+        fork(w, &f, nothing, NULL)
+        try:
+            try_join(NULL, &f, &rc)
+        finally:
+            try_join(w, &f, &rc)
+    elif which == 1:
+        spawn(NULL, s, nothing, NULL)
+    elif which == 2:
+        task_init(&t, nothing, NULL)
+        spawn_many(NULL, s, &t, 1)
+    elif which == 3:
+        scope_map(NULL, s, nothing, NULL, 0, 1)
+    else:
+        spawn_on(NULL, s, 0, nothing, NULL)
+    return 0
+
+
+def call_without_worker(int which):
+    with nogil:
+        scope(NULL, without_worker, &which)

@@ -92,3 +92,14 @@ print("done")
         env={"PYBLITZ_MEMBARRIER": membarrier},
     )
     assert out == "done\n"
+
+
+@pytest.mark.parametrize(
+    ("which", "name"),
+    list(enumerate(["try_join", "spawn", "spawn_many", "scope_map", "spawn_on"])),
+)
+def test_null_is_no_worker(native, pool_size, which, name):
+    pool_size(2)
+    with pytest.raises(RuntimeError, match=f"{name}: w is NULL, which is no worker"):
+        native.forks.call_without_worker(which)
+    assert native.forks.grow(8, FUTURES) == (256, 0)
