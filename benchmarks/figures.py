@@ -26,8 +26,9 @@ INTRODUCTION = """\
 
 What the benchmarks measured last, beside what was aimed at. Written by
 `python benchmarks/figures.py` from [the data](../benchmarks/results); how to
-measure it yourself: [benchmarks](../benchmarks/README.md). Times are medians of
-runs taken in turn; a ratio above 1 means that pyblitz is faster.
+measure it yourself: [benchmarks](../benchmarks/README.md). Runs are taken in turn;
+each section says whether it shows medians or least times. A ratio above 1 means that
+pyblitz is faster.
 """
 
 
@@ -143,6 +144,7 @@ def scheduler_page() -> str:
             met(share <= 1.3),
         ]
     )
+    plain_fib = found["pyblitz", "fib lazy", 1]["plain_ns_min"]
     futex = found["a futex alone", "latency", 2]["ns_median"]
     names = [("pyblitz", "pyblitz"), ("rayon", "Rayon"), ("tbb", "oneTBB"), ("openmp", "OpenMP")]
     labels = [entry[0] for entry in PEERS]
@@ -157,19 +159,25 @@ def scheduler_page() -> str:
     missing = "".join(f"{r['who']}: {r['missing']}.\n" for r in rows if "missing" in r)
     return (
         "\n## The scheduler\n\n"
-        "Differences and totals are of the least times of runs in turn, the others medians.\n"
-        "The plain tree sum is the same kernel with calls in the place of joins, through a\n"
-        "pointer, so that the compiler inlines neither.\n"
+        "Trees and fib: least times; the others: medians. What a join adds is the time of a\n"
+        "tree less that of the same calls without joins on one thread; with two threads, who\n"
+        "share the tree, that is no longer what a join costs, and may be nothing or less. The\n"
+        "plain tree sum is the same kernel with calls in the place of joins, through a pointer,\n"
+        "so that the compiler inlines neither.\n"
         + machine(facts)
         + "\n\n"
         + table(["two threads unless said", "measured", "goal", "met"], lines)
-        + f"\nA futex alone, which wakes a thread that slept for 20 ms, takes {futex / 1e3:.1f} us"
-        " here, of which a job\nfrom outside cannot save anything.\n\n"
+        + "\nfib(35) without joins, which the compiler inlines several levels deep, takes\n"
+        f"{plain_fib / 1e6:.1f} ms on one thread: kernels of a nanosecond gain from a cut-off.\n"
+        f"A futex alone, which wakes a thread that slept for 20 ms, takes {futex / 1e3:.1f} us\n"
+        "here: no job from outside can do with less. What wakes a thread takes one of two times,\n"
+        "as Linux puts it on the caller's CPU or on the other; the warm job is many times\n"
+        "faster on the other.\n\n"
         + table(["the peers, in turn in the same run", *(label for _, label in names)], peers)
         + "\n"
         + ", ".join(facts["peers"].values())
-        + ". Their trees are the same, their plain calls inlined by their compilers.\n"
-        + missing
+        + ".\nTheir trees are the same, their plain calls inlined by their compilers; they have\n"
+        "one to three runs each.\n" + missing
     )
 
 
@@ -204,7 +212,9 @@ def counts_page() -> str:
         + "\n\n"
         + (table(["instructions", ""], instructions) if instructions else "")
         + missing
-        + "\nMedians over operations. The theory expects O(P * depth) steals (Blumofe and\n"
+        + "\nMedians over operations. A failed steal is one that somebody else won;\n"
+        "a promotion shows a lazy fork to thieves, as each of a loop's right halves is once the\n"
+        "loop is shared. The theory expects O(P * depth) steals (Blumofe and\n"
         "Leiserson, 1999); P * depth is the bound below.\n\n"
         + table(
             ["operation", "threads", "P * depth", "steals", "failed", "promotions", "wakes"],
@@ -296,8 +306,9 @@ def arrays_page() -> str:
         + machine(facts)
         + "\n\n"
         + table(head, large)
-        + "\nWhat memory bounds cannot gain more than memory gives. Two Python threads that\n"
-        "each call NumPy on one half, again and again, reached in the same run:\n\n"
+        + "\nMedians. For comparison, what two Python threads that each call NumPy on one half,\n"
+        "again and again, reached in the same run; memory bounds both, and changes by the minute.\n"
+        "(The sorts gain more than two threads can give: their algorithm is not np.sort's.)\n\n"
         + table(["two halves", "two threads us", "one us", "ratio"], limit)
         + "\nOne thousand elements: what pyblitz adds (goal: at most 1.5 us).\n\n"
         + table(["", "pyblitz us", "NumPy us", "added", "met"], small)
@@ -318,23 +329,27 @@ SCALE = """\
 
 What to expect of more CPUs than the two that pyblitz is measured on. The scheduler's
 policies are simulated ([how](../benchmarks/simulate/README.md)): a model of its steps, each
-at the price measured here or published for the machine, first compared with what was
-measured, then run with up to 1,024 workers. Beyond the 64 cores of the published machine
-it shows where the policies give out, not what a machine would do.
+at the price measured here or published for the machine, compared with what was measured
+(least times), then run with up to 1,024 workers. Beyond the 64 cores of the published
+machine it shows where the policies give out, not what a machine would do.
 
 ![Speed-up curves of five workloads](simulate.svg)
 
-What the simulation decided (the tables below are from the last run):
+What the simulation decided for up to 64 workers (the tables below are from the last run, in
+ratios of times: below 1 the other policy is faster):
 
-- **A waiting worker leapfrogs**, it does not take any job. Any job would be a little faster
-  with few workers, and slower with many; it runs strangers' work under the waiter's locks,
-  on stacks many times as deep.
-- **Victims are visited from a random start**, not the nearest first: no difference at sizes
-  that exist.
-- **A poster wakes one worker**, which wakes the next if it finds more: waking two gains
-  nothing.
-- To do: a waiter that also follows the forks that its thief waits for ("along the chain")
-  would gain some per cent on unbalanced trees; the safe way to read them is not designed.
+- **A waiting worker leapfrogs**, it does not take any job. Any job would be faster on
+  unbalanced trees, and slower on many small calls and with many workers; it runs strangers'
+  work under the waiter's locks, on stacks many times as deep. That is not for sale.
+- **Victims are visited from a random start**, not the nearest first, and **a poster wakes one
+  worker**, which wakes the next if it finds more: no difference.
+- **Joins are lazy or eager as the author says**: lazy ones are a little faster up to 64
+  workers; far beyond, one fork shown at a time feeds too few.
+
+To do, in this order: a waiter that also follows the forks that its thief waits for ("along
+the chain", up to a fifth on unbalanced trees; the safe way to read them is not designed);
+more than one lazy fork shown while many are hungry; counters in more than one word, which
+many small calls from many workers fight for: that is why their curve sinks.
 
 Written by `python benchmarks/figures.py`.
 """
@@ -346,8 +361,16 @@ def scale_pages() -> tuple[str, str]:
     machines = {name: make(RESULTS) for name, make in costs.MACHINES.items()}
     titles = {name: m.title for name, m in machines.items()}
     curves = [row for row in rows if row["what"] == "curve"]
+    predicted = [r for r in rows if r["what"] == "validation" and r["kind"] != "input"]
+    off = [r for r in predicted if r["within"] is False]
+    misses = ", ".join(f"{r['row']} ({r['threads']} threads, {r['ratio']:.2f})" for r in off)
+    said = (
+        f"Of {len([r for r in predicted if r['within'] is not None])} predicted rows {len(off)} "
+        f"are off by more than 15 %: {misses}. The system is not modelled: where it puts a "
+        "woken thread, what it takes to wake one.\n"
+    )
     return (
-        f"{SCALE}{machine(facts)}\n\n{report.page(rows, titles)}",
+        f"{SCALE}{machine(facts)}\n\n{said}\n{report.page(rows, titles)}",
         chart.draw(curves, machines),
     )
 

