@@ -25,6 +25,8 @@ cdef enum SleeperState:
     # to AWAKE; the claimer, and nobody else, decrements `sleeping`.
     SLEEPER_ASLEEP = 1
     SLEEPER_DEAD = 2    # the system refused its thread
+    # Claimed, and not yet uncounted: its owner waits until it is AWAKE.
+    SLEEPER_CLAIMED = 3
 
 cdef enum ThreadState:
     THREAD_NONE = 0

@@ -112,13 +112,18 @@ cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil:
     """Wakes sleeper i, starting its thread at the first wake; false when it is
     not asleep, or its thread does not start."""
     cdef Sleeper* one = s.sleepers[i]
+    cdef bint runs
     # seq_cst: the claim.  Partner: the store in fall_asleep.
     if (u32_load_seq_cst(&one.asleep) != SLEEPER_ASLEEP
-            or not u32_cas_seq_cst(&one.asleep, SLEEPER_ASLEEP, SLEEPER_AWAKE)):
+            or not u32_cas_seq_cst(&one.asleep, SLEEPER_ASLEEP, SLEEPER_CLAIMED)):
         return False
     sub_sleeping(&s.counters)
     one.stats.wakes += 1
-    if one.thread == THREAD_RUNS:
+    runs = one.thread == THREAD_RUNS
+    # From here on the owner may go on, and sleep again: before, it would count
+    # itself twice, and after, what is its claimer's is the next one's.
+    u32_store_seq_cst(&one.asleep, SLEEPER_AWAKE)
+    if runs:
         unpark(&one.parker)
         return True
     if s.start(s.pool, i):
@@ -202,13 +207,14 @@ cdef bint fall_asleep(Sleep* s, int i, Idle* idle) noexcept nogil:
     # read-modify-write of post_event.
     fence_seq_cst()
     if must_look_again(s, me, idle):
-        # Claim our own wake; if another did already, its token waits for us
-        # and ends some later park early, which all of them allow for.
+        # Claim our own wake; if another did already, wait for its token.
         if u32_cas_seq_cst(&me.asleep, SLEEPER_ASLEEP, SLEEPER_AWAKE):
             sub_sleeping(&s.counters)
+        while u32_load_seq_cst(&me.asleep) != SLEEPER_AWAKE:
+            park(&me.parker, -1)
         idle.rounds = ROUNDS_UNTIL_SLEEPY
     else:
-        while not retiring and u32_load_seq_cst(&me.asleep) == SLEEPER_ASLEEP:
+        while not retiring and u32_load_seq_cst(&me.asleep) != SLEEPER_AWAKE:
             if not park(&me.parker, s.retire_ns if i >= s.keep else -1):
                 # Claimed by itself, and still counted as sleeping: as a worker
                 # is whose thread was never started.
