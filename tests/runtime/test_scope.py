@@ -107,4 +107,4 @@ def test_what_is_spawned_on_top_of_a_wait(native, pool_size, crowd):
     everybody slept.  The caller is not the main thread, which looks for signals."""
     pool_size(2)
     for _ in range(200):
-        assert crowd(native.forks.below_a_wait) == [3]
+        assert crowd(native.forks.below_a_wait) == [4]
