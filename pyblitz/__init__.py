@@ -5,11 +5,12 @@ jobs of one's own.
 """
 
 from pyblitz._array import par_map, par_reduce, par_sort
-from pyblitz._python import ThreadPool, num_threads, set_num_threads
+from pyblitz._python import CancelScope, ThreadPool, num_threads, set_num_threads
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CancelScope",
     "ThreadPool",
     "num_threads",
     "par_map",

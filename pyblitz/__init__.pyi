@@ -15,6 +15,7 @@ _SortKind = Literal["quicksort", "mergesort", "heapsort", "stable"]
 
 __version__: str
 __all__ = [
+    "CancelScope",
     "ThreadPool",
     "num_threads",
     "par_map",
@@ -52,6 +53,19 @@ def par_sort(
 ) -> _Array: ...
 def num_threads() -> int: ...
 def set_num_threads(n: SupportsIndex) -> None: ...
+
+@disjoint_base
+class CancelScope:
+    def __init__(self, timeout: float | None = None) -> None: ...
+    def cancel(self) -> None: ...
+    def cancelled(self) -> bool: ...
+    def __enter__(self) -> CancelScope: ...
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
 
 @disjoint_base
 class ThreadPool:

@@ -170,7 +170,7 @@ cdef class Slices:
         with nogil:
             enter(&e)
             rc = bridge_run(e.worker, &b, n)
-            leave(&e)
+            rc = leave(&e, rc)
         return check(rc, "the operation")
 
 
@@ -450,7 +450,7 @@ cdef object run_map(Map* m, list ops, str name):
         with nogil:
             enter(&e)
             rc = map_run(e.worker, m, map_grain(bytes))
-            leave(&e)
+            rc = leave(&e, rc)
         check(rc, "the map")
         report_flags(name, u32_load_relaxed(&m.flags))
 
@@ -1006,7 +1006,7 @@ cdef object reduce_row(ufunc op, ndarray a, Resolved r, object initial):
     with nogil:
         enter(&e)
         rc = reduce_run(e.worker, &red, n)
-        leave(&e)
+        rc = leave(&e, rc)
     check(rc, "the reduction")
     report_flags("reduce", u32_load_relaxed(&red.flags))
     result = partials[0]
@@ -1225,7 +1225,7 @@ cdef object sort_into(ndarray source, ndarray result, bint stable):
                     break
                 s.src += s.n * s.itemsize
                 s.dst += s.n * s.itemsize
-        leave(&e)
+        rc = leave(&e, rc)
     check(rc, "the sort")
 
 

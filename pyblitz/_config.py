@@ -67,6 +67,19 @@ def check_pin(pin: object) -> tuple[int, ...]:
     return tuple(cpus)
 
 
+def check_seconds(value: object, name: str) -> int | None:
+    """Seconds as nanoseconds, None as None, or TypeError or ValueError."""
+    if value is None:
+        return None
+    try:
+        seconds = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}") from None
+    if not 0 <= seconds <= 1e9:
+        raise ValueError(f"{name} must be from 0 to 1e9 seconds, not {seconds}")
+    return int(seconds * 1e9)
+
+
 def check_idle(idle_timeout: object, keep: object) -> tuple[int, int]:
     """Nanoseconds after which an idle thread ends, -1 for never, and how many
     stay; or TypeError or ValueError."""
@@ -76,17 +89,8 @@ def check_idle(idle_timeout: object, keep: object) -> tuple[int, int]:
         raise TypeError(f"keep must be an integer, not {type(keep).__name__}") from None
     if n < 0:
         raise ValueError(f"keep must not be negative, not {n}")
-    if idle_timeout is None:
-        return -1, min(n, MAX_THREADS)
-    try:
-        seconds = float(idle_timeout)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"idle_timeout must be a number of seconds, not {type(idle_timeout).__name__}"
-        ) from None
-    if not 0 <= seconds <= 1e9:
-        raise ValueError(f"idle_timeout must be from 0 to 1e9 seconds, not {seconds}")
-    return int(seconds * 1e9), min(n, MAX_THREADS)
+    ns = check_seconds(idle_timeout, "idle_timeout")
+    return -1 if ns is None else ns, min(n, MAX_THREADS)
 
 
 def available_cpus() -> int:

@@ -4,6 +4,7 @@ exceptions, signals, the global pool, and ``ThreadPool``.
 Every entry from outside goes through ``enter`` and ``leave``.
 """
 from libc.stdint cimport int64_t
+from pyblitz.runtime.call cimport Call
 from pyblitz.runtime.lane cimport Lane
 from pyblitz.runtime.pool cimport Pool, Worker
 
@@ -11,10 +12,19 @@ cdef struct Entry:
     Worker* worker
     bint outermost      # this entry made the thread a worker
 
-# With an exception on failure; no GIL needed.
+# With an exception on failure, or when what this thread does is to stop; no GIL
+# needed.
 cdef int enter(Entry* e) except -1 nogil
-cdef void leave(Entry* e) noexcept nogil
+# With the result of the operation, -1 if it raised; returns what it is now.
+cdef int leave(Entry* e, int rc) noexcept nogil
 cdef Pool* borrow() except NULL nogil
+
+cdef class CancelScope:
+    cdef Call _call
+    cdef Call* _before      # the thread's, outside the block
+    cdef Worker* _worker    # in the block, if the thread is a worker outside
+    cdef object _timeout
+    cdef object _thread     # that is in the block, or None
 
 cdef class ThreadPool:
     cdef Pool* _pool

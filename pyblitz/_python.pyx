@@ -8,22 +8,27 @@ import weakref
 
 cimport cython
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_ptr, fence_seq_cst, i64_fetch_add_acquire,
     i64_fetch_sub_acq_rel, i64_load_acquire, i64_store_relaxed,
     ptr_cas_acq_rel, ptr_exchange_acq_rel, ptr_load_acquire,
-    ptr_store_relaxed)
+    ptr_store_relaxed, u32_store_relaxed, unlikely)
+from pyblitz.runtime.call cimport (
+    GO_ON, STOP_CANCELLED, STOP_NOT_WANTED, STOP_TIME_IS_UP, Call, Stop, call_init, call_stop,
+    call_stopped)
 from pyblitz.runtime.job cimport Job
+from pyblitz.runtime.os cimport now_ns
 from pyblitz.runtime.pool cimport (
-    POOL_CLOSED, Hooks, add_user, current_worker, enter_as_user, process_generation, job_done, pool_enter, pool_free,
-    pool_inject, pool_is_stale, pool_join, pool_leave, pool_new, pool_retire,
-    set_hooks, share_inside)
+    POOL_CLOSED, Hooks, add_user, current_call, current_worker, enter_as_user, job_done, mark_of,
+    must_stop, pool_enter, pool_free, pool_inject, pool_is_stale, pool_join, pool_leave, pool_new,
+    pool_retire, process_generation, set_hooks, set_thread_call, share_inside, thread_call)
 from pyblitz.runtime.lane cimport Lane, lane_submit, lanes_free, lanes_new
 
 from pyblitz._config import (
-    asymmetric_fences, check_idle, check_num_threads, check_pin, default_num_threads)
+    asymmetric_fences, check_idle, check_num_threads, check_pin, check_seconds,
+    default_num_threads)
 
 cdef extern from *:
     """
@@ -122,7 +127,23 @@ cdef int poll() noexcept nogil:
         return PyErr_CheckSignals()
 
 
+cdef void stop(Stop why) noexcept nogil:
+    with gil:
+        try:
+            if why == STOP_TIME_IS_UP:
+                raise TimeoutError("the operation took longer than its CancelScope allows")
+            if why == STOP_NOT_WANTED:
+                raise concurrent.futures.CancelledError("another part of the operation failed")
+            # Of an interrupted one this is seen only inside: see leave.
+            raise concurrent.futures.CancelledError("the operation was cancelled")
+        except BaseException as e:
+            Py_INCREF(e)
+            error = <PyObject*>e
+        set_exception(error)
+
+
 cdef Hooks the_hooks
+the_hooks.stop = stop
 the_hooks.capture = capture
 the_hooks.restore = restore
 the_hooks.drop = drop
@@ -226,12 +247,32 @@ cdef int enter(Entry* e) except -1 nogil:
         if e.worker == NULL:
             with gil:
                 raise MemoryError("no memory for one more caller of pyblitz")
+    e.worker.operations += 1
+    if current_call(e.worker) != NULL and must_stop(e.worker, 0):
+        return leave(e, -1)
     return 0
 
 
-cdef void leave(Entry* e) noexcept nogil:
+cdef int leave(Entry* e, int rc) noexcept nogil:
+    cdef Worker* w = e.worker
+    w.operations -= 1
+    if unlikely(w.interrupt != NULL):
+        # What the handler raised comes out, whatever else failed since: others were
+        # told to stop because of it.
+        with gil:
+            if rc == -1:
+                Py_DECREF(<object>take_exception())
+            Py_INCREF(<object><PyObject*>w.interrupt)
+            set_exception(<PyObject*>w.interrupt)
+            if w.operations == 0:
+                Py_DECREF(<object><PyObject*>w.interrupt)
+                w.interrupt = NULL
+                # relaxed: whatever belongs to this call is done
+                u32_store_relaxed(&w.call.stop, GO_ON)
+        rc = -1
     if e.outermost:
-        pool_leave(e.worker)
+        pool_leave(w)
+    return rc
 
 
 cdef object reap(bint wait):
@@ -353,6 +394,142 @@ def _at_exit():
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
 atexit.register(_at_exit)
+
+
+# ---- stopping ---------------------------------------------------------------
+
+cdef class CancelScope:
+    """What the operations inside a ``with`` block may take, and a way to stop them.
+
+    Parameters
+    ----------
+    timeout : float, optional
+        Seconds from the beginning of the block, 0 or more.  By default they may
+        take for ever.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When ``timeout`` is no number, or negative or not a number.
+
+    See Also
+    --------
+    ThreadPool.submit : jobs are not a part of the block that submits them.
+
+    Notes
+    -----
+    Inside the block every operation of pyblitz that this thread calls, and whatever
+    such an operation leads to in other threads, raises `TimeoutError` when the time
+    is up, or `concurrent.futures.CancelledError` after `cancel`.  It looks between
+    its leaves, some 10 to 100 microseconds apart; a Python function that runs at
+    that moment runs to its end, and a compiled one until it polls.  What NumPy does
+    by itself (small arrays, objects) is not stopped.  What an operation has written
+    to ``out`` by then stays.
+
+    Blocks may be nested: an inner one ends no later than the outer one.  A block
+    belongs to the thread that entered it, and must be left there before any that it
+    is nested in; in a coroutine it must not contain an ``await``.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> with pb.CancelScope(timeout=60):
+    ...     pb.par_reduce(np.add, np.arange(1_000_000))
+    np.int64(499999500000)
+    >>> scope = pb.CancelScope()
+    >>> scope.cancel()                      # from any thread
+    >>> with scope:
+    ...     pb.par_sort(np.arange(1_000_000)[::-1])
+    Traceback (most recent call last):
+        ...
+    concurrent.futures._base.CancelledError: the operation was cancelled
+    """
+
+    def __init__(self, timeout=None):
+        if self._thread is not None:
+            raise RuntimeError("this CancelScope is in use")
+        self._timeout = check_seconds(timeout, "timeout")
+        call_init(&self._call, INT64_MAX, NULL)
+
+    def cancel(self):
+        """Stops what runs in the block, now and later.  From any thread, also before
+        the block begins; again is harmless.
+
+        Examples
+        --------
+        >>> import threading, numpy as np, pyblitz as pb
+        >>> with pb.CancelScope() as scope:
+        ...     threading.Timer(0.1, scope.cancel).start()
+        ...     while True:
+        ...         _ = pb.par_map(np.sin, np.ones(1_000_000))
+        Traceback (most recent call last):
+            ...
+        concurrent.futures._base.CancelledError: the operation was cancelled
+        """
+        call_stop(&self._call, STOP_CANCELLED)
+
+    def cancelled(self):
+        """Whether it was cancelled, or its time is up.
+
+        Returns
+        -------
+        bool
+
+        Examples
+        --------
+        >>> import pyblitz as pb
+        >>> with pb.CancelScope(timeout=0) as scope:
+        ...     scope.cancelled()
+        True
+        """
+        return call_stopped(&self._call) != GO_ON or now_ns() >= self._call.deadline
+
+    def __enter__(self):
+        cdef Worker* w = current_worker()
+        if self._thread is not None:
+            raise RuntimeError("this CancelScope is in use")
+        self._before = thread_call()
+        self._worker = NULL
+        if w != NULL:
+            # A worker's call is its own as long as it lasts: what belongs to the
+            # block is made by another one.
+            share_inside(w.pool)
+            self._worker = enter_as_user(w.pool)
+            if self._worker == NULL:
+                raise MemoryError("no memory for one more CancelScope")
+        self._call.outer = self._before
+        self._call.deadline = INT64_MAX
+        if self._timeout is not None:
+            self._call.deadline = now_ns() + <int64_t>self._timeout
+        if self._before != NULL and self._before.deadline < self._call.deadline:
+            self._call.deadline = self._before.deadline
+        if self._worker != NULL:
+            call_init(&self._worker.call, INT64_MAX, &self._call)
+            self._worker.mark_of_call = mark_of(&self._worker.call)
+        else:
+            set_thread_call(&self._call)
+        self._thread = threading.get_ident()
+        # The thread refers to it until the block ends.
+        Py_INCREF(self)
+        return self
+
+    def __exit__(self, *exc):
+        cdef Worker* w = current_worker()
+        if self._thread != threading.get_ident():
+            raise RuntimeError("a CancelScope must be left in the thread that entered it")
+        if self._worker != NULL:
+            if w != self._worker and not pool_is_stale(self._worker.pool):
+                raise RuntimeError("CancelScopes must be left in the reverse order")
+            with nogil:
+                pool_leave(self._worker)
+        elif thread_call() != &self._call:
+            raise RuntimeError("CancelScopes must be left in the reverse order")
+        else:
+            set_thread_call(self._before)
+        self._thread = None
+        self._worker = NULL
+        self._call.outer = NULL
+        Py_DECREF(self)
 
 
 # ---- pools of one's own -----------------------------------------------------

@@ -72,6 +72,7 @@ cdef int spawn_on_abi1(Worker* w, Scope* s, int index, task_fn fn, void* ctx) ex
 cdef int broadcast_abi1(Worker* w, task_fn fn, void* ctx) except? -1 nogil
 cdef int submit_abi1(task_fn fn, void* ctx) except? -1 nogil
 cdef int submit_keyed_abi1(uint64_t key, task_fn fn, void* ctx) except? -1 nogil
+cdef int poll_abi1(Worker* w) except -1 nogil
 cdef Worker* current_worker_abi1() noexcept nogil
 cdef int num_workers_abi1(Worker* w) noexcept nogil
 cdef int worker_index_abi1(Worker* w) noexcept nogil

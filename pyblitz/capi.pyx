@@ -10,7 +10,9 @@ from libc.string cimport memcpy
 from pyblitz._python cimport Entry, borrow, enter, leave
 from pyblitz.runtime.atomic cimport likely
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
-from pyblitz.runtime.job cimport Job
+from pyblitz.runtime.job cimport Job, job_fn
+from pyblitz.runtime.lazy cimport lazy_any
+from pyblitz.runtime.os cimport now_ns
 from pyblitz.runtime cimport join as rt
 from pyblitz.runtime cimport lane as rl
 from pyblitz.runtime cimport pool as rp
@@ -32,8 +34,7 @@ cdef int run_abi1(task_fn fn, void* ctx) except? -1 nogil:
     cdef int rc
     enter(&e)
     rc = (<raw_fn>fn)(e.worker, ctx)
-    leave(&e)
-    return rc
+    return leave(&e, rc)
 
 
 cdef struct JoinCall:
@@ -110,8 +111,7 @@ cdef int bridge_from(Worker* w, Bridge* b, Py_ssize_t n) except? -1 nogil:
         return bridge_run(<rp.Worker*>w, b, n)
     enter(&e)
     rc = bridge_run(e.worker, b, n)
-    leave(&e)
-    return rc
+    return leave(&e, rc)
 
 
 cdef int parallel_for_abi1(Worker* w, Py_ssize_t n, range_fn body, void* ctx,
@@ -194,7 +194,6 @@ cdef int scope_abi1(Worker* w, scope_fn body, void* ctx) except? -1 nogil:
     cdef rs.Scope s
     cdef Entry e
     cdef int rc
-    e.outermost = False
     e.worker = <rp.Worker*>w
     if w == NULL:
         enter(&e)
@@ -203,8 +202,7 @@ cdef int scope_abi1(Worker* w, scope_fn body, void* ctx) except? -1 nogil:
     if rc != 0:
         rs.scope_fail(&s, rc)
     rc = rs.scope_end(e.worker, &s)
-    leave(&e)
-    return rc
+    return rc if w != NULL else leave(&e, rc)
 
 
 cdef int spawn_abi1(Worker* w, Scope* s, task_fn fn, void* ctx) except? -1 nogil:
@@ -268,13 +266,11 @@ cdef int broadcast_abi1(Worker* w, task_fn fn, void* ctx) except? -1 nogil:
     thread called in."""
     cdef Entry e
     cdef int rc
-    e.outermost = False
     e.worker = <rp.Worker*>w
     if w == NULL:
         enter(&e)
     rc = rs.broadcast(e.worker, <raw_fn>fn, ctx)
-    leave(&e)
-    return rc
+    return rc if w != NULL else leave(&e, rc)
 
 
 cdef struct Submitted:
@@ -304,32 +300,34 @@ cdef void run_keyed(void* w, Job* job) noexcept nogil:
 
 
 cdef void run_submitted(void* w, Job* job) noexcept nogil:
-    cdef Submitted s = (<Submitted*>job)[0]
-    free(job)
-    run_detached(<rp.Worker*>w, &s)
-    rp.job_done(s.pool)
+    cdef rp.Pool* p = (<Submitted*>job).pool
+    run_keyed(w, job)
+    rp.job_done(p)
+
+
+cdef Submitted* submitted(rp.Pool* p, job_fn run, task_fn fn, void* ctx) except NULL nogil:
+    cdef Submitted* s = <Submitted*>malloc(sizeof(Submitted))
+    if s == NULL:
+        rp.job_done(p)
+        with gil:
+            raise MemoryError("no memory for a job")
+    s.job.run = run
+    s.fn = <raw_fn>fn
+    s.ctx = ctx
+    s.pool = p
+    return s
 
 
 cdef int submit_abi1(task_fn fn, void* ctx) except? -1 nogil:
     """Hands fn(w, ctx) to the pool and returns at once.  In a pool of one
     thread it runs here, first."""
-    cdef Submitted* s
-    cdef Entry e
-    cdef Submitted here
-    enter(&e)
-    s = <Submitted*>malloc(sizeof(Submitted))
-    if s != NULL:
-        s.job.run = run_submitted
-        s.fn = <raw_fn>fn
-        s.ctx = ctx
-        s.pool = e.worker.pool
-    if s == NULL or not rp.pool_inject(s.pool, &s.job):
-        # No memory, one thread, or closing around us: this thread is inside.
-        free(s)
-        here.fn = <raw_fn>fn
-        here.ctx = ctx
-        run_detached(e.worker, &here)
-    leave(&e)
+    cdef rp.Pool* p = borrow()
+    cdef Submitted* s = submitted(p, run_submitted, fn, ctx)
+    # The job takes over our share of the pool's users.
+    if p.n_background == 0:
+        rp.pool_run_here(p, &s.job)
+    else:
+        rp.pool_post(p, &s.job)
     return 0
 
 
@@ -340,17 +338,24 @@ cdef int submit_keyed_abi1(uint64_t key, task_fn fn, void* ctx) except? -1 nogil
     at the moment, by another thread or further out in this one: whoever runs them
     then runs this one, too."""
     cdef rp.Pool* p = borrow()
-    cdef Submitted* s = <Submitted*>malloc(sizeof(Submitted))
-    if s != NULL:
-        s.job.run = run_keyed
-        s.fn = <raw_fn>fn
-        s.ctx = ctx
-        rl.lane_submit(p, key, &s.job)
+    cdef Submitted* s = submitted(p, run_keyed, fn, ctx)
+    rl.lane_submit(p, key, &s.job)
     rp.job_done(p)
-    if s == NULL:
-        with gil:
-            raise MemoryError("submit_keyed: no memory for the job")
     return 0
+
+
+cdef int poll_abi1(Worker* w) except -1 nogil:
+    """From time to time in a long kernel (every few microseconds is often enough):
+    raises when what it does is not wanted any more, and lets other workers have forks
+    that wait above it, as tick does."""
+    cdef rp.Worker* me = <rp.Worker*>w
+    cdef int64_t now = 0
+    if w == NULL:
+        return no_worker_abi1("poll")
+    if lazy_any(&me.lazy):
+        now = now_ns()
+        rt.beat(me, now)
+    return -1 if rp.must_stop(me, now) else 0
 
 
 cdef Worker* current_worker_abi1() noexcept nogil:

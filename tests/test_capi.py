@@ -135,6 +135,7 @@ def test_the_table():
         "num_workers_abi1",
         "parallel_for_abi1",
         "parallel_reduce_abi1",
+        "poll_abi1",
         "run_abi1",
         "scope_abi1",
         "scope_map_abi1",

@@ -12,6 +12,7 @@ import pytest
 import pyblitz as pb
 
 ROOT = Path(__file__).resolve().parent.parent
+CANNOT_FAIL = {"num_threads", "CancelScope.cancel", "CancelScope.cancelled"}
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -32,7 +33,7 @@ def test_docstring(name, thing):
     """NumPy style, with an example that is true."""
     text = inspect.getdoc(thing)
     assert "Examples\n--------" in text
-    if name != "num_threads":
+    if name not in CANNOT_FAIL:
         assert "Raises\n------" in text
     example = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
     assert example.examples

@@ -219,6 +219,7 @@ def test_guide_runs(found, tmp_path):
             import os
             import numpy as np
             import guide
+            import pyblitz
 
             items = np.arange(-5000, 5000)
             squares = items**2
@@ -255,6 +256,12 @@ def test_guide_runs(found, tmp_path):
             assert guide.least_balances(amounts) == least.tolist()
             assert guide.least_balances(amounts[:0]) == []
             assert guide.fib(25) == 75025
+            try:
+                with pyblitz.CancelScope(timeout=0.05):
+                    guide.count_for_ever()
+            except TimeoutError:
+                stopped = True
+            assert stopped
             assert guide.count_even(items) == 5000 and guide.count_even(items[:0]) == 0
             before = items.copy()
             guide.negative(items)

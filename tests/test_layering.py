@@ -13,7 +13,7 @@ ROOT = Path(pyblitz.__file__).resolve().parent
 # WITHIN_A_ROW.
 ROWS = [
     ["runtime.atomic", "runtime.os"],
-    ["runtime.stats", "runtime.job"],
+    ["runtime.stats", "runtime.job", "runtime.call"],
     ["runtime.deque", "runtime.injector", "runtime.lazy"],
     ["runtime.latch", "runtime.counters"],
     ["runtime.sleep"],

@@ -10,7 +10,8 @@ from pyblitz.runtime.join cimport (
     beat, fork_back, promote_all, wait_for_fork)
 from pyblitz.runtime.lazy cimport lazy_any, lazy_pop, lazy_push
 from pyblitz.runtime.os cimport now_ns
-from pyblitz.runtime.pool cimport Fork, hooks, poll_signals
+from pyblitz.runtime.call cimport Part
+from pyblitz.runtime.pool cimport Fork, current_call, hooks, must_stop
 
 cdef enum:
     # How long a leaf without a fixed size should take: some fifty times the
@@ -48,13 +49,20 @@ cdef int bridge_run(Worker* w, Bridge* b, int64_t n) noexcept nogil:
     exception is set)."""
     # An outermost operation of a guest begins alone, each time.
     cdef bint sharing = w.sharing
+    b.outer = w.part
     b.n = n
     b.done = 0
     b.start = now_ns()
     if n > 0:
         bridge_node(w, b, 0, n)
     w.sharing = sharing
-    if b.error != NULL:
+    # A failure behind the limit is one of items that nobody wanted: it was told to
+    # stop, or began before the first hit was found.
+    if b.failed_at > i64_load_relaxed(&b.limit):
+        b.rc = 0
+        if b.error != NULL:
+            hooks().drop(b.error)
+    elif b.error != NULL:
         hooks().restore(b.error)
     return b.rc
 
@@ -115,7 +123,7 @@ cdef void bridge_node(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept nog
     if (lazy_pop(&w.lazy, &right.fork.lazy)
             or fork_back(w, &right.fork, deque_bottom(&w.forks) - 1)):
         bridge_node(w, b, mid, hi)
-    elif wait_for_fork(w, &right.fork, &b.limit) != 0:
+    elif wait_for_fork(w, &right.fork, &b.limit):
         bridge_fail(b, 0, -1)
     if b.combine != NULL and bridge_wants(b, mid):
         rc = b.combine(w, b.ctx, lo, mid, hi)
@@ -124,7 +132,14 @@ cdef void bridge_node(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept nog
 
 
 cdef inline void run_leaf(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept nogil:
-    cdef int rc = b.leaf(w, b.ctx, lo, hi)
+    cdef Part part
+    cdef int rc
+    part.limit = &b.limit
+    part.at = lo
+    part.outer = b.outer
+    w.part = &part
+    rc = b.leaf(w, b.ctx, lo, hi)
+    w.part = b.outer
     if rc != 0:
         bridge_fail(b, lo, rc)
 
@@ -152,14 +167,15 @@ cdef void run_timed_leaf(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept 
 
 
 cdef inline void after_leaf(Worker* w, Bridge* b, int64_t items, int64_t now) noexcept nogil:
-    """Between leaves: looks after signals, and after the hungry.  now: 0 if the
-    time is not known."""
+    """Between leaves: looks whether the rest is wanted, and after the hungry.  now:
+    0 if the time is not known."""
     cdef bint alone = lazy_any(&w.lazy) and not w.sharing
-    if not alone and w.poll_at == 0:
+    if not alone and current_call(w) == NULL and b.outer == NULL:
         return
-    if now == 0:
+    if now == 0 and alone:
         now = now_ns()
-    if poll_signals(w, now):
+    # Unless it stops already.
+    if bridge_wants(b, 0) and must_stop(w, now):
         bridge_fail(b, 0, -1)
     if alone:
         b.done += items

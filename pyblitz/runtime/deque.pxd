@@ -1,5 +1,6 @@
-"""A growable Chase-Lev deque: the owner pushes and pops at the bottom, any
-other thread takes from the top, and nobody ever waits.
+"""A growable Chase-Lev deque: the owner pushes and pops at the bottom, any other
+thread takes from the top.  Nobody waits for anybody: a thief that loses a race, or
+meets one that revokes the owner's bias, comes away with nothing.
 
 Algorithm: Chase and Lev, "Dynamic circular work-stealing deque" (SPAA 2005),
 with the C11 orders of Le, Pop, Cohen and Zappa Nardelli, "Correct and

@@ -9,7 +9,7 @@ tags of the thief's deque tell exactly; else it sleeps on b's latch.  So a
 waiting thread never runs a stranger's job under a lock that its caller holds,
 and its stack is as deep as the program is.
 
-The invariant behind ``deque_pop`` here: forks are strictly last in, first out.
+The invariant behind ``deque_take_back`` here: forks are strictly last in, first out.
 The newest fork in the deque is the one being joined, or it was stolen, and
 then everything older was stolen before it.
 """
@@ -39,7 +39,7 @@ cdef enum:
     WAITED_ASLEEP_NS = 10000
 
 cdef void run_stolen_fork(void* worker, Job* job) noexcept nogil
-cdef int wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept nogil
+cdef bint wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept nogil
 cdef void sleep_on_latch(Worker* w, SpinLatch* latch, bint work,
                          const Injector* also) noexcept nogil
 cdef bint promote_all(Worker* w) noexcept nogil
@@ -65,7 +65,7 @@ cdef inline void fork_init(Fork* f, Worker* w, fork_fn fn, void* ctx) noexcept n
     f.lazy.fn = <void*>fn
     f.lazy.ctx = ctx
     spin_latch_init(&f.latch, w)
-    ptr_store_relaxed(&f.thief, NULL)
+    ptr_store_relaxed(&f.runner, w.mark_of_call)
 
 cdef inline bint fork_back(Worker* w, Fork* f, int64_t b) noexcept nogil:
     """Takes the newest fork back, which was pushed at b; false when it was

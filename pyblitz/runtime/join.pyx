@@ -2,8 +2,8 @@
 theft, waiting.  See join.pxd."""
 from libc.stdint cimport uint32_t, uint64_t
 from pyblitz.runtime.atomic cimport (
-    fence_seq_cst, i64_store_relaxed, ptr_load_acquire, ptr_store_release, u32_load_relaxed,
-    u32_store_relaxed)
+    fence_seq_cst, i64_store_relaxed, ptr_load_acquire, ptr_load_relaxed, ptr_store_release,
+    u32_load_relaxed, u32_store_relaxed)
 from pyblitz.runtime.counters cimport count_inactive, count_sleeping, counters_load
 from pyblitz.runtime.deque cimport (
     STEAL_TAKEN, deque_bottom, deque_looks, deque_newest, deque_offers, deque_steal)
@@ -13,7 +13,7 @@ from pyblitz.runtime.latch cimport (
 from pyblitz.runtime.lazy cimport fuse_store, lazy_any, lazy_drop_oldest
 from pyblitz.runtime.os cimport now_ns, park
 from pyblitz.runtime.pool cimport (
-    POLL_INTERVAL_NS, SPIN_ROUNDS, execute_waiting, hooks, poll_signals, push_fork,
+    POLL_INTERVAL_NS, SPIN_ROUNDS, execute_waiting, hooks, is_mark, must_stop, push_fork,
     serve_mailbox, tell_of_fork, wake_worker)
 
 # Mixed with a fork's own address, so that memory which was never a published
@@ -27,8 +27,10 @@ cdef void run_stolen_fork(void* worker, Job* job) noexcept nogil:
     cdef Worker* w = <Worker*>worker
     cdef Fork* f = <Fork*>job
     cdef void* waiter
+    # relaxed: published with the fork
+    w.mark_of_call = ptr_load_relaxed(&f.runner)
     # release: partner is the acquire load in wait_for_fork
-    ptr_store_release(&f.thief, w)
+    ptr_store_release(&f.runner, w)
     w.awaited = &f.latch
     f.rc = (<fork_fn>f.lazy.fn)(w, f.lazy.ctx)
     f.error = hooks().capture() if f.rc == -1 else NULL
@@ -38,19 +40,21 @@ cdef void run_stolen_fork(void* worker, Job* job) noexcept nogil:
         wake_worker(<Worker*>waiter)
 
 
-cdef int wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept nogil:
-    """Until a stolen fork is done.  -1 when a signal handler raised meanwhile:
-    the exception is then set, and the fork is done all the same, the sooner for
+cdef bint wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept nogil:
+    """Until a stolen fork is done.  Whether this worker must stop: an exception
+    that says why is then set, and the fork is done all the same, the sooner for
     ``limit`` (or NULL) having been made 0 at once."""
     cdef Worker* thief
     cdef Job* job
     cdef void* tag
     cdef int rounds = 0
-    cdef int interrupted = 0
+    cdef bint stop = False
     cdef void* error = NULL
     while not latch_is_set(&f.latch.core):
         # acquire: partner is the release in run_stolen_fork
-        thief = <Worker*>ptr_load_acquire(&f.thief)
+        thief = <Worker*>ptr_load_acquire(&f.runner)
+        if is_mark(thief):
+            thief = NULL
         if thief != NULL and deque_offers(&thief.forks, f):
             if deque_steal(&thief.forks, f, &job, &tag) == STEAL_TAKEN:
                 w.sleeper.stats.steals += 1
@@ -63,17 +67,17 @@ cdef int wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept nogil:
         rounds += 1
         if rounds < SPIN_ROUNDS:
             wait_a_little(rounds)
-        elif not interrupted and poll_signals(w, now_ns()):
-            interrupted = -1
+        elif not stop and must_stop(w, now_ns()):
+            stop = True
             error = hooks().capture()
             if limit != NULL:
                 # relaxed: a hint to stop early
                 i64_store_relaxed(limit, 0)
         elif latch_get_sleepy(&f.latch.core) and latch_fall_asleep(&f.latch.core):
             sleep_on_latch(w, &f.latch, thief != NULL and deque_offers(&thief.forks, f), NULL)
-    if interrupted:
+    if stop:
         hooks().restore(error)
-    return interrupted
+    return stop
 
 
 cdef void sleep_on_latch(Worker* w, SpinLatch* latch, bint work,
@@ -118,21 +122,21 @@ cdef int join_rest(Worker* w, Fork* f, int ra) noexcept nogil:
 cdef int join_stolen(Worker* w, Fork* f, int ra) noexcept nogil:
     """The end of a join whose second half was stolen; ra: what the first half
     returned."""
-    cdef int rb
+    cdef bint stop
     cdef void* error = NULL
     # No exception may be set while this worker helps.
     if ra == -1:
         error = hooks().capture()
-    rb = wait_for_fork(w, f, NULL)
+    stop = wait_for_fork(w, f, NULL)
     if ra == 0:
-        if rb != 0:                     # interrupted
+        if stop:
             if f.error != NULL:
                 hooks().drop(f.error)
-            return rb
+            return -1
         if f.error != NULL:
             hooks().restore(f.error)
         return f.rc
-    if rb != 0:
+    if stop:
         # a's own failure came first.
         hooks().drop(hooks().capture())
     if f.error != NULL:

@@ -44,7 +44,7 @@ cdef bint lane_push(Lane* lane, Job* job) noexcept nogil:
         # relaxed: only compared and linked
         head = ptr_load_relaxed(&lane.head)
         job.next = NULL if head == LANE_BUSY else <Job*>head
-        # acq_rel: releases the job to the exchange in run_lane; where the lane
+        # acq_rel: releases the job to the exchange in lane_take; where the lane
         # was idle, acquires what its last runner left (partner: its CAS to NULL)
         if ptr_cas_acq_rel(&lane.head, head, job):
             return head == NULL

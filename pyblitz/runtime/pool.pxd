@@ -12,6 +12,7 @@ each other's work.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_ptr, atomic_u32, atomic_u64, u32_load_relaxed, unlikely)
+from pyblitz.runtime.call cimport Call, Part, Stop
 from pyblitz.runtime.deque cimport Deque, deque_bottom, deque_pop, deque_push
 from pyblitz.runtime.injector cimport Inbox, Injector
 from pyblitz.runtime.job cimport Job
@@ -22,7 +23,7 @@ from pyblitz.runtime.sleep cimport Sleep, Sleeper, post_internal
 
 cdef enum:
     GUEST_SLOTS = 64            # bits of Pool.guest_mask
-    POLL_INTERVAL_NS = 50000000
+    POLL_INTERVAL_NS = 20000000
     POLL_LATER = 1              # an interval after the first look at the clock
     SPIN_ROUNDS = 200           # looks before a waiting worker sleeps
 
@@ -43,7 +44,8 @@ cdef struct Fork:
     int64_t waiting_since
     uint64_t published      # FORK_PUBLISHED ^ its address, until it is joined
     SpinLatch latch
-    atomic_ptr thief        # the Worker that runs it, once it was stolen
+    # Worker.mark_of_call of who made it; once it was stolen, the Worker that runs it.
+    atomic_ptr runner
     int rc                  # written by the thief before it sets the latch
     void* error             # the exception, when rc is -1
 
@@ -64,6 +66,9 @@ cdef struct Worker:
     Pool* pool
     Job* base                   # the job that this worker took and now runs
     SpinLatch* awaited          # base's latch, if base is a fork
+    # The Call that what it runs belongs to, plus 1, which tells it from a Worker.
+    void* mark_of_call
+    Part* part                  # of that call, or NULL
     # Whether the bridge promotes at once: a guest begins alone.
     bint sharing
     uint32_t leaves             # that were cut by time
@@ -72,11 +77,16 @@ cdef struct Worker:
     int cpu                     # that its thread is to run on; negative: any
     int index                   # among the background workers, or guest slot
     uint64_t rng
-    uint32_t searches           # every other one begins with mail and inbox
+    uint32_t searches           # their number decides where each begins (find_work)
     Job* mail                   # taken from the mailbox, oldest first, not yet run
     Job* bound                  # taken from the bound jobs, likewise
     # Signals: 0, or when to look next (a guest in Python's main thread).
     int64_t poll_at
+    # -- a guest's: its call, if that can be stopped, and what a signal handler
+    # raised, which comes out where the outermost of its operations ends.
+    Call call
+    int operations
+    void* interrupt
     Worker* outer               # the worker that this thread was before
     Worker* next_spare          # in Pool.spares
     # Where its tasks ended when the job began that it runs on top of a wait, or
@@ -120,6 +130,7 @@ cdef struct Hooks:
     void* (*capture)() noexcept nogil               # takes this thread's exception
     void (*restore)(void* error) noexcept nogil     # raises it here, and frees it
     void (*drop)(void* error) noexcept nogil        # frees it
+    void (*stop)(Stop why) noexcept nogil           # raises what says that
     bint (*is_raised)() noexcept nogil              # whether one is set here
     int (*poll)() noexcept nogil                    # signals; -1: an exception is set
     void (*thread_start)() noexcept nogil
@@ -153,7 +164,21 @@ cdef void wake_worker(Worker* w) noexcept nogil
 cdef Job* steal_task(Worker* w, Group* group) noexcept nogil
 cdef void put_away(Job* job, Group* other) noexcept nogil
 cdef void execute_waiting(Worker* w, Job* job) noexcept nogil
-cdef bint poll_signals(Worker* w, int64_t now) noexcept nogil
+cdef bint must_stop(Worker* w, int64_t now) noexcept nogil
+cdef void set_thread_call(Call* c) noexcept nogil
+cdef Call* thread_call() noexcept nogil
+
+cdef inline Call* call_of(void* mark) noexcept nogil:
+    return <Call*>(<size_t>mark - 1)
+
+cdef inline Call* current_call(Worker* w) noexcept nogil:
+    return call_of(w.mark_of_call)
+
+cdef inline void* mark_of(Call* c) noexcept nogil:
+    return <void*>(<size_t>c + 1)
+
+cdef inline bint is_mark(void* runner) noexcept nogil:
+    return <size_t>runner & 1
 
 cdef inline void tell_waiter(const SpinLatch* awaited) noexcept nogil:
     """Whoever waits for the fork that we run may help with what we just pushed.

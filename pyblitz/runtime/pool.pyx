@@ -1,4 +1,5 @@
 """Workers and the pool; see pool.pxd for what they promise."""
+from libc.stdint cimport INT64_MAX
 from libc.stdlib cimport calloc, free
 from pyblitz.runtime.atomic cimport (
     fence_seq_cst, i64_fetch_add_acquire, i64_fetch_add_relaxed, i64_fetch_or_acq_rel,
@@ -8,6 +9,9 @@ from pyblitz.runtime.atomic cimport (
     u32_store_relaxed,
     u64_cas_acquire,
     u64_fetch_and_release, u64_load_relaxed, u64_store_relaxed, unlikely)
+from pyblitz.runtime.call cimport (
+    GO_ON, STOP_INTERRUPTED, STOP_NOT_WANTED, STOP_TIME_IS_UP, Call, Part, Stop, call_init,
+    call_stop, call_stopped, part_wanted)
 from pyblitz.runtime.counters cimport (
     count_inactive, count_sleeping, counters_load, sub_inactive)
 from pyblitz.runtime.deque cimport (
@@ -29,12 +33,18 @@ cdef extern from *:
     """
     /* The worker that this thread is.  In a .pyx, so that there is one. */
     static _Thread_local void *pb_current = NULL;
+    /* The innermost CancelScope of a thread that is no worker. */
+    static _Thread_local void *pb_call = NULL;
     static void *pb_get_current(void) { return pb_current; }
     static void pb_set_current(void *w) { pb_current = w; }
+    static void *pb_get_call(void) { return pb_call; }
+    static void pb_set_call(void *c) { pb_call = c; }
     static int pb_ctz64(uint64_t x) { return __builtin_ctzll(x); }
     """
     void* get_current "pb_get_current"() nogil
     void set_current "pb_set_current"(void*) nogil
+    void* get_call "pb_get_call"() nogil
+    void set_call "pb_set_call"(void*) nogil
     int ctz64 "pb_ctz64"(uint64_t) nogil
 
 
@@ -83,6 +93,7 @@ cdef bint worker_init(Worker* w, Pool* p, int index, bint background) noexcept n
     w.background = background
     w.sharing = background
     w.listed = True
+    w.mark_of_call = mark_of(NULL)
     w.cpu = -1
     # Any seed but 0 does for xorshift.
     w.rng = (<uint64_t>now_ns() ^ (<uint64_t>index * 0x9E3779B97F4A7C15u)) | 1
@@ -503,10 +514,15 @@ cdef void execute(Worker* w, Job* job) noexcept nogil:
     cdef Job* base = w.base
     cdef SpinLatch* awaited = w.awaited
     cdef bint sharing = w.sharing
+    cdef void* mark = w.mark_of_call
+    cdef Part* part = w.part
     invariant(not lazy_any(&w.lazy), "no lazy fork is older than a taken job")
     w.sleeper.stats.jobs += 1
     w.base = job
-    w.awaited = NULL            # run_stolen_fork sets it
+    # run_stolen_fork, and run_task, set them.
+    w.awaited = NULL
+    w.mark_of_call = mark_of(NULL)
+    w.part = NULL
     # It was taken because somebody was hungry: its first fork is shared at once.
     w.sharing = True
     w.fresh = True
@@ -516,6 +532,8 @@ cdef void execute(Worker* w, Job* job) noexcept nogil:
     w.base = base
     w.awaited = awaited
     w.sharing = sharing
+    w.mark_of_call = mark
+    w.part = part
     w.fresh = False
 
 
@@ -536,16 +554,36 @@ cdef void wake_worker(Worker* w) noexcept nogil:
     unpark(&w.sleeper.parker)
 
 
-cdef bint poll_signals(Worker* w, int64_t now) noexcept nogil:
-    """In Python's main thread (poll_at is set), every 50 ms: whether a signal
-    handler raised.  The exception is then set in this thread."""
-    if w.poll_at == 0 or now < w.poll_at:
-        return False
-    if w.poll_at == POLL_LATER:
+cdef Stop why_stop(Worker* w, int64_t now) noexcept nogil:
+    cdef Call* c = current_call(w)
+    cdef Stop why = call_stopped(c)
+    if now == 0 and (w.poll_at != 0 or (c != NULL and c.deadline != INT64_MAX)):
+        now = now_ns()
+    if why == GO_ON and c != NULL and now >= c.deadline:
+        why = STOP_TIME_IS_UP
+        # For those that have no clock at hand.
+        call_stop(c, why)
+    # In Python's main thread (poll_at is set), every 20 ms.
+    if why == GO_ON and w.poll_at != 0 and now >= w.poll_at:
+        if w.poll_at != POLL_LATER and hooks().poll() != 0:
+            w.interrupt = hooks().capture()
+            why = STOP_INTERRUPTED
+            call_stop(&w.call, why)
         w.poll_at = now + POLL_INTERVAL_NS
+    if why == GO_ON and not part_wanted(w.part):
+        why = STOP_NOT_WANTED
+    return why
+
+
+cdef bint must_stop(Worker* w, int64_t now) noexcept nogil:
+    """Whether what this worker runs is not wanted any more: cancelled, out of time,
+    interrupted by a signal, or in vain, for a sibling failed.  An exception that
+    says so is then set.  now: 0 if the time is not known."""
+    cdef Stop why = why_stop(w, now)
+    if likely(why == GO_ON):
         return False
-    w.poll_at = now + POLL_INTERVAL_NS
-    return hooks().poll() != 0
+    hooks().stop(why)
+    return True
 
 
 # ---- entering from outside --------------------------------------------------
@@ -556,6 +594,17 @@ cdef Worker* current_worker() noexcept nogil:
     if w != NULL and pool_is_stale(w.pool):
         return NULL
     return w
+
+
+cdef Call* thread_call() noexcept nogil:
+    """What a call that begins now in this thread is a part of, or NULL."""
+    cdef Worker* w = current_worker()
+    return current_call(w) if w != NULL else <Call*>get_call()
+
+
+cdef void set_thread_call(Call* c) noexcept nogil:
+    """For calls that begin in this thread from now on, which is no worker."""
+    set_call(c)
 
 
 cdef Worker* pool_enter(Pool* p) noexcept nogil:
@@ -571,6 +620,7 @@ cdef Worker* pool_enter(Pool* p) noexcept nogil:
 cdef Worker* enter_as_user(Pool* p) noexcept nogil:
     """pool_enter by one who is a user: the share is taken over, also on failure."""
     cdef Worker* w = NULL
+    cdef Call* outer
     cdef uint64_t mask = u64_load_relaxed(&p.guest_mask)
     cdef int slot
     while ~mask:
@@ -588,10 +638,18 @@ cdef Worker* enter_as_user(Pool* p) noexcept nogil:
             return NULL
     w.sharing = False
     w.base = NULL
+    w.outer = current_worker()
     w.poll_at = 0
+    w.operations = 0
+    w.interrupt = NULL
+    w.part = NULL
+    outer = thread_call()
+    call_init(&w.call, INT64_MAX, outer)
+    w.mark_of_call = mark_of(NULL)
     if hooks().is_main_thread():
         w.poll_at = POLL_LATER
-    w.outer = <Worker*>get_current()
+    if outer != NULL or w.poll_at != 0:
+        w.mark_of_call = mark_of(&w.call)
     set_current(w)
     return w
 
@@ -601,6 +659,8 @@ cdef void pool_leave(Worker* w) noexcept nogil:
     invariant(deque_looks(&w.forks) <= 0 and deque_looks(&w.tasks) <= 0
               and not lazy_any(&w.lazy), "a guest leaves nothing behind")
     run_orphans(w)
+    if w.interrupt != NULL:
+        hooks().drop(w.interrupt)
     set_current(w.outer)
     if w.listed:
         # release: partner is the compare-and-swap in enter_as_user

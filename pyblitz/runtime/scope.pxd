@@ -12,7 +12,8 @@ and so on, until it has one part to run.  So a thief always takes half of what i
 left, and parts cost no atomic operation but those of the deque.
 """
 from libc.stdint cimport int64_t, uint32_t
-from pyblitz.runtime.atomic cimport atomic_u32
+from pyblitz.runtime.atomic cimport atomic_i64
+from pyblitz.runtime.call cimport Part
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.latch cimport CountLatch
 from pyblitz.runtime.pool cimport Group, Worker, fork_fn
@@ -35,10 +36,13 @@ cdef struct Task:
 cdef struct Scope:
     Group group             # first: a task's tag is its scope
     CountLatch latch        # one for each part of a task, and one for the owner
-    # The first failure in time; later tasks are then dropped.
-    atomic_u32 failed
+    # 1; 0 after the first failure in time: later tasks are then dropped.
+    atomic_i64 limit
     int rc
     void* error
+    # What its tasks belong to.
+    void* mark_of_call
+    Part part
 
 cdef enum:
     FREE_TASKS = 256        # that a worker keeps

@@ -3,8 +3,7 @@ from libc.errno cimport ENOMEM
 from libc.stdlib cimport free, malloc
 from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport (
-    CHECKED, invariant, likely, u32_cas_seq_cst, u32_load_acquire,
-    u32_store_relaxed)
+    CHECKED, i64_cas_seq_cst, i64_load_acquire, i64_store_relaxed, invariant, likely)
 from pyblitz.runtime.deque cimport (
     deque_bottom, deque_bottom_tag, deque_looks, deque_push)
 from pyblitz.runtime.injector cimport (
@@ -17,7 +16,7 @@ from pyblitz.runtime.latch cimport (
     latch_get_sleepy, latch_is_set)
 from pyblitz.runtime.os cimport now_ns
 from pyblitz.runtime.pool cimport (
-    Group, SPIN_ROUNDS, execute, hooks, poll_signals, pool_is_stale, pop_task, put_away,
+    Group, SPIN_ROUNDS, execute, hooks, must_stop, pool_is_stale, pop_task, put_away,
     serve_mailbox, steal_task, tasks_end, wake_worker)
 from pyblitz.runtime.sleep cimport post_internal, post_mail
 
@@ -25,7 +24,11 @@ cdef void scope_begin(Worker* w, Scope* s) noexcept nogil:
     count_latch_init(&s.latch, w)
     injector_init(&s.group.put_away)
     s.group.owner = w
-    u32_store_relaxed(&s.failed, 0)
+    i64_store_relaxed(&s.limit, 1)
+    s.mark_of_call = w.mark_of_call
+    s.part.limit = &s.limit
+    s.part.at = 0
+    s.part.outer = w.part
     s.rc = 0
     s.error = NULL
 
@@ -34,7 +37,7 @@ cdef void scope_fail(Scope* s, int rc) noexcept nogil:
     """Records a failure; for -1, takes the exception that is set."""
     cdef void* error = hooks().capture() if rc == -1 else NULL
     # seq_cst: one wins; its writes reach the owner through the count latch
-    if u32_cas_seq_cst(&s.failed, 0, 1):
+    if i64_cas_seq_cst(&s.limit, 1, 0):
         s.rc = rc
         s.error = error
     elif error != NULL:
@@ -108,6 +111,8 @@ cdef void run_task(void* worker, Job* job) noexcept nogil:
         done = 1
     else:
         base = w.base
+        w.mark_of_call = s.mark_of_call
+        w.part = &s.part
         mark = tasks_end(w)
         run_parts(w, task, &done)
         # What it left on top of the deque, as long as no thief has it.
@@ -172,7 +177,7 @@ cdef inline void run_parts(Worker* w, Task* task, int64_t* done) noexcept nogil:
 cdef inline void run_part(Worker* w, Scope* s, fork_fn fn, void* ctx) noexcept nogil:
     cdef int rc
     # acquire: partner is scope_fail; a hint, so that siblings stop early
-    if not u32_load_acquire(&s.failed):
+    if i64_load_acquire(&s.limit):
         rc = fn(w, ctx)
         if rc != 0:
             scope_fail(s, rc)
@@ -278,7 +283,7 @@ cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
         rounds += 1
         if rounds < SPIN_ROUNDS:
             wait_a_little(rounds)
-        elif poll_signals(w, now_ns()):
+        elif i64_load_acquire(&s.limit) and must_stop(w, now_ns()):
             scope_fail(s, -1)
         elif latch_get_sleepy(&s.latch.latch.core) and latch_fall_asleep(&s.latch.latch.core):
             sleep_on_latch(w, &s.latch.latch, False, &s.group.put_away)

@@ -22,7 +22,7 @@ from pyblitz.runtime.stats cimport Stats
 cdef enum SleeperState:
     SLEEPER_AWAKE = 0
     # Counted as sleeping, until somebody claims the wake by a compare-and-swap
-    # to AWAKE; the claimer, and nobody else, decrements `sleeping`.
+    # to CLAIMED; the claimer, and nobody else, decrements `sleeping`.
     SLEEPER_ASLEEP = 1
     SLEEPER_DEAD = 2    # the system refused its thread
     # Claimed, and not yet uncounted: its owner waits until it is AWAKE.

@@ -39,14 +39,15 @@ def find_first(bytes x, int64_t grain):
     cdef Find f
     cdef Entry e
     cdef int64_t n = len(x)
+    cdef int rc
     bridge_init(&f.bridge, find_leaf, NULL, &f, grain)
     f.x = x
     i64_store_relaxed(&f.found, INT64_MAX)
     i64_store_relaxed(&f.looked, 0)
     with nogil:
         enter(&e)
-        bridge_run(e.worker, &f.bridge, n)
-        leave(&e)
+        rc = bridge_run(e.worker, &f.bridge, n)
+        leave(&e, rc)
     found = i64_load_relaxed(&f.found)
     return None if found == INT64_MAX else found, i64_load_relaxed(&f.looked)
 

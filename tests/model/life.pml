@@ -1,0 +1,943 @@
+/* The life of threads and pools: pyblitz/runtime/pool.pyx (add_user to pool_post, users_gone,
+ * pool_join, start_thread, run_orphans), sleep.pyx (wake_sleeper, retire, post_bound),
+ * lane.pyx (lane_submit), _python.pyx (borrow, make_global, replace_global, reap, _at_exit,
+ * ThreadPool.close and __dealloc__).  Checked with Spin: see run.py.
+ *
+ * What it proves, within the bounds, by visiting every state:
+ *
+ * - Every accepted job runs exactly once, and before the pool is `quiet`: so before close, or the
+ *   end of Python, returns.
+ * - Whoever is a user is none of a pool that is quiet.
+ * - Nobody touches a pool that was freed.
+ * - Every thread that was created is joined, once, and before its pool is freed; the next one of
+ *   its worker is created after that.  After the exit none is created.
+ * - Nobody gets stuck.  With all threads refused, injected jobs run in their callers.
+ *
+ * Two scenarios.  Without GLOBAL a ThreadPool: callers that hold a reference, a thread that closes
+ * it at any time, and frees it after the last of them.  With GLOBAL the global pool, which is NULL
+ * at first: callers that borrow it, RESIZERS that replace it, with INSIDE as users of it, and the
+ * exit, at any time; the callers are daemon threads that may come after it.
+ *
+ * Callers: INJECTORS (pool_inject, in GLOBAL submit_abi1), GUESTS (enter, share, leave), KEYED
+ * (lane_submit, each to an idle lane of its own that belongs to worker 0), MAILERS (broadcast to
+ * all, and wait).  One operation each.  WORKERS background workers a pool; the system may REFUSE
+ * a thread (1), or refuses all (2); with RETIRE an idle thread may retire at any time.
+ *
+ * Memory is sequentially consistent, and a step is one access to it.  The sleep protocol is
+ * proved in sleep.pml; here an idle worker looks at its boxes, the inbox and `terminate` and
+ * becomes claimable in one step, and waits until it is awake again (no tokens); the JEC is left
+ * out.  A box and the inbox are sets, and taking one job is one step (injector.pxd).
+ *
+ * What it does not cover: memory orders (but Dekker's between enter and reap, and users_gone and
+ * fall_asleep, which are SC), forks and tasks (a guest's push only wakes somebody), lanes with
+ * more than one job and their order, fork of the process, lack of memory, unlisted guests, signals, a
+ * ThreadPool that is dropped from inside.
+ *
+ * A mutation, -DMUTATION=name, is what must not be left out or turned round: Spin finds each of
+ * them, in the scenario that is named behind it (P: ThreadPool, G: GLOBAL), but those under
+ * HARMLESS. */
+
+#define no_entering 1         /* G: reap does not look at `entering` */
+#define borrow_uncounted 2    /* G: borrow reads global_pool without counting itself */
+#define borrow_uncounts 3     /* G: borrow gives its count back before add_user */
+#define reap_frees_exit 4     /* G: the exit frees the pools, too */
+#define reap_waits 5          /* G, INSIDE: reap does not look at `users`, but waits */
+#define make_global_store 6   /* G: make_global stores, instead of compare-and-swap */
+#define no_closed_check 7     /* P, G: add_user does not look at POOL_CLOSED */
+#define no_share_inside 8     /* P: pool_post takes no share for its thread */
+#define lane_no_share 9       /* P, KEYED: a lane holds no user */
+#define gone_early 10         /* P: users_gone although there are users */
+#define gone_never 11         /* P: job_done never calls users_gone */
+#define gone_retire_only 12   /* P: pool_retire calls users_gone, not the last user */
+#define gone_no_wake 13       /* P: users_gone sets `terminate`, and wakes nobody */
+#define quiet_first 14        /* G: users_gone sets `quiet` before `terminate` */
+#define join_not_quiet 15     /* P: pool_join does not wait for `quiet` */
+#define no_end 16             /* P: a worker does not look at `terminate` */
+#define refused_inactive 18   /* P, REFUSE: a refused worker stays counted as inactive */
+#define refused_not_dead 19   /* P, REFUSE: `dead` is not counted */
+#define refused_no_look 20    /* P, REFUSE, 2 workers: no look at the inbox after a refusal */
+#define refused_no_mail 21    /* P, REFUSE, MAILERS: return_mail is not called by the claimer */
+#define poster_no_mail 22     /* P, REFUSE, MAILERS: ... nor by the poster that sees DEAD */
+#define no_orphans 23         /* P, REFUSE: run_orphans does nothing */
+#define dead_before_push 24   /* P, REFUSE: pool_post loads `dead` before the push */
+#define restart_no_join 25    /* P, RETIRE: start_thread does not join the retired thread */
+#define retire_no_look 26     /* P, RETIRE: no last look */
+#define retire_late 27        /* P, RETIRE: ASLEEP is stored before thread = RETIRED */
+#define retire_uncounted 28   /* P, RETIRE: a worker that retires counts itself as awake */
+#define retired_not_joined 29 /* P, RETIRE: pool_join passes over retired threads */
+/* As the code was at 34e86d4. */
+#define refused_counts 30 /* G; P, RETIRE: add_user counts first and gives back when closed, which
+                           * may call users_gone again; the first call is then not yet at its end */
+#define lane_forgets 31   /* P, REFUSE, MAILERS: lane_submit leaves it to return_mail */
+#define exit_late 32      /* G: make_global looks at `exiting`, and then at files */
+#define exit_locked 33    /* G, INSIDE: the exit waits for users while it holds the lock */
+/* HARMLESS, with the reason. */
+#define end_at_once 43      /* a worker that sees `terminate` looks for no work before: no user,
+                             * no job */
+#define retire_no_end 40    /* retire does not look at `terminate`: the thread ends all the same */
+#define reap_users_first 41 /* reap looks at `users` before `entering`: a closed pool gets no user
+                             * that counts, and a refused one is counted as entering */
+#define retire_first 42     /* replace_global retires before the exchange: borrow tries again */
+
+#ifdef MUTATION
+#if MUTATION == 0
+#error "no such mutation"
+#endif
+#else
+#define MUTATION 0
+#endif
+#define without(x) (MUTATION != x)
+
+#ifndef WORKERS
+#define WORKERS 1
+#endif
+#ifndef INJECTORS
+#define INJECTORS 0
+#endif
+#ifndef GUESTS
+#define GUESTS 0
+#endif
+#ifndef KEYED
+#define KEYED 0
+#endif
+#ifndef MAILERS
+#define MAILERS 0
+#endif
+#ifndef REFUSE
+#define REFUSE 0
+#endif
+#ifndef RETIRE
+#define RETIRE 0
+#endif
+#ifndef RESIZERS
+#define RESIZERS 0
+#endif
+#ifndef INSIDE
+#define INSIDE 0
+#endif
+
+#define CALLERS (INJECTORS + GUESTS + KEYED + MAILERS)
+#define JOBS (INJECTORS + KEYED)
+#ifdef GLOBAL
+/* The first, each resizer's, the one after the exit. */
+#if MUTATION == make_global_store
+#define POOLS (RESIZERS + 5)
+#else
+#define POOLS (RESIZERS + 2)
+#endif
+#define OTHERS (RESIZERS + 1)
+#else
+#define POOLS 1
+#define OTHERS 0 /* it waits for the callers to have finished */
+#endif
+
+#define NULL 15
+#define CLOSED 128
+#define W (p * WORKERS + i)
+#define BIT(x) (1 << (x))
+
+mtype = { AWAKE, ASLEEP, CLAIMED, DEAD };  /* Sleeper.asleep */
+mtype = { NONE, RUNS, RETIRED };           /* Sleeper.thread */
+mtype = { UNSET, SLEEPING, SET };          /* Sleeper.terminate; SLEEPY is in sleep.pml */
+
+/* Pool. */
+byte users[POOLS];
+bit quiet[POOLS], freed[POOLS], alone[POOLS]; /* alone: n_background is 0 */
+byte sleeping[POOLS] = WORKERS, inactive[POOLS] = WORKERS, dead[POOLS];
+byte inbox[POOLS];
+/* Sleeper, Worker. */
+mtype asleep[POOLS * WORKERS] = ASLEEP;
+mtype thread[POOLS * WORKERS] = NONE;
+mtype terminate[POOLS * WORKERS] = UNSET;
+byte bound[POOLS * WORKERS], mailbox[POOLS * WORKERS];
+bit joinable[POOLS * WORKERS];
+bit alive[POOLS * WORKERS]; /* the thread has not ended */
+/* _python.pyx. */
+byte global_pool = NULL;
+byte entering, made, retired;
+bit lock, exiting;
+/* What the properties speak of. */
+byte ran, exited, finished;
+byte accepted[POOLS];
+byte mails[MAILERS + 1]; /* a broadcast's scope: jobs not yet done */
+
+/* An access to pool p's memory. */
+#define touch assert(!freed[p])
+/* By one of its users. */
+#define inside assert(!freed[p] && !quiet[p])
+
+#define to_join (joinable[W] && !(MUTATION == retired_not_joined && thread[W] == RETIRED))
+#define all_dead (dead[p] == WORKERS && !alone[p])
+
+/* Subroutines: the return label and what the caller still needs go onto a stack. */
+#define DEPTH 10
+#define CALL(routine, label) \
+    rs[sp] = label; ri[sp] = i; rm[sp] = m; m = 0; sp++; goto routine
+#define RETURN goto back
+
+inline execute_job(x) {
+    assert(!(ran & BIT(x)) && !quiet[p] && (accepted[p] & BIT(x)));
+    ran = ran | BIT(x)
+}
+
+/* The lowest job of a set, into j. */
+inline take(set) {
+    j = 0;
+    do
+    :: !(set & BIT(j)) -> j++
+    :: else -> set = set & ~BIT(j); break
+    od
+}
+
+mtype = { WORKER, INJECTOR, A_GUEST, A_KEYED, MAILER, CLOSER, RESIZER, EXIT };
+
+/* `me`: the worker's number, or the caller's, which is also its job's. */
+proctype Thread(mtype role; byte me) {
+    byte p, i, j, m, sp, mine;
+    bit ok, more, missing, closed, last, others;
+    byte old;
+    byte rs[DEPTH], ri[DEPTH], rm[DEPTH];
+
+    if
+    :: role == WORKER -> p = me / WORKERS; i = me % WORKERS; goto end_place
+    :: role == CLOSER -> goto close
+    :: role == RESIZER -> goto resize
+    :: role == EXIT -> goto at_exit
+    :: else -> goto call
+    fi;
+
+    /* ---- a background worker: worker_main ---- */
+
+end_place: /* a valid end: its thread was never started, or has ended */
+    atomic { alive[me]; touch };
+search: /* find_work */
+    atomic {
+        touch; more = 0; i = me % WORKERS;
+        if
+        :: without(end_at_once) || terminate[W] != SET ->
+            if
+            :: mailbox[W] -> take(mailbox[W]); mine = j; goto found_mail
+            :: bound[W] -> take(bound[W]); mine = j; goto found
+            :: inbox[p] -> take(inbox[p]); mine = j; more = inbox[p] != 0; goto found
+            :: !mailbox[W] && !bound[W] && !inbox[p] -> j = 0
+            fi
+        :: else
+        fi
+    };
+    atomic { /* latch_is_set(terminate) */
+        touch;
+        if
+        :: terminate[W] == SET && without(no_end) -> inactive[p]--; goto stop
+        :: else
+        fi
+    };
+    atomic { /* no_work_found, fall_asleep */
+        touch;
+        if
+        :: mailbox[W] || bound[W] || inbox[p] || (terminate[W] == SET && without(no_end)) ->
+            goto search
+        :: else ->
+            if
+            :: terminate[W] == UNSET -> terminate[W] = SLEEPING
+            :: else
+            fi;
+            asleep[W] = ASLEEP; sleeping[p]++
+        fi
+    };
+asleep_: /* park */
+    atomic {
+        if
+        :: asleep[W] == AWAKE ->
+            touch;
+            if
+            :: terminate[W] == SLEEPING -> terminate[W] = UNSET /* latch_wake_up */
+            :: else
+            fi;
+            goto search
+        :: RETIRE && asleep[W] == ASLEEP -> /* timed out; claims itself, stays counted */
+            touch; asleep[W] = AWAKE
+        fi
+    };
+    atomic {
+        touch;
+        if
+        :: terminate[W] == SLEEPING -> terminate[W] = UNSET
+        :: else
+        fi;
+        if
+        :: MUTATION == retire_uncounted -> sleeping[p]--
+        :: else
+        fi
+    };
+    if
+    :: MUTATION == retire_late -> atomic { touch; asleep[W] = ASLEEP }
+    :: else
+    fi;
+    atomic { touch; thread[W] = RETIRED };
+    if
+    :: without(retire_late) -> atomic { touch; asleep[W] = ASLEEP }
+    :: else
+    fi;
+    /* must_look_again */
+    if
+    :: without(retire_no_look) ->
+        if
+        :: atomic { inbox[p] -> touch; goto un_retire }
+        :: atomic { !inbox[p] -> touch }
+        fi;
+        if
+        :: atomic { mailbox[W] || bound[W] -> touch; goto un_retire }
+        :: atomic { !mailbox[W] && !bound[W] -> touch }
+        fi;
+        if
+        :: atomic { terminate[W] == SET && without(retire_no_end) -> touch; goto un_retire }
+        :: atomic { terminate[W] != SET || !without(retire_no_end) -> touch }
+        fi
+    :: else
+    fi;
+stop:
+    atomic { alive[me] = 0; goto end_place };
+un_retire:
+    atomic {
+        touch;
+        if
+        :: asleep[W] == ASLEEP -> asleep[W] = AWAKE
+        :: else -> goto stop
+        fi
+    };
+    atomic { touch; thread[W] = RUNS };
+    atomic { touch; assert(sleeping[p] > 0); sleeping[p]--; goto search };
+
+found_mail: /* work_found, and a broadcast's job: `sub_inactive`, count_down */
+    atomic { inside; inactive[p]--; last = 0; mails[mine]--; mine = 0; goto again };
+found: /* work_found */
+    atomic {
+        inside;
+        last = inactive[p] - 1 == sleeping[p];
+        others = sleeping[p] > 0;
+        inactive[p]--;
+        if
+        :: others && more -> more = 0; last = 0; others = 0; CALL(wake_any, 1)
+        :: others && last && !more -> last = 0; others = 0
+        :: else -> more = 0; last = 0; others = 0; goto execute
+        fi
+    };
+    atomic {
+        inside;
+        if
+        :: inbox[p] -> CALL(wake_any, 1)
+        :: else -> goto execute
+        fi
+    };
+execute:
+    atomic { inside; execute_job(mine); mine = 0; j = 0; CALL(job_done, 2) };
+again:
+    atomic { /* find_work once more; else start_looking */
+        touch; i = me % WORKERS;
+        if
+        :: bound[W] -> take(bound[W]); mine = j; j = 0; goto execute
+        :: inbox[p] -> take(inbox[p]); mine = j; j = 0; goto execute
+        :: !bound[W] && !inbox[p] -> inactive[p]++; goto search
+        fi
+    };
+
+    /* ---- callers ---- */
+
+call:
+#ifdef GLOBAL
+borrow:
+    if
+    :: without(borrow_uncounted) -> entering++
+    :: else
+    fi;
+    atomic { p = global_pool; missing = p == NULL };
+    if
+    :: MUTATION == borrow_uncounts -> entering--
+    :: else
+    fi;
+    if
+    :: !missing -> CALL(add_user, 3)
+    :: else -> ok = 0
+    fi;
+borrowed:
+    if
+    :: without(borrow_uncounted) && without(borrow_uncounts) -> entering--
+    :: else
+    fi;
+    if
+    :: ok -> goto admitted
+    :: !ok && !missing -> goto borrow
+    :: !ok && missing -> skip
+    fi;
+    /* make_global: the file that default_num_threads reads lets others have the GIL. */
+    missing = exiting;
+    atomic {
+        if
+        :: global_pool == NULL || MUTATION == make_global_store ->
+            alone[made] = missing || (without(exit_late) && exiting);
+            global_pool = made; made++
+        :: else
+        fi;
+        missing = 0; p = 0;
+        goto borrow
+    };
+#else
+    CALL(add_user, 3);
+borrowed:
+    if
+    :: ok -> goto admitted
+    :: else -> goto done /* "this ThreadPool is closed" */
+    fi;
+#endif
+admitted:
+    atomic {
+        inside;
+        if
+        :: role == A_GUEST -> goto guest
+#ifdef GLOBAL
+        :: role == RESIZER -> old = p; goto resizing
+#endif
+        :: role == MAILER -> goto mailer
+        :: role == A_KEYED -> accepted[p] = accepted[p] | BIT(me); goto keyed
+        :: role == INJECTOR ->
+#ifdef GLOBAL
+            goto submit
+#else
+            accepted[p] = accepted[p] | BIT(me); j = me; CALL(pool_post, 4)
+#endif
+        fi
+    };
+guest: /* it shares a fork: post_internal */
+    atomic {
+        inside;
+        if
+        :: sleeping[p] > 0 && inactive[p] == sleeping[p] -> CALL(wake_any, 5)
+        :: else -> goto leave_
+        fi
+    };
+leave_:
+    CALL(leave, 4);
+#ifdef GLOBAL
+submit: /* submit_abi1, as a guest: pool_inject */
+    atomic {
+        inside;
+        if
+        :: alone[p] -> accepted[p] = accepted[p] | BIT(me); execute_job(me); goto leave_
+        :: else -> CALL(add_user, 6)
+        fi
+    };
+submitted:
+    atomic {
+        inside; accepted[p] = accepted[p] | BIT(me);
+        if
+        :: ok -> j = me; CALL(pool_post, 5)
+        :: else -> execute_job(me); goto leave_ /* closing around us */
+        fi
+    };
+#endif
+keyed: /* lane_submit: share_inside, lane_schedule */
+    atomic {
+        inside;
+        if
+        :: without(lane_no_share) -> users[p]++
+        :: else
+        fi;
+        if
+        :: alone[p] -> execute_job(me); users[p]--; CALL(job_done, 4) /* pool_run_here */
+        :: else
+        fi
+    };
+    atomic {
+        inside; i = 0;
+        if
+        :: asleep[W] == DEAD -> j = me; CALL(pool_post, 7)
+        :: else
+        fi
+    };
+    atomic {
+        inside;
+        if
+        :: bound[W] -> bound[W] = bound[W] | BIT(me); goto scheduled
+        :: else -> bound[W] = BIT(me); CALL(post_bound, 7)
+        fi
+    };
+scheduled:
+    if
+    :: without(lane_forgets) -> CALL(leave, 4) /* as pool_post does; it is a job_done, too */
+    :: else -> CALL(job_done, 4)
+    fi;
+mailer: /* broadcast */
+    atomic {
+        inside; i = 0;
+        if
+        :: alone[p] -> goto leave_
+        :: else
+        fi
+    };
+mail_next:
+    atomic {
+        inside; mails[me - JOBS]++;
+        if
+        :: mailbox[W] -> mailbox[W] = mailbox[W] | BIT(me - JOBS); goto mailed
+        :: else -> mailbox[W] = BIT(me - JOBS); CALL(post_bound, 8)
+        fi
+    };
+mailed:
+    atomic {
+        i++;
+        if
+        :: i < WORKERS -> goto mail_next
+        :: else -> i = 0
+        fi
+    };
+    atomic { mails[me - JOBS] == 0; inside; goto leave_ }; /* scope_end */
+
+    /* ---- the end of a ThreadPool, replacing, the exit ---- */
+
+close:
+    atomic {
+        touch;
+        users[p] = users[p] | CLOSED;
+        if
+        :: (users[p] == CLOSED && without(gone_never)) || MUTATION == gone_early ->
+            CALL(users_gone, 9)
+        :: else
+        fi
+    };
+closing:
+    CALL(pool_join, 10);
+closed_:
+    atomic { assert(!(accepted[p] & ~ran)); finished == CALLERS }; /* the last reference */
+    atomic { goto free_ };
+
+#ifdef GLOBAL
+resize:
+    if
+    :: INSIDE -> goto call
+    :: else
+    fi;
+resizing:
+    atomic { lock == 0 -> lock = 1 };
+    if
+    :: exiting -> goto unlock /* RuntimeError */
+    :: else
+    fi;
+    atomic { mine = made; made++ };
+    if
+    :: MUTATION == retire_first && global_pool != NULL ->
+        atomic { p = global_pool; touch; users[p] = users[p] | CLOSED; others = users[p] == CLOSED };
+        if
+        :: others -> others = 0; CALL(users_gone, 11)
+        :: else
+        fi
+    :: else
+    fi;
+replace:
+    atomic { p = global_pool; global_pool = mine; mine = 0 };
+    goto retire;
+at_exit:
+    exiting = 1;
+    atomic { lock == 0 -> lock = 1 };
+    atomic { p = global_pool; global_pool = NULL };
+retire: /* replace_global: pool_retire */
+    if
+    :: p == NULL -> goto reap
+    :: else -> atomic { retired = retired | BIT(p) }
+    fi;
+    atomic {
+        touch;
+        if
+        :: users[p] == 0 -> users[p] = CLOSED; CALL(users_gone, 12)
+        :: else -> users[p] = users[p] | CLOSED
+        fi
+    };
+reap:
+    atomic {
+        p = 0;
+        if
+        :: role == EXIT && without(exit_locked) -> lock = 0 /* not in the code */
+        :: else
+        fi
+    };
+reap_next:
+    if
+    :: p == POOLS -> goto unlock
+    :: p < POOLS && !(retired & BIT(p)) -> p++; goto reap_next
+    :: p < POOLS && (retired & BIT(p)) -> skip
+    fi;
+    if
+    :: role == EXIT -> goto reap_it
+    :: else
+    fi;
+    if
+    :: MUTATION == reap_users_first -> goto reap_users
+    :: else
+    fi;
+reap_entering:
+    if
+    :: entering != 0 && without(no_entering) -> p++; goto reap_next
+    :: else
+    fi;
+    if
+    :: MUTATION == reap_users_first -> goto reap_it
+    :: else
+    fi;
+reap_users:
+    atomic {
+        touch;
+        if
+        :: users[p] != CLOSED && without(reap_waits) -> p++; goto reap_next
+        :: else
+        fi
+    };
+    if
+    :: MUTATION == reap_users_first -> goto reap_entering
+    :: else
+    fi;
+reap_it:
+    atomic { retired = retired & ~BIT(p); CALL(pool_join, 13) };
+reaped:
+    atomic {
+        assert(!(accepted[p] & ~ran));
+        if
+        :: role == EXIT && without(reap_frees_exit) -> p++; goto reap_next
+        :: else -> goto free_
+        fi
+    };
+unlock:
+    atomic {
+        if
+        :: role == EXIT && without(exit_locked)
+        :: else -> lock = 0
+        fi;
+        if
+        :: role == EXIT -> exited = 1; p = 0; goto done
+        :: INSIDE && role == RESIZER -> p = old; old = 0; goto leave_
+        :: else -> p = 0; goto done
+        fi
+    };
+#else
+resize: at_exit:
+    skip;
+#endif
+
+free_: /* pool_free */
+    atomic {
+        touch; freed[p] = 1; i = 0;
+        do
+        :: i < WORKERS -> assert(!alive[W] && !joinable[W]); i++
+        :: else -> i = 0; break
+        od;
+#ifdef GLOBAL
+        p++; goto reap_next
+#else
+        goto over
+#endif
+    };
+
+    /* ---- pool.pyx ---- */
+
+add_user:
+    atomic {
+        touch;
+        ok = !(users[p] & CLOSED) || MUTATION == no_closed_check;
+        if
+        :: ok -> assert(!quiet[p]); users[p]++; RETURN
+        :: !ok && without(refused_counts) -> RETURN
+        :: !ok && !without(refused_counts) -> users[p]++; goto job_done
+        fi
+    };
+job_done: /* fetch_sub; keeps ok */
+    atomic {
+        touch;
+        users[p]--;
+        if
+        :: (users[p] == CLOSED && without(gone_never) && without(gone_retire_only)) ||
+           ((users[p] & CLOSED) && MUTATION == gone_early) -> goto users_gone
+        :: else -> RETURN
+        fi
+    };
+users_gone:
+    atomic {
+        touch; i = 0;
+        if
+        :: MUTATION == quiet_first -> quiet[p] = 1
+        :: else
+        fi
+    };
+users_gone_next:
+    atomic {
+        touch;
+        if
+        :: i == WORKERS || alone[p] -> i = 0; quiet[p] = 1; RETURN
+        :: i < WORKERS && !alone[p] && terminate[W] == SLEEPING ->
+            terminate[W] = SET;
+            if
+            :: without(gone_no_wake) -> m = ok; CALL(wake_sleeper, 14)
+            :: else -> i++
+            fi
+        :: i < WORKERS && !alone[p] && terminate[W] != SLEEPING -> terminate[W] = SET; i++
+        fi;
+        goto users_gone_next
+    };
+users_gone_woken:
+    atomic { ok = m; m = 0; i++; goto users_gone_next };
+
+pool_join: /* quiet, then the threads */
+    atomic { quiet[p] || MUTATION == join_not_quiet; touch; i = 0 };
+pool_join_next:
+    atomic {
+        if
+        :: i == WORKERS || alone[p] -> i = 0; RETURN
+        :: i < WORKERS && !alone[p] && to_join && !alive[W] -> touch; joinable[W] = 0; i++
+        :: i < WORKERS && !alone[p] && !to_join -> touch; i++
+        fi;
+        goto pool_join_next
+    };
+
+leave: /* pool_leave: run_orphans, job_done */
+    atomic {
+        inside;
+        if
+        :: all_dead && without(no_orphans) -> goto orphans
+        :: else -> goto job_done
+        fi
+    };
+orphans:
+    atomic {
+        inside;
+        if
+        :: inbox[p] -> take(inbox[p]); execute_job(j); j = 0; CALL(job_done, 15)
+        :: else -> goto job_done
+        fi
+    };
+
+pool_post: /* of job j */
+    atomic {
+        inside;
+        if
+        :: without(no_share_inside) -> users[p]++
+        :: else
+        fi
+    };
+    if
+    :: MUTATION == dead_before_push -> atomic { touch; m = all_dead }
+    :: else
+    fi;
+    atomic { touch; inbox[p] = inbox[p] | BIT(j); j = 0 };
+    atomic { /* post_injected: the word */
+        touch;
+        if
+        :: sleeping[p] > 0 && inactive[p] == sleeping[p] -> CALL(wake_any, 16)
+        :: else
+        fi
+    };
+pool_posted:
+    atomic {
+        touch;
+        if
+        :: (all_dead && without(dead_before_push)) || (MUTATION == dead_before_push && m) ->
+            m = 0;
+            if
+            :: without(no_share_inside) -> goto leave
+            :: else -> goto orphans
+            fi
+        :: else ->
+            m = 0;
+            if
+            :: without(no_share_inside) -> goto job_done
+            :: else -> RETURN
+            fi
+        fi
+    };
+
+    /* ---- sleep.pyx ---- */
+
+wake_any: /* beginning with any: the hint */
+    if
+    :: i = 0
+    :: WORKERS > 1 -> i = 1
+    :: WORKERS > 2 -> i = 2
+    fi;
+wake_any_next: /* m: how many were tried */
+    if
+    :: m == WORKERS || alone[p] -> ok = 0; RETURN
+    :: else -> CALL(wake_sleeper, 17)
+    fi;
+wake_any_tried:
+    atomic {
+        if
+        :: ok -> RETURN
+        :: else -> m++; i = (i + 1) % WORKERS; goto wake_any_next
+        fi
+    };
+
+wake_sleeper: /* sleeper i; ok: whether it woke */
+    atomic {
+        touch;
+        if
+        :: asleep[W] == ASLEEP -> asleep[W] = CLAIMED
+        :: else -> ok = 0; RETURN
+        fi
+    };
+    atomic { touch; assert(sleeping[p] > 0); sleeping[p]-- };
+    atomic {
+        touch;
+        asleep[W] = AWAKE;
+        if
+        :: thread[W] == RUNS -> ok = 1; RETURN /* unpark */
+        :: thread[W] == RETIRED && without(restart_no_join) ->
+            assert(joinable[W]); goto join_retired
+        :: else -> goto start
+        fi
+    };
+join_retired: /* start_thread: "this does not wait for anything" */
+    atomic { !alive[W] -> touch; joinable[W] = 0 };
+start:
+    atomic {
+        touch;
+        if
+        :: REFUSE < 2 ->
+            assert(!joinable[W] && !exited);
+            thread[W] = RUNS; joinable[W] = 1; alive[W] = 1;
+            ok = 1; RETURN
+        :: REFUSE -> thread[W] = NONE
+        fi
+    };
+    atomic {
+        touch;
+        if
+        :: without(refused_inactive) -> inactive[p]--
+        :: else
+        fi
+    };
+    atomic { touch; asleep[W] = DEAD };
+    atomic {
+        touch;
+        if
+        :: without(refused_not_dead) -> dead[p]++
+        :: else
+        fi;
+        if
+        :: without(refused_no_mail) -> CALL(return_mail, 18)
+        :: else
+        fi
+    };
+refused:
+    atomic {
+        touch;
+        if
+        :: inbox[p] && without(refused_no_look) -> CALL(wake_any, 19)
+        :: else -> ok = 0; RETURN
+        fi
+    };
+refused_woken:
+    atomic { ok = 0; RETURN };
+
+post_bound: /* of sleeper i; with it post_mail, whose token nobody here waits for */
+    CALL(wake_sleeper, 20);
+post_bound_tried:
+    atomic {
+        touch;
+        if
+        :: !ok && asleep[W] == DEAD && without(poster_no_mail) -> goto return_mail
+        :: else -> RETURN
+        fi
+    };
+
+return_mail: /* take both, run each without a worker */
+    atomic {
+        touch; m = mailbox[W]; mailbox[W] = 0;
+        j = 0;
+        do
+        :: m & BIT(j) -> mails[j]--; m = m & ~BIT(j)
+        :: !(m & BIT(j)) && m -> j++
+        :: !m -> j = 0; break
+        od
+    };
+    atomic { touch; m = bound[W]; bound[W] = 0 };
+return_next: /* run_lane */
+    atomic {
+        if
+        :: m -> take(m); CALL(pool_post, 21)
+        :: else -> RETURN
+        fi
+    };
+
+    /* ---- returning ---- */
+back:
+    atomic {
+        sp--; i = ri[sp]; m = rm[sp]; ri[sp] = 0; rm[sp] = 0;
+        j = rs[sp]; rs[sp] = 0;
+        if
+        :: j == 1 -> j = 0; goto execute
+        :: j == 2 -> j = 0; goto again
+        :: j == 3 -> j = 0; goto borrowed
+        :: j == 4 -> j = 0; goto done
+        :: j == 5 -> j = 0; goto leave_
+#ifdef GLOBAL
+        :: j == 6 -> j = 0; goto submitted
+        :: j == 11 -> j = 0; goto replace
+        :: j == 12 -> j = 0; goto reap
+        :: j == 13 -> j = 0; goto reaped
+#endif
+        :: j == 7 -> j = 0; goto scheduled
+        :: j == 8 -> j = 0; goto mailed
+        :: j == 9 -> j = 0; goto closing
+        :: j == 10 -> j = 0; goto closed_
+        :: j == 14 -> j = 0; goto users_gone_woken
+        :: j == 15 -> j = 0; goto orphans
+        :: j == 16 -> j = 0; goto pool_posted
+        :: j == 17 -> j = 0; goto wake_any_tried
+        :: j == 18 -> j = 0; goto refused
+        :: j == 19 -> j = 0; goto refused_woken
+        :: j == 20 -> j = 0; goto post_bound_tried
+        :: j == 21 -> j = 0; goto return_next
+        fi
+    };
+done:
+    finished++;
+over:
+    skip
+}
+
+init {
+    byte n, p, i;
+    atomic {
+        do
+        :: n < POOLS * WORKERS -> run Thread(WORKER, n); n++
+        :: else -> n = 0; break
+        od;
+        do
+        :: n < INJECTORS -> run Thread(INJECTOR, n); n++
+        :: n >= INJECTORS && n < JOBS -> run Thread(A_KEYED, n); n++
+        :: n >= JOBS && n < JOBS + MAILERS -> run Thread(MAILER, n); n++
+        :: n >= JOBS + MAILERS && n < CALLERS -> run Thread(A_GUEST, n); n++
+        :: else -> n = 0; break
+        od;
+#ifdef GLOBAL
+        do
+        :: n < RESIZERS -> run Thread(RESIZER, n); n++
+        :: else -> n = 0; break
+        od;
+        run Thread(EXIT, 0)
+#else
+        run Thread(CLOSER, 0)
+#endif
+    };
+    atomic {
+        finished == CALLERS + OTHERS -> skip;
+#ifdef GLOBAL
+        do
+        :: p < POOLS -> 
+            assert(!(accepted[p] & ~ran));
+            do
+            :: i < WORKERS -> assert(!alive[W] && !joinable[W]); i++
+            :: else -> i = 0; break
+            od;
+            p++
+        :: else -> p = 0; break
+        od
+#endif
+    }
+}

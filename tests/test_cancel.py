@@ -1,0 +1,297 @@
+"""Stopping what runs: by time, by `cancel`, by a signal, and because a sibling failed."""
+
+import threading
+import time
+from concurrent.futures import CancelledError
+
+import numpy as np
+import pytest
+
+import pyblitz as pb
+
+KERNELS = ["run", "join", "lazy", "fork", "for", "nested", "scope"]
+
+
+def doze(x):
+    """A block that takes its time, and lets others have theirs."""
+    time.sleep(0.005)
+    return x
+
+
+# Operations that would take minutes, or for ever.
+LONG = {
+    "function": lambda: pb.par_map(doze, np.zeros(10**9, np.int8)),
+    "loop": lambda: [pb.par_map(np.sin, A, out=B) for _ in range(10**6)],
+    "sliced": lambda: [pb.par_map(np.sin, A.astype(">f8")) for _ in range(10**6)],
+    "reduce": lambda: [pb.par_reduce(np.add, A) for _ in range(10**7)],
+    "sort": lambda: [pb.par_sort(A) for _ in range(10**6)],
+    "merge": lambda: [pb.par_sort(A.astype(np.complex128)) for _ in range(10**6)],
+    "counting": lambda: [pb.par_sort(A.astype(np.int8)) for _ in range(10**6)],
+}
+A = np.random.default_rng(0).random(2_000_000) * 100
+B = np.empty_like(A)
+A.flags.writeable = False
+
+
+def usable():
+    """Whether everything still works."""
+    assert pb.par_map(np.sqrt, A).sum() == np.sqrt(A).sum()
+    assert (pb.par_sort(A) == np.sort(A)).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("operation", LONG)
+def test_timeout(pool_size, operation, threads):
+    pool_size(threads)
+    with pytest.raises(TimeoutError, match="CancelScope"), pb.CancelScope(timeout=0.05) as scope:
+        LONG[operation]()
+    assert scope.cancelled()
+    usable()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("how", KERNELS)
+def test_timeout_of_kernels(native, pool_size, how, threads):
+    pool_size(threads)
+    spinner = native.poll.Spinner()
+    with pytest.raises(TimeoutError), pb.CancelScope(timeout=0.05):
+        spinner.spin(how)
+    assert spinner.stopped == spinner.running >= 1
+    usable()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("how", KERNELS)
+def test_cancel_from_another_thread(native, pool_size, crowd, how, threads):
+    """Of two that run the same, one is stopped; then the other."""
+    pool_size(threads)
+    spinners = [native.poll.Spinner() for _ in range(2)]
+    scopes = [pb.CancelScope() for _ in range(2)]
+
+    def work(i):
+        with pytest.raises(CancelledError, match="cancelled"), scopes[i]:
+            spinners[i].spin(how)
+        return spinners[1 - i].stopped
+
+    def cancel():
+        for spinner in spinners:
+            spinner.wait(1)
+        scopes[0].cancel()
+        while spinners[0].stopped < spinners[0].running:
+            time.sleep(0)
+        assert spinners[1].stopped == 0
+        scopes[1].cancel()
+
+    crowd(lambda: work(0), lambda: work(1), cancel)
+    assert all(s.stopped == s.running for s in spinners)
+    usable()
+
+
+def test_cancel_a_loop(pool_size):
+    pool_size(2)
+    begun = threading.Event()
+
+    def block(x):
+        begun.set()
+        return doze(x)
+
+    scope = pb.CancelScope()
+    threading.Thread(target=lambda: begun.wait() and scope.cancel()).start()
+    with pytest.raises(CancelledError), scope:
+        pb.par_map(block, np.zeros(10**9, np.int8))
+    usable()
+
+
+def test_cancelled_before():
+    """What begins in a cancelled block raises at once, however small its leaves."""
+    scope = pb.CancelScope()
+    assert not scope.cancelled()
+    scope.cancel()
+    with pytest.raises(CancelledError), scope:
+        pb.par_sort(A)
+    out = np.zeros_like(A)
+    with pytest.raises(CancelledError), scope:  # again
+        pb.par_map(np.sqrt, A, out=out)
+    assert not out.any()
+    usable()
+
+
+def test_nested_blocks():
+    """The outer one stops what runs in the inner one, not the other way round."""
+    with pytest.raises(TimeoutError), pb.CancelScope(timeout=0.02), pb.CancelScope() as inner:
+        LONG["sort"]()
+    assert inner.cancelled()
+    with pb.CancelScope() as outer:
+        with pytest.raises(TimeoutError), pb.CancelScope(timeout=0.02):
+            LONG["sort"]()
+        assert not outer.cancelled()
+        usable()
+        outer.cancel()
+        with pytest.raises(CancelledError):
+            pb.par_sort(A)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_inside_an_operation(native, pool_size, threads):
+    """A block in a callable stops what the callable calls, and nothing else."""
+    pool_size(threads)
+    timed_out = []
+
+    def block(x):
+        try:
+            with pb.CancelScope(timeout=0.01):
+                native.poll.Spinner().spin("join")
+        except TimeoutError:
+            timed_out.append(x.size)
+        return pb.par_map(np.negative, x)
+
+    a = A[:600_000]
+    assert (pb.par_map(block, a) == -a).all()
+    assert sum(timed_out) == a.size
+    # And one around the whole stops what the callables call.
+    with pytest.raises(TimeoutError), pb.CancelScope(timeout=0.05):
+        pb.par_map(lambda x: native.poll.Spinner().spin("for"), A)
+    usable()
+
+
+def test_install_is_inside_the_block(native):
+    with pb.ThreadPool(2) as pool:
+        with pytest.raises(TimeoutError), pb.CancelScope(timeout=0.02):
+            pool.install(native.poll.Spinner().spin, "join")
+        with pb.CancelScope() as scope:
+            future = pool.submit(lambda: pb.par_sort(A)[0])
+            scope.cancel()
+        assert future.result() == A.min(), "a submitted job is not a part of the block"
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+@pytest.mark.parametrize("how", ["for", "loops", "scope"])
+def test_siblings_of_a_failure_stop(native, pool_size, how, threads):
+    """A kernel that polls ends when an earlier item, or another task, has failed."""
+    pool_size(threads)
+    spinner = native.poll.Spinner()
+    with pytest.raises(KeyError):
+        spinner.spin(how, 0, 1)
+    assert spinner.stopped == spinner.running >= 1
+    usable()
+
+
+def test_leaving_blocks_in_the_wrong_order():
+    a, b = pb.CancelScope(), pb.CancelScope()
+    a.__enter__()
+    b.__enter__()
+    with pytest.raises(RuntimeError, match="reverse order"):
+        a.__exit__(None, None, None)
+    with pytest.raises(RuntimeError, match="in use"):
+        a.__enter__()
+    with pytest.raises(RuntimeError, match="in use"):
+        a.__init__()
+    b.__exit__(None, None, None)
+    a.__exit__(None, None, None)
+    errors = []
+
+    def elsewhere():
+        try:
+            a.__exit__(None, None, None)
+        except RuntimeError as e:
+            errors.append(str(e))
+
+    with a:
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+    assert "in the thread that entered it" in errors[0]
+    usable()
+
+
+@pytest.mark.parametrize(
+    ("timeout", "error"), [("soon", TypeError), (-1, ValueError), (float("nan"), ValueError)]
+)
+def test_bad_timeout(timeout, error):
+    with pytest.raises(error, match="timeout must be"):
+        pb.CancelScope(timeout)
+
+
+# ---- Ctrl-C -----------------------------------------------------------------
+
+CTRL_C = """
+import os, signal, threading, time, sys
+import numpy as np, pyblitz as pb, native_poll
+sys.path.insert(0, {tests!r})
+import test_cancel
+pb.set_num_threads({threads})
+spinner = native_poll.Spinner()
+operations = dict(test_cancel.LONG)
+for how in test_cancel.KERNELS:
+    operations["kernel " + how] = lambda how=how: spinner.spin(how)
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_ctrl_c(script, threads):
+    """Every long operation ends in the KeyboardInterrupt, not in what it leads to, and then
+    everything works."""
+    out = script(
+        CTRL_C.format(tests=__file__.rsplit("/", 1)[0], threads=threads)
+        + """
+for name, operation in operations.items():
+    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        operation()
+    except KeyboardInterrupt:
+        pass
+assert spinner.stopped == spinner.running
+test_cancel.usable()
+print(len(operations))
+"""
+    )
+    assert out.split() == [str(len(LONG) + len(KERNELS))]
+
+
+def test_ctrl_c_again_and_again(script):
+    """A handler that raised once is forgotten where the operation ends: inside `install`, the
+    next operation runs, and is interrupted in turn."""
+    out = script(
+        CTRL_C.format(tests=__file__.rsplit("/", 1)[0], threads=2)
+        + """
+def main():
+    for _ in range(3):
+        threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            operations["kernel nested"]()
+        except KeyboardInterrupt:
+            test_cancel.usable()
+            print("interrupted")
+with pb.ThreadPool(2) as pool:
+    pool.install(main)
+with pb.CancelScope():
+    main()
+"""
+    )
+    assert out.split() == ["interrupted"] * 6
+
+
+def test_ctrl_c_that_a_callable_swallows(script):
+    """What was stopped because of it is not finished, so the whole raises all the same."""
+    out = script(
+        CTRL_C.format(tests=__file__.rsplit("/", 1)[0], threads=2)
+        + """
+main = threading.main_thread()
+def block(x):
+    if threading.current_thread() is main:
+        threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            spinner.spin("join")
+        except KeyboardInterrupt:
+            print("swallowed")
+    return x
+try:
+    pb.par_map(block, test_cancel.A)
+except KeyboardInterrupt:
+    print("raised")
+test_cancel.usable()
+"""
+    )
+    *swallowed, last = out.split()
+    assert set(swallowed) == {"swallowed"}
+    assert last == "raised"
