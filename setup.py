@@ -37,6 +37,7 @@ if sys.platform == "linux":
     compile_args += ["-ftls-model=initial-exec"]
 
 MODULES = [
+    "runtime/stats",
     "runtime/deque",
     "runtime/sleep",
     "runtime/pool",

@@ -2,7 +2,6 @@
 """What counts.py counts.  Unlike an author's module it looks into the runtime."""
 from libc.stdint cimport int64_t, uint64_t
 from pyblitz cimport Worker, join, join_lazy, parallel_for, run, submit
-from pyblitz.runtime cimport pool as rp
 from pyblitz.runtime.atomic cimport (
     atomic_i64, i64_fetch_sub_acq_rel, i64_load_acquire, i64_store_relaxed, u32_store_relaxed)
 from pyblitz.runtime.counters cimport counters_init
@@ -118,29 +117,7 @@ def measure(int which, int64_t n):
         run(below_a_fork, &m)
 
 
-# ---- counters ----------------------------------------------------------------
-
-cdef int stats_kernel(Worker* w, void* ctx) noexcept nogil:
-    cdef rp.Pool* p = (<rp.Worker*>w).pool
-    cdef uint64_t* sums = <uint64_t*>ctx
-    cdef int i
-    for i in range(p.n_background + rp.GUEST_SLOTS):
-        sums[0] += p.workers[i].sleeper.stats.jobs
-        sums[1] += p.workers[i].sleeper.stats.steals
-        sums[2] += p.workers[i].sleeper.stats.failed_steals
-        sums[3] += p.workers[i].sleeper.stats.promotions
-        sums[4] += p.workers[i].sleeper.stats.wakes
-    return 0
-
-
-def stats():
-    """What the global pool's workers have counted so far."""
-    cdef uint64_t[5] sums
-    sums[:] = [0, 0, 0, 0, 0]
-    with nogil:
-        run(stats_kernel, sums)
-    return dict(zip(("jobs", "steals", "failed_steals", "promotions", "wakes"), sums))
-
+# ---- work that is counted ------------------------------------------------------
 
 cdef int some_work(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil:
     cdef uint64_t x = lo + 1

@@ -36,6 +36,7 @@ from scheduler import compiled  # noqa: E402
 import pyblitz  # noqa: E402
 
 MEASURED = ["call", "join", "join_lazy", "push", "steal", "wake"]
+COUNTED = ["jobs", "steals", "failed_steals", "promotions", "wakes"]
 TIMES = 50_000
 
 Row = dict[str, Any]
@@ -101,11 +102,11 @@ def operations(module: ModuleType, threads: int, repeat: int) -> list[Row]:
         operation()
         seen: dict[str, list[int]] = {}
         for _ in range(repeat):
-            before = module.stats()
-            operation()
-            time.sleep(0.002)  # thieves go on looking for a while: that belongs to it
-            for name, count in module.stats().items():
-                seen.setdefault(name, []).append(count - before[name])
+            with pyblitz.stats() as stats:
+                operation()
+                time.sleep(0.002)  # thieves go on looking for a while: that belongs to it
+            for name in COUNTED:
+                seen.setdefault(name, []).append(sum(getattr(w, name) for w in stats.workers))
         medians = {name: statistics.median(counts) for name, counts in seen.items()}
         rows.append({"what": what, "threads": threads, "bound": round(threads * levels), **medians})
     return rows
@@ -120,9 +121,9 @@ def bursts(module: ModuleType, repeat: int) -> list[Row]:
         wakes = []
         for _ in range(repeat):
             time.sleep(0.02)
-            before = module.stats()["wakes"]
-            module.burst(jobs)
-            wakes.append((module.stats()["wakes"] - before) / jobs)
+            with pyblitz.stats() as stats:
+                module.burst(jobs)
+            wakes.append(sum(w.wakes for w in stats.workers) / jobs)
         rows.append(
             {
                 "what": "wakes per job of a burst",

@@ -6,6 +6,7 @@ jobs of one's own.
 
 from pyblitz._array import par_map, par_reduce, par_sort
 from pyblitz._python import CancelScope, ThreadPool, num_threads, set_num_threads
+from pyblitz._stats import stats, trace
 
 __version__ = "0.1.0"
 
@@ -17,4 +18,6 @@ __all__ = [
     "par_reduce",
     "par_sort",
     "set_num_threads",
+    "stats",
+    "trace",
 ]

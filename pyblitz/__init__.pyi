@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import disjoint_base
 
+from pyblitz._stats import stats, trace
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _Array = npt.NDArray[Any]
@@ -22,6 +24,8 @@ __all__ = [
     "par_reduce",
     "par_sort",
     "set_num_threads",
+    "stats",
+    "trace",
 ]
 
 def par_map(

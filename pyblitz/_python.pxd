@@ -3,7 +3,7 @@ exceptions, signals, the global pool, and ``ThreadPool``.
 
 Every entry from outside goes through ``enter`` and ``leave``.
 """
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from pyblitz.runtime.call cimport Call
 from pyblitz.runtime.lane cimport Lane
 from pyblitz.runtime.pool cimport Pool, Worker
@@ -18,6 +18,17 @@ cdef int enter(Entry* e) except -1 nogil
 # With the result of the operation, -1 if it raised; returns what it is now.
 cdef int leave(Entry* e, int rc) noexcept nogil
 cdef Pool* borrow() except NULL nogil
+
+cdef class Recording:
+    cdef Pool* _pool            # NULL: it ended
+    cdef object _owner          # the ThreadPool that it is, or None
+    cdef int _n
+    cdef uint64_t* _before      # [worker][counter]
+    cdef int64_t _began
+    cdef uint32_t _number       # of Stats.recording
+    cdef object _last
+    cdef object _end(self)
+    cdef object _read(self)
 
 cdef class CancelScope:
     cdef Call _call

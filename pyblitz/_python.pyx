@@ -11,17 +11,20 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from pyblitz.runtime.atomic cimport (
-    atomic_i64, atomic_ptr, fence_seq_cst, i64_fetch_add_acquire,
+    atomic_i64, atomic_ptr, atomic_u64, fence_seq_cst, i64_fetch_add_acquire,
     i64_fetch_sub_acq_rel, i64_load_acquire, i64_store_relaxed,
     ptr_cas_acq_rel, ptr_exchange_acq_rel, ptr_load_acquire,
-    ptr_store_relaxed, u32_store_relaxed, unlikely)
+    ptr_store_relaxed, u32_load_acquire, u32_load_relaxed, u32_store_relaxed, u64_load_relaxed,
+    unlikely)
 from pyblitz.runtime.call cimport (
     GO_ON, STOP_CANCELLED, STOP_NOT_WANTED, STOP_TIME_IS_UP, Call, Stop, call_init, call_stop,
     call_stopped)
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.os cimport now_ns
+from pyblitz.runtime.sleep cimport SLEEPER_AWAKE
+from pyblitz.runtime.stats cimport ACTIVITIES, BUSY, ELSEWHERE, SLEEPING, Span, Stats, stats_record
 from pyblitz.runtime.pool cimport (
-    POOL_CLOSED, Hooks, add_user, current_call, current_worker, enter_as_user, job_done, mark_of,
+    GUEST_SLOTS, POOL_CLOSED, Hooks, add_user, current_call, current_worker, enter_as_user, job_done, mark_of,
     must_stop, pool_enter, pool_free, pool_inject, pool_is_stale, pool_join, pool_leave, pool_new,
     pool_retire, process_generation, set_hooks, set_thread_call, share_inside, thread_call)
 from pyblitz.runtime.lane cimport Lane, lane_submit, lanes_free, lanes_new
@@ -292,6 +295,8 @@ cdef object reap(bint wait):
             pool_join(p)
         # At exit a daemon thread may still be about to look at it.
         if not wait:
+            if the_recording is not None and the_recording._pool == p:
+                the_recording._end()
             if p.lanes != global_lanes:
                 lanes_free(<Lane*>p.lanes)      # a ThreadPool's, which is gone
             pool_free(p)
@@ -530,6 +535,115 @@ cdef class CancelScope:
         self._worker = NULL
         self._call.outer = NULL
         Py_DECREF(self)
+
+
+# ---- recording --------------------------------------------------------------
+
+cdef enum:
+    COUNTERS = 6        # words at the beginning of Stats
+
+cdef uint32_t recordings = 0
+cdef Recording the_recording = None     # there is one at a time
+
+
+cdef class Recording:
+    """What the workers of one pool do, from now until `finish`; see _stats.py."""
+
+    def __cinit__(self, bint spans):
+        global recordings, the_recording
+        cdef Worker* w = current_worker()
+        cdef uint64_t* count
+        cdef int i, k
+        with _lock:
+            if the_recording is not None:
+                raise RuntimeError("another stats() or trace() is at work")
+            with nogil:
+                self._pool = borrow()
+            for pool in list(_open_pools):
+                # It is not freed as long as we refer to it.
+                if (<ThreadPool>pool)._pool == self._pool:
+                    self._owner = pool
+            job_done(self._pool)
+            self._n = self._pool.n_background + GUEST_SLOTS
+            self._before = <uint64_t*>malloc(self._n * COUNTERS * sizeof(uint64_t))
+            if self._before == NULL:
+                raise MemoryError("no memory for a recording")
+            self._began = now_ns()
+            recordings += 2
+            self._number = recordings | (not spans)
+            for i in range(self._n):
+                count = <uint64_t*>&self._pool.sleepers[i].stats
+                for k in range(COUNTERS):
+                    self._before[i * COUNTERS + k] = u64_load_relaxed(<atomic_u64*>(count + k))
+                stats_record(&self._pool.sleepers[i].stats, self._number, self._began)
+            the_recording = self
+
+    def __dealloc__(self):
+        free(self._before)
+
+    def finish(self):
+        """Ends it, and gives what `read` would have given."""
+        global the_recording
+        with _lock:
+            if the_recording is self:
+                self._end()
+            return self._last
+
+    cdef object _end(self):
+        """With the lock."""
+        global the_recording
+        cdef int i
+        self._last = self._read()
+        for i in range(self._n):
+            stats_record(&self._pool.sleepers[i].stats, 0, 0)
+        self._pool = NULL
+        self._owner = None
+        the_recording = None
+
+    def read(self):
+        """(seconds since it began, [(background, index, counters, ns of each activity,
+        spans), ...]); a span is (begin, end, activity), in ns since it began."""
+        with _lock:
+            return self._read() if self._pool != NULL else self._last
+
+    cdef object _read(self):
+        cdef int64_t now = now_ns(), since, k, n
+        cdef int i, what
+        cdef uint64_t packed
+        cdef Stats* s
+        cdef Span* span
+        workers = []
+        for i in range(self._n):
+            s = &self._pool.sleepers[i].stats
+            counters = tuple([
+                u64_load_relaxed(<atomic_u64*>(<uint64_t*>s + k)) - self._before[i * COUNTERS + k]
+                for k in range(COUNTERS)])
+            background = i < self._pool.n_background
+            times = [0] * ACTIVITIES
+            spans = []
+            # acquire: partner is the release in note_slowly
+            if u32_load_acquire(&s.noted) == self._number:
+                packed = u64_load_relaxed(&s.since)
+                since, what = <int64_t>(packed >> 3), <int>(packed & 7)
+                for k in range(ACTIVITIES):
+                    times[k] = u64_load_relaxed(&s.times[k])
+                # acquire: partner is the release in note_slowly
+                n = i64_load_acquire(&s.n_spans)
+                for k in range(n):
+                    span = &s.spans[k]
+                    spans.append((span.begin - self._began, span.end - self._began,
+                                  <int>span.what))
+            else:
+                # It has done one thing all the time.
+                since, what = self._began, ELSEWHERE
+                if background:
+                    what = SLEEPING if u32_load_relaxed(
+                        &self._pool.sleepers[i].asleep) != SLEEPER_AWAKE else BUSY
+            times[what] += max(now - since, 0)
+            spans.append((since - self._began, max(now, since) - self._began, what))
+            workers.append((background, i if background else i - self._pool.n_background,
+                            counters, tuple(times), spans))
+        return (now - self._began) * 1e-9, workers
 
 
 # ---- pools of one's own -----------------------------------------------------

@@ -25,6 +25,7 @@ from pyblitz.runtime.latch cimport SpinLatch, spin_latch_init
 from pyblitz.runtime.os cimport yield_thread
 from pyblitz.runtime.pool cimport Fork, Worker, fork_fn
 from pyblitz.runtime.sleep cimport must_post
+from pyblitz.runtime.stats cimport BUSY, WAITING, note
 
 cdef enum:
     # Forks and ticks between two looks at the clock, at most: it takes 1/256 of
@@ -50,6 +51,12 @@ cdef int try_join_slow(Worker* w, Fork* f, int* rc) noexcept nogil
 cdef int join_slow(Worker* w, fork_fn a, void* actx, fork_fn b, void* bctx) noexcept nogil
 cdef int join_told(Worker* w, Fork* f, fork_fn a, void* actx) noexcept nogil
 cdef int join_stolen(Worker* w, Fork* f, int ra) noexcept nogil
+
+cdef inline void waited(Worker* w, int* rounds) noexcept nogil:
+    """The wait is over, or there is something to do."""
+    if rounds[0] > 0:
+        note(&w.sleeper.stats, WAITING, BUSY)
+    rounds[0] = 0
 
 cdef inline void wait_a_little(int rounds) noexcept nogil:
     """Between two looks of a worker that waits and does not sleep yet."""

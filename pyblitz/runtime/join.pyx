@@ -12,9 +12,10 @@ from pyblitz.runtime.latch cimport (
     latch_fall_asleep, latch_get_sleepy, latch_is_set, latch_wake_up, spin_latch_set)
 from pyblitz.runtime.lazy cimport fuse_store, lazy_any, lazy_drop_oldest
 from pyblitz.runtime.os cimport now_ns, park
+from pyblitz.runtime.stats cimport BUSY, WAITING, count_one, note
 from pyblitz.runtime.pool cimport (
     POLL_INTERVAL_NS, SPIN_ROUNDS, execute_waiting, hooks, is_mark, must_stop, push_fork,
-    serve_mailbox, tell_of_fork, wake_worker)
+    has_mail, serve_mailbox, tell_of_fork, wake_worker)
 
 # Mixed with a fork's own address, so that memory which was never a published
 # fork does not look like one.
@@ -57,13 +58,16 @@ cdef bint wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept nogil:
             thief = NULL
         if thief != NULL and deque_offers(&thief.forks, f):
             if deque_steal(&thief.forks, f, &job, &tag) == STEAL_TAKEN:
-                w.sleeper.stats.steals += 1
+                count_one(&w.sleeper.stats.steals)
+                waited(w, &rounds)
                 execute_waiting(w, job)
-                rounds = 0
                 continue
-        if serve_mailbox(w):
-            rounds = 0
+        if has_mail(w):
+            waited(w, &rounds)
+            serve_mailbox(w)
             continue
+        if rounds == 0:
+            note(&w.sleeper.stats, BUSY, WAITING)
         rounds += 1
         if rounds < SPIN_ROUNDS:
             wait_a_little(rounds)
@@ -75,6 +79,7 @@ cdef bint wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept nogil:
                 i64_store_relaxed(limit, 0)
         elif latch_get_sleepy(&f.latch.core) and latch_fall_asleep(&f.latch.core):
             sleep_on_latch(w, &f.latch, thief != NULL and deque_offers(&thief.forks, f), NULL)
+    waited(w, &rounds)
     if stop:
         hooks().restore(error)
     return stop
@@ -91,6 +96,7 @@ cdef void sleep_on_latch(Worker* w, SpinLatch* latch, bint work,
     fence_seq_cst()
     if not (work or injector_has_jobs(&w.sleeper.mailbox)
             or (also != NULL and injector_has_jobs(also))):
+        count_one(&w.sleeper.stats.sleeps)
         park(&w.sleeper.parker, POLL_INTERVAL_NS if w.poll_at else -1)
     latch_wake_up(&latch.core)
 
@@ -166,7 +172,7 @@ cdef bint lazy_promote(Worker* w) noexcept nogil:
         return False
     # f may be running elsewhere by now; its links are the owner's alone.
     lazy_drop_oldest(&w.lazy)
-    w.sleeper.stats.promotions += 1
+    count_one(&w.sleeper.stats.promotions)
     return True
 
 

@@ -159,7 +159,8 @@ cdef void pool_run_here(Pool* p, Job* job) noexcept nogil
 cdef void job_done(Pool* p) noexcept nogil
 
 cdef void execute(Worker* w, Job* job) noexcept nogil
-cdef bint serve_mailbox(Worker* w) noexcept nogil
+cdef bint has_mail(Worker* w) noexcept nogil
+cdef void serve_mailbox(Worker* w) noexcept nogil
 cdef void wake_worker(Worker* w) noexcept nogil
 cdef Job* steal_task(Worker* w, Group* group) noexcept nogil
 cdef void put_away(Job* job, Group* other) noexcept nogil

@@ -18,10 +18,11 @@ from pyblitz.runtime.deque cimport (
     STEAL_RETRY, STEAL_TAKEN, StealResult, deque_bottom_tag, deque_destroy,
     deque_init, deque_looks, deque_offers, deque_steal)
 from pyblitz.runtime.injector cimport (
-    inbox_has_jobs, inbox_init, inbox_push, inbox_take, injector_push,
+    inbox_has_jobs, inbox_init, inbox_push, inbox_take, injector_has_jobs, injector_push,
     injector_take)
 from pyblitz.runtime.lazy cimport fuse_store, lazy_any, lazy_init
 from pyblitz.runtime.latch cimport latch_is_set, latch_set
+from pyblitz.runtime.stats cimport BUSY, ELSEWHERE, SEARCHING, SLEEPING, count_one, note
 from pyblitz.runtime.os cimport (
     alloc_aligned, atfork_child, lock_latch_destroy, lock_latch_init,
     lock_latch_set, lock_latch_wait, membarrier_register, now_ns, thread_create, thread_join, yield_thread)
@@ -245,6 +246,7 @@ cdef void worker_main(void* arg) noexcept nogil:
     cdef bint more = False
     set_current(w)
     hooks().thread_start()
+    note(&w.sleeper.stats, SLEEPING, SEARCHING)
     # Whoever started this thread left it counted as inactive: it searches.
     idle.rounds = 0
     idle.jec = 0
@@ -252,20 +254,25 @@ cdef void worker_main(void* arg) noexcept nogil:
         job = find_work(w, &more)
         if job != NULL:
             work_found(w, more)
+            note(&w.sleeper.stats, SEARCHING, BUSY)
             while job != NULL:
                 execute(w, job)
                 if pool_is_stale(w.pool):
                     return      # the job forked, and this is the child
                 job = find_work(w, &more)
+            note(&w.sleeper.stats, BUSY, SEARCHING)
             start_looking(s, &idle)
         elif latch_is_set(&w.sleeper.terminate):
+            note(&w.sleeper.stats, SEARCHING, ELSEWHERE)
             sub_inactive(&s.counters)
             break
         elif no_work_found(s, w.index, &idle):
             # Before others may start a thread in our place, and wait for us.
             stop_thread()
+            note(&w.sleeper.stats, SEARCHING, SLEEPING)
             if retire(s, w.index, &idle):
                 return
+            note(&w.sleeper.stats, SLEEPING, SEARCHING)
             set_current(w)
             hooks().thread_start()
     stop_thread()
@@ -384,17 +391,17 @@ cdef Job* steal_from(Worker* w, Worker* victim, bint* more, bint* retry) noexcep
         r = deque_steal(&victim.forks, NULL, &job, &tag)
         if r == STEAL_TAKEN:
             more[0] = deque_looks(&victim.forks) > 0 or deque_looks(&victim.tasks) > 0
-            w.sleeper.stats.steals += 1
+            count_one(&w.sleeper.stats.steals)
             return job
-        w.sleeper.stats.failed_steals += 1
+        count_one(&w.sleeper.stats.failed_steals)
         retry[0] |= r == STEAL_RETRY
     if deque_looks(&victim.tasks) > 0:
         r = deque_steal(&victim.tasks, NULL, &job, &tag)
         if r == STEAL_TAKEN:
             more[0] = deque_looks(&victim.tasks) > 0
-            w.sleeper.stats.steals += 1
+            count_one(&w.sleeper.stats.steals)
             return job
-        w.sleeper.stats.failed_steals += 1
+        count_one(&w.sleeper.stats.failed_steals)
         retry[0] |= r == STEAL_RETRY
     return NULL
 
@@ -475,7 +482,7 @@ cdef Job* steal_task(Worker* w, Group* group) noexcept nogil:
         victim = p.workers[i]
         if victim != w and deque_offers(&victim.tasks, group):
             if deque_steal(&victim.tasks, group, &job, &tag) == STEAL_TAKEN:
-                w.sleeper.stats.steals += 1
+                count_one(&w.sleeper.stats.steals)
                 return job
     return NULL
 
@@ -517,7 +524,7 @@ cdef void execute(Worker* w, Job* job) noexcept nogil:
     cdef void* mark = w.mark_of_call
     cdef Part* part = w.part
     invariant(not lazy_any(&w.lazy), "no lazy fork is older than a taken job")
-    w.sleeper.stats.jobs += 1
+    count_one(&w.sleeper.stats.jobs)
     w.base = job
     # run_stolen_fork, and run_task, set them.
     w.awaited = NULL
@@ -528,6 +535,7 @@ cdef void execute(Worker* w, Job* job) noexcept nogil:
     w.fresh = True
     fuse_store(&w.lazy.fuse, 0)
     job.run(w, job)
+    note(&w.sleeper.stats, BUSY, BUSY)
     invariant(not lazy_any(&w.lazy), "a job joins what it forks")
     w.base = base
     w.awaited = awaited
@@ -537,16 +545,18 @@ cdef void execute(Worker* w, Job* job) noexcept nogil:
     w.fresh = False
 
 
-cdef bint serve_mailbox(Worker* w) noexcept nogil:
-    """While it waits: runs the jobs that are bound to this worker; whether
-    there were any.  Two workers that broadcast at once, or one that waits for a
-    job which broadcasts, would wait for each other otherwise."""
+cdef bint has_mail(Worker* w) noexcept nogil:
+    return w.mail != NULL or injector_has_jobs(&w.sleeper.mailbox)
+
+
+cdef void serve_mailbox(Worker* w) noexcept nogil:
+    """While it waits: runs the jobs that are bound to this worker.  Two workers
+    that broadcast at once, or one that waits for a job which broadcasts, would wait
+    for each other otherwise."""
     cdef Job* job = take_mail(w)
-    cdef bint any = job != NULL
     while job != NULL:
         execute_waiting(w, job)
         job = take_mail(w)
-    return any
 
 
 cdef void wake_worker(Worker* w) noexcept nogil:
@@ -651,6 +661,7 @@ cdef Worker* enter_as_user(Pool* p) noexcept nogil:
     if outer != NULL or w.poll_at != 0:
         w.mark_of_call = mark_of(&w.call)
     set_current(w)
+    note(&w.sleeper.stats, ELSEWHERE, BUSY)
     return w
 
 
@@ -662,6 +673,7 @@ cdef void pool_leave(Worker* w) noexcept nogil:
     if w.interrupt != NULL:
         hooks().drop(w.interrupt)
     set_current(w.outer)
+    note(&w.sleeper.stats, BUSY, ELSEWHERE)
     if w.listed:
         # release: partner is the compare-and-swap in enter_as_user
         u64_fetch_and_release(&p.guest_mask, ~(<uint64_t>1 << w.index))

@@ -10,15 +10,16 @@ from pyblitz.runtime.injector cimport (
     injector_init, injector_push, injector_take)
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.join cimport (
-    promote_all, sleep_on_latch, wait_a_little)
+    promote_all, sleep_on_latch, wait_a_little, waited)
 from pyblitz.runtime.latch cimport (
     count_down, count_latch_init, count_up, latch_fall_asleep,
     latch_get_sleepy, latch_is_set)
 from pyblitz.runtime.os cimport now_ns
 from pyblitz.runtime.pool cimport (
-    Group, SPIN_ROUNDS, execute, hooks, must_stop, pool_is_stale, pop_task, put_away,
+    Group, SPIN_ROUNDS, execute, has_mail, hooks, must_stop, pool_is_stale, pop_task, put_away,
     serve_mailbox, steal_task, tasks_end, wake_worker)
 from pyblitz.runtime.sleep cimport post_internal, post_mail
+from pyblitz.runtime.stats cimport BUSY, WAITING, note
 
 cdef void scope_begin(Worker* w, Scope* s) noexcept nogil:
     count_latch_init(&s.latch, w)
@@ -255,6 +256,7 @@ cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
     count_down(&s.latch, 1)
     while not latch_is_set(&s.latch.latch.core):
         if deque_looks(&w.tasks) > 0:
+            waited(w, &rounds)
             tag = deque_bottom_tag(&w.tasks)
             job = pop_task(w)
             if job != NULL:
@@ -262,24 +264,26 @@ cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
                     execute(w, job)
                 else:
                     put_away(job, <Group*>tag)
-            rounds = 0
             continue
         job = injector_take(&s.group.put_away)
         if job != NULL:
+            waited(w, &rounds)
             while job != NULL:
                 next = job.next     # read before the run that may free it
                 execute(w, job)
                 job = next
-            rounds = 0
             continue
         job = steal_task(w, &s.group)
         if job != NULL:
+            waited(w, &rounds)
             execute(w, job)
-            rounds = 0
             continue
-        if serve_mailbox(w):
-            rounds = 0
+        if has_mail(w):
+            waited(w, &rounds)
+            serve_mailbox(w)
             continue
+        if rounds == 0:
+            note(&w.sleeper.stats, BUSY, WAITING)
         rounds += 1
         if rounds < SPIN_ROUNDS:
             wait_a_little(rounds)
@@ -287,6 +291,7 @@ cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
             scope_fail(s, -1)
         elif latch_get_sleepy(&s.latch.latch.core) and latch_fall_asleep(&s.latch.latch.core):
             sleep_on_latch(w, &s.latch.latch, False, &s.group.put_away)
+    waited(w, &rounds)
     if s.error != NULL:
         hooks().restore(s.error)
     return s.rc

@@ -38,7 +38,7 @@ cdef struct Sleeper:
     # Touched only by the claimer of a wake.
     ThreadState thread
     Parker parker
-    Stats stats         # its worker's; `wakes` is the claimer's
+    Stats stats         # its worker's
     # Set when the worker is to end.
     CoreLatch terminate
     # What the owner must look at before it blocks, besides the inbox.

@@ -12,6 +12,7 @@ from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.latch cimport (
     latch_fall_asleep, latch_get_sleepy, latch_init, latch_is_set,
     latch_wake_up)
+from pyblitz.runtime.stats cimport SEARCHING, SLEEPING, count_one, note, stats_destroy
 from pyblitz.runtime.os cimport (
     park, parker_destroy, parker_init, unpark, yield_thread)
 
@@ -40,6 +41,7 @@ cdef void sleeper_init(Sleeper* s, bint asleep) noexcept nogil:
 
 
 cdef void sleeper_destroy(Sleeper* s) noexcept nogil:
+    stats_destroy(&s.stats)
     parker_destroy(&s.parker)
 
 
@@ -118,7 +120,7 @@ cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil:
             or not u32_cas_seq_cst(&one.asleep, SLEEPER_ASLEEP, SLEEPER_CLAIMED)):
         return False
     sub_sleeping(&s.counters)
-    one.stats.wakes += 1
+    count_one(&one.stats.wakes)
     runs = one.thread == THREAD_RUNS
     # From here on the owner may go on, and sleep again: before, it would count
     # itself twice, and after, what is its claimer's is the next one's.
@@ -214,11 +216,14 @@ cdef bint fall_asleep(Sleep* s, int i, Idle* idle) noexcept nogil:
             park(&me.parker, -1)
         idle.rounds = ROUNDS_UNTIL_SLEEPY
     else:
+        count_one(&me.stats.sleeps)
+        note(&me.stats, SEARCHING, SLEEPING)
         while not retiring and u32_load_seq_cst(&me.asleep) != SLEEPER_AWAKE:
             if not park(&me.parker, s.retire_ns if i >= s.keep else -1):
                 # Claimed by itself, and still counted as sleeping: as a worker
                 # is whose thread was never started.
                 retiring = u32_cas_seq_cst(&me.asleep, SLEEPER_ASLEEP, SLEEPER_AWAKE)
+        note(&me.stats, SLEEPING, SEARCHING)
         if not retiring:
             idle.rounds = 0
     latch_wake_up(&me.terminate)

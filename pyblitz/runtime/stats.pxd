@@ -1,16 +1,61 @@
-"""The seam for counters: what a worker has done.
+"""The seam for counters and trace events: what a worker has done.
 
 Only what is rare beside its cost is counted: nothing at a fork that nobody steals.
-Counters are written by one thread at a time and read when it is quiet, so they are
-plain words.
+While a *recording* runs each worker also notes what it does, and since when; when
+none does, that is a load and a branch at places where a job was taken or a worker
+was about to wait.
+
+Each word has one writer at a time (the worker; `wakes`: the claimer of its wake), so
+counting is a load and a store, both relaxed: readers want recent numbers, no order.
 """
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from pyblitz.runtime.atomic cimport (
+    atomic_i64, atomic_u32, atomic_u64, u32_load_acquire, u32_load_relaxed, u64_load_relaxed,
+    u64_store_relaxed, unlikely)
+
+cdef enum Activity:
+    ELSEWHERE       # a guest slot that is free
+    BUSY
+    SEARCHING
+    SLEEPING
+    WAITING         # for a stolen fork, or the tasks of a scope
+    ACTIVITIES
+
+# A worker did `what` between two times of now_ns.
+cdef struct Span:
+    int64_t begin
+    int64_t end
+    Activity what
+
+cdef enum:
+    MAX_SPANS = 65536   # of one worker in one recording; later ones are not kept
 
 cdef struct Stats:
-    # -- the worker's own
-    uint64_t jobs           # taken from a queue and run
-    uint64_t steals
-    uint64_t failed_steals  # tries at a deque that did not look empty
-    uint64_t promotions     # of lazy forks
-    # -- by whoever claimed its wake
-    uint64_t wakes
+    atomic_u64 jobs             # taken from a queue and run
+    atomic_u64 steals
+    atomic_u64 failed_steals    # tries at a deque that did not look empty
+    atomic_u64 promotions       # of lazy forks
+    atomic_u64 sleeps
+    atomic_u64 wakes            # counted by whoever claimed the wake
+    # The number of the recording, even if it keeps spans; 0: none.  Written by the
+    # recorder, after `began`.
+    atomic_u32 recording
+    atomic_i64 began
+    # -- of recording `noted`, which is written after they were cleared
+    atomic_u32 noted
+    atomic_u64 times[5]         # ns, by Activity
+    atomic_u64 since            # now_ns << 3 | Activity: the span that goes on
+    atomic_i64 n_spans          # that are kept; published after its span
+    Span* spans                 # NULL: no memory, or none was ever kept
+
+cdef void note_slowly(Stats* s, Activity was, Activity will_be) noexcept nogil
+cdef void stats_record(Stats* s, uint32_t recording, int64_t now) noexcept nogil
+cdef void stats_destroy(Stats* s) noexcept nogil
+
+cdef inline void count_one(atomic_u64* n) noexcept nogil:
+    u64_store_relaxed(n, u64_load_relaxed(n) + 1)
+
+cdef inline void note(Stats* s, Activity was, Activity will_be) noexcept nogil:
+    """The worker did one thing until now, and begins another."""
+    if unlikely(u32_load_relaxed(&s.recording)):
+        note_slowly(s, was, will_be)

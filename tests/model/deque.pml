@@ -610,11 +610,13 @@ init {
         mem[BIAS] = OWNER;
 #endif
         mem[RING] = RING0;
+#if JOBS
         for (k : 1 .. JOBS) {
             mem[CELL(RING0, k)] = k;
             put[k] = k
         }
         k = 0
+#endif
     }
     atomic {
         run owner();

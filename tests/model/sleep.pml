@@ -1,34 +1,86 @@
 /* The sleep protocol: when an idle worker sleeps, and whom a poster wakes; pyblitz/runtime/
- * sleep.pyx, counters.pxd, latch.pxd, injector.pxd (the inbox), and of pool.pyx worker_main,
- * find_work, work_found and users_gone.  Checked with Spin: see run.py.
- */
+ * sleep.pyx, counters.pxd, latch.pxd, the inbox of injector.pxd, and of pool.pyx worker_main,
+ * find_work, work_found, pool_post and users_gone.  Checked with Spin: see run.py.
+ *
+ * Threads outside post jobs while workers, whose threads start at their first wake, search, run
+ * jobs, get sleepy and sleep.  A job ends at once or waits until all jobs have begun; at most
+ * THREADS - 1 jobs wait, so one thread is left for the others.
+ *
+ * What it proves, within the bounds, by visiting every state:
+ *
+ * - Every job and every mail begins, exactly once (README 7.2 to 7.4), even while all workers but
+ *   one are in jobs that wait for it: no job lies in the inbox while a worker sleeps and nobody
+ *   is on the way.  A lost wake-up is a deadlock here, and Spin finds all deadlocks.
+ * - The same for internal work that its pusher waits for and does not take back, if the push is
+ *   seen before what follows it (7.1; it has no fence: see late_push).
+ * - A worker blocks only if no Event came between its Announce and its last look at the JEC (7.1).
+ * - sleeping <= inactive <= WORKERS; no worker counts twice, or is uncounted twice (7.15).
+ * - Who was claimed counts as a searcher before it is up, so that posters wake one at a time.
+ * - With END: then every thread ends, and is joined (7.10).
+ * - With ROLLOVER the JEC has that many values, and injected jobs and mail do not care (7.5).
+ *
+ * Bounds: WORKERS, POSTERS that inject JOBS each, a guest that pushes FORKS on its deque, TASKS
+ * that the first injected jobs push on their worker's deque, MAIL for worker 0 from one thread.
+ * REFUSED: the thread of worker 0 does not start (only one may be refused; with WORKERS=1 that is
+ * all of them).  RETIRE: a worker that sleeps may retire, at any time.  The idle rounds are 1.
+ *
+ * One step is one access to shared memory, as in the program.  Joined with it are registers, what
+ * only one thread can access at that time, and a look that only saves the compare-and-swap after
+ * it.  A read-modify-write is one step: those of the word succeed, or do nothing, in the end.
+ *
+ * The memory is sequentially consistent but for what the fences are for.  A push onto the inbox or
+ * the mailbox, the store of ASLEEP and a SET for those who only load it go into a buffer of their
+ * thread and reach memory at any time (memory, below); nothing but the named fence of README 6 and
+ * the thread's own accesses to the same variable wait for that.  In particular the store of ASLEEP
+ * may be late for the load of the word, and pushes for the read-modify-write of it, which neither
+ * C11 nor x86 allow: so the model asks more of the fences.  Where a fence stands between a
+ * read-modify-write and a load, its mutation exchanges them.
+ *
+ * What it does not cover: any other weak memory, such as loads that see old values; deques and
+ * parkers inside, and lanes (post_bound is post_mail without the token); in what order find_work
+ * looks (mail comes first or last, the inbox after the deques; others: all); how a worker waits
+ * in a job, but for its mail; users and closing (END comes when all is done); timing, so that
+ * whoever can go on does in the end; more than the bounds.
+ *
+ * A mutation, -DMUTATION=name, is what must not be left out or turned round: Spin finds each of
+ * them, but those of NOT NEEDED. */
 
-#define no_fence_1 1         /* posters of jobs and mail: no fence 1 */
-#define no_fence_2 2         /* fall_asleep, retire: no fence 2 */
-#define no_fence_found 3     /* work_found: no fence, so that it looks before `inactive - 1` */
-#define no_fence_end 4       /* users_gone: no fence */
-#define announce_odd 5       /* announce_sleepy makes an even JEC odd, in place of odd even */
-#define add_without_jec 6    /* add_sleeping does not compare the JEC */
-#define last_without_jec 7   /* the last look does not compare the JEC */
-#define never_jec 8          /* neither does */
-#define last_without_inbox 9 /* the last look leaves the inbox out */
-#define last_without_mail 10 /* the last look leaves the mailbox out */
-#define last_without_end 11  /* the last look leaves `terminate` out */
-#define sleeper_uncounts 12  /* `sleeping - 1` is left to the sleeper, when it is up */
-#define no_pass_on 13        /* work_found does not pass the wake on */
-#define no_last_searcher 14  /* work_found passes it on only with `more` */
-#define no_post_moved 15     /* a searcher that moved jobs inside the inbox tells nobody */
-#define mail_no_claim 16     /* post_mail leaves a token, but does not claim */
-#define mail_no_token 17     /* post_mail claims, but leaves no token */
-#define end_ignores_duty 18  /* users_gone ignores that `terminate` was SLEEPING */
-#define no_wait_claimed 19   /* the owner goes on while it is CLAIMED */
-#define no_look_refused 20   /* the claimer whose thread is refused does not look at the inbox */
-#define no_return_mail 21    /* ... does not return the mail */
-#define poster_no_return 22  /* post_mail does not return the mail of a dead worker */
-#define no_orphans 23        /* a poster that finds all dead does not run the job */
-#define retire_no_look 24    /* retire: no last look */
-/* NOT GUARANTEED */
-#define late_push 40 /* an internal push is seen late */
+/* Fences. */
+#define no_fence_1 1       /* post_injected, post_mail: the push may be seen after the posting */
+#define no_fence_2 2       /* fall_asleep, retire: ASLEEP may be seen after the last look */
+#define no_fence_found 3   /* work_found looks before `inactive - 1` */
+#define no_fence_moved 4   /* post_moved posts before the jobs are in `rest` */
+#define no_fence_end 5     /* users_gone: SET may be seen after the look at `asleep` */
+#define no_fence_refused 6 /* who was refused a thread looks before `inactive - 1` */
+#define no_fence_return 7  /* return_mail takes the mail before DEAD is stored */
+/* The JEC. */
+#define announce_odd 10     /* announce_sleepy makes an even JEC odd, not an odd one even */
+#define last_without_jec 11 /* the last look does not compare the JEC */
+#define never_jec 12        /* neither the last look nor add_sleeping does */
+/* Falling asleep. */
+#define last_without_inbox 20 /* the last look leaves out the inbox */
+#define last_without_mail 21  /* ... the mailbox */
+#define last_without_end 22   /* ... `terminate` */
+#define no_wait_claimed 23    /* after its last look the owner goes on while it is CLAIMED */
+#define retire_no_look 24     /* retire has no last look */
+/* Waking. */
+#define sleeper_uncounts 30 /* `sleeping - 1` is left to the sleeper, when it is up */
+#define no_pass_on 31       /* work_found does not pass the wake on */
+#define no_last_searcher 32 /* ... only if there is more where the job came from */
+#define no_post_moved 33    /* who moved jobs inside the inbox does not post */
+#define mail_no_claim 34    /* post_mail leaves a token, but claims nobody */
+#define mail_no_token 35    /* post_mail leaves no token */
+#define end_no_duty 36      /* users_gone ignores that `terminate` was SLEEPING */
+/* A thread that is refused. */
+#define refused_no_look 40   /* its claimer does not look at the inbox */
+#define refused_no_return 41 /* its claimer does not return the mail */
+#define mail_no_return 42    /* post_mail does not return it */
+#define no_orphans 43        /* who injects a job and finds all dead does not run it */
+/* NOT GUARANTEED: an internal push has no fence, and a sleeper that misses it costs speed. */
+#define late_push 50 /* an internal push may be seen late */
+/* NOT NEEDED for what is proved above: the last look compares again.  It saves that a worker which
+ * is to search once more counts as asleep and claims itself. */
+#define add_without_jec 60 /* add_sleeping does not compare the JEC */
 
 #ifdef MUTATION
 #if MUTATION == 0
@@ -62,70 +114,82 @@
 #define RETIRE 0
 #endif
 #ifndef END
-#define END 1
+#define END 0
 #endif
 #ifndef ROLLOVER
 #define ROLLOVER 0
 #endif
 
-#define ALL_JOBS (POSTERS * JOBS + FORKS + TASKS)
-#define THREADS (WORKERS - REFUSED)
-#if ALL_JOBS < THREADS
-#define PARALLEL ALL_JOBS
-#else
-#define PARALLEL THREADS
+#if WORKERS > 3 || POSTERS > 3 || REFUSED > 1
+#error "more than the model has"
 #endif
-#define DEQUES (FORKS + TASKS > 0)
+
+#define THREADS (WORKERS - REFUSED)
 #define GUEST WORKERS /* the index of its deque */
+/* Deques that may hold something. */
+#define FIRST_DEQUE (TASKS > 0 -> 0 : GUEST)
+#define DEQUES (FORKS > 0 -> GUEST + 1 : GUEST)
+#define me _pid /* of a worker: workers come first */
 
 mtype = { AWAKE, ASLEEP, CLAIMED, DEAD };       /* Sleeper.asleep */
-mtype = { UNSET, SLEEPY, SLEEPING, SET };       /* Sleeper.terminate, a CoreLatch */
+mtype = { UNSET, SLEEPY, SLEEPING, SET };       /* Sleeper.terminate, a four-state latch */
 mtype = { NONE, RUNS, RETIRED };                /* Sleeper.thread */
 mtype = { NOTHING, INJECTED, INTERNAL, BOUND }; /* what find_work found */
 
-/* ---- shared memory ---- */
+/* ---- shared memory ----------------------------------------------------------------------- */
 
-/* The counters' word.  The JEC is its parity, and how often it changed since each worker's
- * Announce: more than that nobody asks. */
+/* The word.  Nobody looks at more of the JEC than whether it is odd, and whether it is another
+ * one than at an Announce: here, how often it changed `since` then. */
 byte sleeping = WORKERS, inactive = WORKERS;
 bit odd;
 #if ROLLOVER
-#define NEVER 4 /* it has announced nothing, or is past the last look at its JEC */
-#define ONE_MORE(n) (n == NEVER -> NEVER : (n + 1) % 4)
+#define NEVER ROLLOVER /* no Announce whose JEC will be looked at */
+#define ONE_MORE(changes) (changes == NEVER -> NEVER : (changes + 1) % ROLLOVER)
 #else
 #define NEVER 1
-#define ONE_MORE(n) NEVER
+#define ONE_MORE(changes) 1
 #endif
 byte since[WORKERS] = NEVER;
 
-mtype asleep[WORKERS] = ASLEEP, thread[WORKERS] = NONE, terminate[WORKERS] = UNSET;
-bit token[WORKERS]; /* the parkers */
-bit alive[WORKERS]; /* there is a thread, as the operating system knows it */
+mtype asleep[WORKERS] = ASLEEP, terminate[WORKERS] = UNSET, thread[WORKERS] = NONE;
+bit token[WORKERS]; /* Sleeper.parker */
+bit alive[WORKERS]; /* there is a thread, as far as the system knows */
 byte dead;
 
 byte arrivals, rest; /* the inbox */
 bit taking;
-byte mailbox; /* worker 0's */
+byte mailbox; /* of worker 0 */
 byte deque[WORKERS + 1];
 
-/* Store buffers. */
-bit late_asleep[WORKERS], late_end[WORKERS], late_job[POSTERS], late_mail, late_fork;
+/* What is in store buffers: see memory, below. */
+bit late_asleep[WORKERS], late_end[WORKERS], late_job[POSTERS + 1], late_mail, late_fork;
 
-/* ---- not in the program ---- */
+/* ---- what the program does not have ------------------------------------------------------- */
 
 byte posting = POSTERS + (FORKS > 0) + (MAIL > 0); /* threads outside that are not done */
-byte jobs_left = ALL_JOBS, mail_left = MAIL, tasks_left = TASKS;
-bit counted[WORKERS] = true; /* among `sleeping` */
+byte jobs_left = POSTERS * JOBS + FORKS + TASKS;   /* jobs that have not begun */
+byte mail_left = MAIL, tasks_left = TASKS;
+byte waiting;                /* jobs that wait for all others */
+bit counted[WORKERS] = true; /* it is one of `sleeping` */
 bit told[WORKERS] = true;    /* an Event came after its Announce */
 hidden byte x;
 
-#define COUNTERS_HOLD assert(sleeping <= inactive && inactive <= WORKERS)
-#define me _pid /* of a worker: they come first */
+#define ALL_BEGAN (jobs_left == 0 && mail_left == 0)
 #define FOR_ALL for (x : 0 .. WORKERS - 1)
 
-/* ---- counters.pxd ---- */
+/* ---- store buffers ------------------------------------------------------------------------ */
 
-/* s and n are locals of whoever looks at the word: sleeping and inactive. */
+#define FLUSH_ASLEEP(w) late_asleep[w] -> late_asleep[w] = false; asleep[w] = ASLEEP
+#define FLUSH_END(w) late_end[w] -> late_end[w] = false
+#define FLUSH_JOB(p) late_job[p] -> late_job[p] = false; arrivals++
+#define FLUSH_MAIL late_mail -> late_mail = false; mailbox++
+#define FLUSH_FORK late_fork -> late_fork = false; deque[GUEST]++
+#define FLUSHED(flush) if :: flush :: else fi
+#define FENCE(flush) d_step { FLUSHED(flush) }
+
+/* ---- counters.pxd: parts of d_steps ------------------------------------------------------- */
+
+/* For a caller with s and n: sleeping and inactive. */
 inline read_word() {
   s = sleeping;
   n = inactive
@@ -137,25 +201,12 @@ inline change_jec() {
 }
 
 inline announce_sleepy() {
-  d_step {
-    if
-    :: odd == (MUTATION != announce_odd) -> change_jec()
-    :: else
-    fi;
-    since[me] = 0;
-    told[me] = false
-  }
-}
-
-inline post_event() {
-  d_step {
-    if
-    :: !odd -> change_jec()
-    :: else
-    fi;
-    FOR_ALL { told[x] = true };
-    read_word()
-  }
+  if
+  :: odd == (MUTATION != announce_odd) -> change_jec()
+  :: else
+  fi;
+  since[me] = 0;
+  told[me] = false
 }
 
 inline forget_jec() {
@@ -163,89 +214,104 @@ inline forget_jec() {
   told[me] = true
 }
 
+inline post_event() {
+  if
+  :: !odd -> change_jec()
+  :: else
+  fi;
+  FOR_ALL { told[x] = true };
+  read_word()
+}
+
 inline add_sleeping() {
-  d_step {
-    ok = since[me] == 0 || MUTATION == add_without_jec || MUTATION == never_jec;
-    if
-    :: ok ->
-      assert(!counted[me]);
-      counted[me] = true;
-      sleeping++;
-      COUNTERS_HOLD
-    :: else -> forget_jec()
-    fi
-  }
+  assert(!counted[me]);
+  counted[me] = true;
+  sleeping++;
+  assert(sleeping <= inactive)
 }
 
 inline sub_sleeping(w) {
-  d_step {
-    assert(counted[w] && sleeping > 0);
-    counted[w] = false;
-    sleeping--
-  }
+  assert(counted[w]);
+  counted[w] = false;
+  sleeping--
 }
 
-/* The word before. */
+inline add_inactive() {
+  inactive++;
+  assert(inactive <= WORKERS)
+}
+
 inline sub_inactive() {
-  d_step {
-    read_word();
-    assert(sleeping < inactive);
-    inactive--
-  }
+  read_word();
+  assert(sleeping < inactive);
+  inactive--
 }
 
-/* ---- injector.pxd ---- */
+/* ---- injector.pxd ------------------------------------------------------------------------- */
 
 inline inbox_has_jobs() {
   if
-  :: arrivals > 0 -> seen = true
-  :: else -> seen = rest > 0
+  :: arrivals > 0 -> has = true
+  :: else -> has = rest > 0
   fi
 }
 
 inline inbox_take() {
   inbox_has_jobs();
   if
-  :: seen ->
+  :: has ->
     d_step { /* exchange taking */
-      seen = !taking;
+      has = !taking;
       taking = true
     };
     if
-    :: seen ->
-      d_step { /* exchange arrivals, if rest is empty; nobody else writes rest */
+    :: has ->
+      d_step { /* rest, which nobody else writes; if that is empty, exchange arrivals */
         moved = rest == 0;
         if
         :: moved ->
           count = arrivals;
           arrivals = 0
         :: else -> count = rest
-        fi
+        fi;
+        job = (count > 0 -> INJECTED : NOTHING);
+        more = count > 1;
+        moved = moved && more
       };
+#if MUTATION == no_fence_moved
       if
-      :: count > 0 ->
-        d_step {
-          rest = count - 1;
-          job = INJECTED;
-          more = count > 1;
-          moved = moved && more;
-          count = 0
-        }
-      :: else -> moved = false
-      fi;
-      taking = false
+      :: moved
+      :: else ->
+        store_rest()
+      fi
+#else
+      store_rest()
+#endif
     :: else
     fi
   :: else
   fi;
-  seen = false
+  has = false
 }
 
-/* ---- sleep.pyx: waking ---- */
+inline store_rest() {
+  if
+  :: count > 0 -> rest = count - 1
+  :: else
+  fi;
+  count = 0;
+  taking = false
+}
 
-/* The look before the compare-and-swap is joined with it: it only saves that. */
+/* ---- sleep.pyx: waking -------------------------------------------------------------------- */
+
+#define LOCALS_OF_WAKERS \
+  byte s, n, k, tried, other; \
+  bit claimed, runs, has
+
+/* wake_sleeper, until what differs. */
 inline claim(w) {
-  d_step {
+  d_step { /* the load of asleep, and the compare-and-swap */
     claimed = asleep[w] == ASLEEP;
     if
     :: claimed -> asleep[w] = CLAIMED
@@ -255,10 +321,11 @@ inline claim(w) {
   if
   :: claimed ->
 #if MUTATION != sleeper_uncounts
-    sub_sleeping(w);
+    d_step { sub_sleeping(w) };
 #endif
     d_step {
-      runs = thread[w] == RUNS;
+      runs = thread[w] == RUNS; /* joined: nobody else accesses it now */
+      assert(!counted[w]);
       asleep[w] = AWAKE
     }
   :: else
@@ -269,7 +336,7 @@ inline wake_claimed(w) {
   if
   :: runs -> token[w] = true /* unpark */
   :: else ->
-    d_step { /* thread_join of one that retired; thread_create */
+    d_step { /* start_thread: thread_join, if it retired, and thread_create */
       !alive[w];
       thread[w] = RUNS;
       alive[w] = true
@@ -280,47 +347,53 @@ inline wake_claimed(w) {
 
 inline return_mail() {
   d_step {
-    assert(mail_left >= mailbox);
+    assert(mailbox <= mail_left);
     mail_left = mail_left - mailbox;
     mailbox = 0
   }
 }
 
-/* Worker 0's thread is refused: it is the only one. */
+/* The rest of wake_sleeper(0) when its thread is refused. */
 inline refused() {
-#if MUTATION == sleeper_uncounts
-  sub_sleeping(0);
+#if MUTATION == no_fence_refused
+  inbox_has_jobs();
 #endif
-  sub_inactive();
-  asleep[0] = DEAD;
-  dead++;
-#if MAIL && MUTATION != no_return_mail
+  d_step { sub_inactive() };
+#if MAIL && MUTATION == no_fence_return
   return_mail();
 #endif
-#if MUTATION != no_look_refused
+  asleep[0] = DEAD;
+  dead++;
+#if MAIL && MUTATION != refused_no_return && MUTATION != no_fence_return
+  return_mail();
+#endif
+#if MUTATION != refused_no_look
+#if MUTATION != no_fence_refused
   inbox_has_jobs();
+#endif
   if
-  :: seen -> /* wake_any: nobody else is refused */
-    seen = false;
-    again = 1;
+  :: has -> /* wake_any; sleeper 0 is dead, and the others are not refused */
+    has = false;
+    other = 1;
     do
-    :: again < WORKERS ->
-      claim(again);
+    :: other < WORKERS ->
+      claim(other);
       if
       :: claimed ->
-        wake_claimed(again);
+        wake_claimed(other);
         break
-      :: else -> again++
+      :: else -> other++
       fi
     :: else -> break
     od;
-    again = 0
+    other = 0
   :: else
   fi;
 #endif
   claimed = false
 }
 
+/* Whether it woke w is then in `claimed`. */
 inline wake_sleeper(w) {
   claim(w);
   if
@@ -344,7 +417,6 @@ inline wake_any() {
   :: k = 2
 #endif
   fi;
-  tried = 0;
   do
   :: tried < WORKERS ->
     wake_sleeper(k);
@@ -361,14 +433,10 @@ inline wake_any() {
   claimed = false
 }
 
-#define LOCALS_OF_WAKER \
-  byte s, n, k, tried, again; \
-  bit claimed, runs, seen
-
-/* ---- sleep.pyx: posting ---- */
+/* ---- sleep.pyx: posting ------------------------------------------------------------------- */
 
 inline post_internal_slow(queue_was_empty) {
-  post_event();
+  d_step { post_event() };
   if
   :: s != 0 && (n == s || !(queue_was_empty)) -> wake_any()
   :: else
@@ -377,95 +445,49 @@ inline post_internal_slow(queue_was_empty) {
   n = 0
 }
 
-inline post_internal(q) {
-  d_step {
+inline post_internal(pushed) {
+  d_step { /* must_post */
     read_word();
-    must_post = !odd || s != 0
+    has = !(odd && s == 0)
   };
   if
-  :: must_post ->
-    was_empty = deque[q] <= 1;
-    post_internal_slow(was_empty)
+  :: has ->
+    has = deque[pushed] <= 1; /* deque_looks */
+    post_internal_slow(has)
   :: else
   fi;
-  must_post = false;
-  was_empty = false
+  has = false
 }
 
-/* Without a fence: the owner's access to what lies in its own buffer. */
-#define FLUSH_JOB(p) late_job[p] -> late_job[p] = false; arrivals++
-#define FLUSH_MAIL late_mail -> late_mail = false; mailbox++
-#define FLUSH_ASLEEP(w) late_asleep[w] -> late_asleep[w] = false; asleep[w] = ASLEEP
-#define FLUSH_FORK late_fork -> late_fork = false; deque[GUEST]++
-#define FLUSH_END(w) late_end[w] -> late_end[w] = false
-#define FENCE(flush) d_step { if :: flush :: else fi }
+inline post_moved() {
+  d_step { post_event() };
+  if
+  :: s != 0 -> wake_any()
+  :: else
+  fi;
+  s = 0;
+  n = 0
+}
 
-/* ---- workers ---- */
+/* ---- workers ------------------------------------------------------------------------------ */
 
+/* latch_is_set, by the owner. */
 #define TOLD_TO_END (terminate[me] == SET && !late_end[me])
-#define KNOWS_AWAKE (asleep[me] == AWAKE && !late_asleep[me])
-/* All is done that a job may wait for. */
-#define MAY_END (jobs_left <= ALL_JOBS - PARALLEL && mail_left == 0)
 
+/* Only the owner takes mail, and it runs all that it took. */
 inline take_mail() {
   d_step {
     me == 0 && mailbox > 0;
     mails = mailbox;
-    mailbox = 0;
-    job = BOUND
+    mailbox = 0
   }
 }
 
 inline run_mail() {
   d_step {
-    assert(mail_left >= mails);
+    assert(mails <= mail_left);
     mail_left = mail_left - mails;
     mails = 0
-  }
-}
-
-inline last_look() {
-  d_step {
-    ok = !(since[me] == 0 || MUTATION == last_without_jec || MUTATION == never_jec);
-    assert(ROLLOVER || ok || !told[me]);
-#if !RETIRE
-    forget_jec()
-#endif
-  };
-#if MUTATION != last_without_inbox
-  if
-  :: ok
-  :: else ->
-    inbox_has_jobs();
-    ok = seen;
-    seen = false
-  fi;
-#endif
-#if MAIL && MUTATION != last_without_mail
-  if
-  :: ok || me != 0
-  :: else -> ok = mailbox > 0
-  fi;
-#endif
-#if MUTATION != last_without_end
-  if
-  :: ok
-  :: else -> ok = TOLD_TO_END
-  fi
-#endif
-}
-
-inline claim_myself() {
-  d_step {
-    if
-    :: FLUSH_ASLEEP(me)
-    :: else
-    fi;
-    ok = asleep[me] == ASLEEP;
-    if
-    :: ok -> asleep[me] = AWAKE
-    :: else
-    fi
   }
 }
 
@@ -476,29 +498,115 @@ inline park() {
   }
 }
 
-active [WORKERS] proctype worker() {
-  LOCALS_OF_WAKER;
-  byte count, mails, v;
-  bit more, moved, ok, early, active_, announced, must_post, was_empty;
-  mtype job = NOTHING;
+/* `asleep` is AWAKE, for its owner, who sees its own late store. */
+#define UP (asleep[me] == AWAKE && !late_asleep[me])
 
-end_without_thread:
+inline wait_until_up() {
+  do
+  :: UP -> break
+  :: else -> park()
+  od
+}
+
+inline claim_myself() {
+  d_step {
+    FLUSHED(FLUSH_ASLEEP(me));
+    ok = asleep[me] == ASLEEP;
+    if
+    :: ok -> asleep[me] = AWAKE
+    :: else
+    fi
+  }
+}
+
+inline latch_get_sleepy() {
+  d_step {
+    ok = terminate[me] == UNSET;
+    if
+    :: ok -> terminate[me] = SLEEPY
+    :: else -> FLUSHED(FLUSH_END(me))
+    fi
+  }
+}
+
+inline latch_fall_asleep() {
+  d_step {
+    ok = terminate[me] == SLEEPY;
+    if
+    :: ok -> terminate[me] = SLEEPING
+    :: else -> FLUSHED(FLUSH_END(me))
+    fi
+  }
+}
+
+inline latch_wake_up() {
+  if
+  :: terminate[me] != SET -> terminate[me] = UNSET
+  :: else -> FLUSHED(FLUSH_END(me))
+  fi
+}
+
+/* Claimable, fence 2, and must_look_again, whose result is in `ok`. */
+inline last_look() {
+  late_asleep[me] = true;
+#if MUTATION != no_fence_2
+  FENCE(FLUSH_ASLEEP(me));
+#endif
+  d_step {
+    ok = since[me] != 0 && MUTATION != last_without_jec && MUTATION != never_jec;
+    assert(ok || !told[me] || ROLLOVER);
+#if !RETIRE
+    forget_jec()
+#endif
+  };
+#if POSTERS && MUTATION != last_without_inbox
+  if
+  :: ok
+  :: else ->
+    inbox_has_jobs();
+    ok = has;
+    has = false
+  fi;
+#endif
+#if MAIL && MUTATION != last_without_mail
+  if
+  :: ok || me != 0
+  :: else -> ok = mailbox > 0
+  fi;
+#endif
+#if END && MUTATION != last_without_end
+  if
+  :: ok
+  :: else -> ok = TOLD_TO_END
+  fi
+#endif
+}
+
+active [WORKERS] proctype worker() {
+  LOCALS_OF_WAKERS;
+  byte count, mails, v = FIRST_DEQUE;
+  bit busy, announced, more, moved, ok;
+  mtype job;
+
+end_no_thread:
   alive[me];
 #if MUTATION == sleeper_uncounts
-  sub_sleeping(me);
+  d_step { sub_sleeping(me) };
 #endif
 
-search: /* find_work; here begins the loop of worker_main */
+search: /* the loop of worker_main; find_work */
   job = NOTHING;
   more = false;
 #if MAIL
-  if /* every other search begins with it */
-  :: take_mail() -> goto found
+  if
+  :: take_mail() ->
+    job = BOUND;
+    goto found
   :: true
   fi;
 #endif
-#if DEQUES
-  d_step {
+#if TASKS
+  d_step { /* pop_task */
     if
     :: deque[me] > 0 ->
       deque[me]--;
@@ -512,11 +620,14 @@ search: /* find_work; here begins the loop of worker_main */
     goto found
   :: else
   fi;
+#endif
+#if TASKS || FORKS
   do /* steal_any */
-  :: v <= GUEST ->
+  :: v < DEQUES && v == me -> v++
+  :: v < DEQUES && v != me ->
     d_step {
       if
-      :: v != me && deque[v] > 0 ->
+      :: deque[v] > 0 ->
         deque[v]--;
         job = INTERNAL
       :: else
@@ -525,29 +636,25 @@ search: /* find_work; here begins the loop of worker_main */
     if
     :: job != NOTHING ->
       more = deque[v] > 0;
-      v = 0;
+      v = FIRST_DEQUE;
       goto found
     :: else -> v++
     fi
-  :: else ->
-    v = 0;
-    break
+  :: else -> break
   od;
+  v = FIRST_DEQUE;
 #endif
 #if POSTERS
   inbox_take();
   if
   :: moved ->
-    moved = false;
 #if MUTATION != no_post_moved
-    post_event();
-    if
-    :: s != 0 -> wake_any()
-    :: else
-    fi;
-    s = 0;
-    n = 0
+    post_moved();
 #endif
+#if MUTATION == no_fence_moved
+    store_rest();
+#endif
+    moved = false
   :: else
   fi;
   if
@@ -557,156 +664,133 @@ search: /* find_work; here begins the loop of worker_main */
 #endif
 #if MAIL
   if
-  :: take_mail() -> goto found
+  :: take_mail() ->
+    job = BOUND;
+    goto found
   :: else
   fi;
 #endif
 
-  /* nothing */
   if
-  :: active_ ->
-    d_step { /* start_looking: add_inactive */
-      inactive++;
-      COUNTERS_HOLD;
-      active_ = false
+  :: busy -> /* start_looking */
+    d_step {
+      add_inactive();
+      busy = false
     };
     goto search
   :: else
   fi;
+#if END
   if
   :: TOLD_TO_END ->
-    sub_inactive();
     d_step {
-      s = 0;
-      n = 0;
-      announced = false;
-      forget_jec();
-      alive[me] = false
+      sub_inactive();
+      forget_jec()
     };
-    goto end_without_thread
+    s = 0;
+    n = 0;
+    announced = false;
+    alive[me] = false;
+    goto end_no_thread
   :: else
   fi;
+#endif
   if /* no_work_found */
   :: !announced ->
-    announce_sleepy();
-    announced = true;
+    d_step {
+      announce_sleepy();
+      announced = true
+    };
     goto search
   :: else -> announced = false
   fi;
 
   /* fall_asleep */
-  d_step { /* latch_get_sleepy */
-    ok = terminate[me] == UNSET;
-    if
-    :: ok -> terminate[me] = SLEEPY
-    :: else -> late_end[me] = false
-    fi
-  };
+  latch_get_sleepy();
+  if
+  :: ok -> latch_fall_asleep()
+  :: else
+  fi;
   if
   :: ok ->
-    d_step { /* latch_fall_asleep */
-      ok = terminate[me] == SLEEPY;
+    d_step { /* add_sleeping, if the JEC is the same */
+      ok = since[me] == 0 || MUTATION == never_jec || MUTATION == add_without_jec;
       if
-      :: ok -> terminate[me] = SLEEPING
-      :: else -> late_end[me] = false
+      :: ok -> add_sleeping()
+      :: else
       fi
     }
   :: else
   fi;
   if
-  :: ok
-  :: else ->
-    forget_jec();
-    goto search
-  fi;
-  add_sleeping();
-  if
-  :: ok
-  :: else -> goto wake_up
-  fi;
-claimable:
-  late_asleep[me] = true;
-#if MUTATION != no_fence_2
-  FENCE(FLUSH_ASLEEP(me)); /* fence 2 */
-#endif
-  last_look();
-  if
   :: ok ->
-    claim_myself();
+    last_look();
     if
-    :: ok -> sub_sleeping(me)
-    :: else
-    fi;
+    :: ok ->
+      claim_myself();
+      if
+      :: ok -> d_step { sub_sleeping(me) }
+      :: else
+      fi;
 #if MUTATION != no_wait_claimed
-    do
-    :: KNOWS_AWAKE -> break
-    :: else -> park()
-    od
+      wait_until_up();
 #endif
 #if MUTATION == sleeper_uncounts
-    if
-    :: !ok -> sub_sleeping(me)
-    :: else
-    fi
+      if
+      :: !ok -> d_step { sub_sleeping(me) }
+      :: else
+      fi
 #endif
-  :: else ->
-    do
-    :: KNOWS_AWAKE -> break
     :: else ->
+      do
+      :: UP -> break
+      :: else ->
 #if !END
 end_asleep:
 #endif
-      if
-      :: park()
-#if RETIRE
-      :: !token[me] -> /* the time is over */
-        claim_myself();
         if
-        :: ok -> goto retire
-        :: else
+        :: park()
+#if RETIRE
+        :: !token[me] -> /* the time is over */
+          claim_myself();
+          if
+          :: ok -> goto retire
+          :: else
+          fi
+#endif
         fi
-#endif
-      fi
-    od;
+      od;
 #if MUTATION == sleeper_uncounts
-    sub_sleeping(me)
+      d_step { sub_sleeping(me) }
 #endif
+    fi
+  :: else
   fi;
-wake_up:
-  atomic { /* latch_wake_up, and end of fall_asleep */
-    if
-    :: terminate[me] != SET -> terminate[me] = UNSET
-    :: else -> late_end[me] = false
-    fi;
-    ok = false;
+  ok = false;
+  d_step {
+    latch_wake_up();
     forget_jec()
   };
   goto search;
 
 #if RETIRE
 retire:
-  atomic { /* latch_wake_up */
-    if
-    :: terminate[me] != SET -> terminate[me] = UNSET
-    :: else -> late_end[me] = false
-    fi
-  };
+  ok = false;
+  d_step { latch_wake_up() };
   thread[me] = RETIRED;
-  late_asleep[me] = true;
-#if MUTATION != no_fence_2
-  FENCE(FLUSH_ASLEEP(me));
-#endif
-#if MUTATION != retire_no_look
+#if MUTATION == retire_no_look
+  asleep[me] = ASLEEP;
+#else
   last_look();
   if
   :: ok ->
     claim_myself();
     if
     :: ok ->
+      ok = false;
       thread[me] = RUNS;
-      sub_sleeping(me);
       d_step {
-        ok = false;
+        sub_sleeping(me);
         forget_jec()
       };
       goto search
@@ -716,54 +800,53 @@ retire:
   fi;
 #endif
   d_step {
-    ok = false;
     forget_jec();
     alive[me] = false
   };
-  goto end_without_thread;
+  goto end_no_thread;
 #endif
 
 found:
   if
-  :: active_
+  :: busy
   :: else -> /* work_found */
 #if MUTATION == no_fence_found
     inbox_has_jobs();
-    early = seen;
-    seen = false;
 #endif
-    sub_inactive();
-    active_ = true;
-    announced = false;
-    forget_jec();
+    d_step {
+      sub_inactive();
+      forget_jec();
+      announced = false;
+      busy = true
+    };
     if
     :: s != 0 && !more && n - 1 == s && MUTATION != no_last_searcher ->
-#if MUTATION == no_fence_found
-      more = early;
-#else
+#if POSTERS
+#if MUTATION != no_fence_found
       inbox_has_jobs();
-      more = seen;
-      seen = false;
 #endif
-#if DEQUES
+      more = has;
+#endif
+#if TASKS || FORKS
       do /* work_in_sight */
-      :: !more && v <= GUEST ->
+      :: !more && v < DEQUES ->
         more = deque[v] > 0;
         v++
       :: else -> break
       od;
-      v = 0
+      v = FIRST_DEQUE
 #endif
     :: else
     fi;
+    has = false;
     if
     :: s != 0 && more && MUTATION != no_pass_on -> wake_any()
     :: else
     fi;
     s = 0;
-    n = 0;
-    more = false
+    n = 0
   fi;
+  more = false;
 
   /* execute */
   if
@@ -772,7 +855,7 @@ found:
 #if TASKS
     if
     :: d_step {
-        job == INJECTED && tasks_left > 0 ->
+        job == INJECTED && tasks_left > 0;
         tasks_left--;
         deque[me]++
       } ->
@@ -785,43 +868,48 @@ found:
       jobs_left--
     };
     if
-    :: true /* the job ends */
-    :: true -> /* it waits for as many others as there are threads */
+    :: true /* it ends */
+    :: d_step {
+        waiting < THREADS - 1;
+        waiting++
+      };
 #if MAIL
-      do /* and serves the mailbox: wait_for_fork, sleep_on_latch */
+      do /* it waits, and serves the mailbox: wait_for_fork, sleep_on_latch */
       :: take_mail() -> run_mail()
       :: else ->
         if
-        :: MAY_END -> break
+        :: ALL_BEGAN -> break
         :: park()
         fi
       od
 #else
-      MAY_END
+      ALL_BEGAN
 #endif
     fi
   fi;
   goto search
 }
 
-/* ---- threads outside ---- */
+/* ---- threads outside ---------------------------------------------------------------------- */
 
 #if POSTERS
-#define my_job (_pid - WORKERS)
+#define mine (_pid - WORKERS)
 
-active [POSTERS] proctype poster() {
-  LOCALS_OF_WAKER;
-  byte count, i;
+active [POSTERS] proctype poster() { /* pool_post */
+  LOCALS_OF_WAKERS;
+  byte posted, count;
   bit more, moved;
   mtype job;
 
   do
-  :: i < JOBS ->
-    i++;
-    FENCE(FLUSH_JOB(my_job)); /* it is one variable: this push follows the last one */
-    late_job[my_job] = true;  /* PushJob */
+  :: posted < JOBS ->
+    posted++;
+    d_step { /* PushJob */
+      FLUSHED(FLUSH_JOB(mine));
+      late_job[mine] = true
+    };
 #if MUTATION != no_fence_1
-    FENCE(FLUSH_JOB(my_job)); /* fence 1 */
+    FENCE(FLUSH_JOB(mine));
 #endif
     post_internal_slow(true);
 #if REFUSED == WORKERS && MUTATION != no_orphans
@@ -831,15 +919,15 @@ active [POSTERS] proctype poster() {
       :: true ->
         inbox_has_jobs();
         if
-        :: seen ->
-          job = NOTHING;
+        :: has ->
           inbox_take();
           if
           :: job != NOTHING ->
             d_step {
               assert(jobs_left > 0);
               jobs_left--
-            }
+            };
+            job = NOTHING
           :: else
           fi
         :: else -> break
@@ -855,17 +943,18 @@ active [POSTERS] proctype poster() {
 #endif
 
 #if FORKS
-active proctype guest() {
-  LOCALS_OF_WAKER;
-  byte i;
-  bit must_post, was_empty;
+active proctype guest() { /* push_fork */
+  LOCALS_OF_WAKERS;
+  byte pushed;
 
   do
-  :: i < FORKS ->
-    i++;
-    FENCE(FLUSH_FORK);
+  :: pushed < FORKS ->
+    pushed++;
 #if MUTATION == late_push
-    late_fork = true;
+    d_step {
+      FLUSHED(FLUSH_FORK);
+      late_fork = true
+    };
 #else
     deque[GUEST]++;
 #endif
@@ -877,32 +966,29 @@ active proctype guest() {
 #endif
 
 #if MAIL
-active proctype mailer() {
-  LOCALS_OF_WAKER;
-  byte i;
+active proctype mailer() { /* spawn_on */
+  LOCALS_OF_WAKERS;
+  byte posted;
 
   do
-  :: i < MAIL ->
-    i++;
+  :: posted < MAIL ->
+    posted++;
     d_step { /* PushMail */
+      FLUSHED(FLUSH_MAIL);
+      has = mailbox > 0;
       if
-      :: FLUSH_MAIL
-      :: else
-      fi;
-      seen = mailbox > 0;
-      if
-      :: seen -> mailbox++
+      :: has -> mailbox++
       :: else -> late_mail = true
       fi
     };
     if
-    :: seen -> seen = false
-    :: else -> /* post_mail */
-      post_event();
+    :: has -> has = false
+    :: else -> /* post_mail, post_bound */
+      d_step { post_event() };
       s = 0;
       n = 0;
 #if MUTATION != no_fence_1
-      FENCE(FLUSH_MAIL); /* fence 1 */
+      FENCE(FLUSH_MAIL);
 #endif
 #if MUTATION != mail_no_claim
       wake_sleeper(0);
@@ -911,10 +997,13 @@ active proctype mailer() {
       :: claimed -> claimed = false
       :: else ->
         if
-        :: asleep[0] == DEAD && MUTATION != poster_no_return -> return_mail()
-        :: else
+        :: asleep[0] == DEAD ->
+#if MUTATION != mail_no_return
+          return_mail()
+#endif
+        :: else ->
 #if MUTATION != mail_no_token
-          -> token[0] = true
+          token[0] = true
 #endif
         fi
       fi
@@ -925,45 +1014,45 @@ active proctype mailer() {
 }
 #endif
 
-/* pool_retire, as the last user is gone: users_gone; then pool_join. */
 active proctype closer() {
-  LOCALS_OF_WAKER;
-  byte i;
+  LOCALS_OF_WAKERS;
+  byte w;
 
-  posting == 0 && jobs_left == 0 && mail_left == 0;
+  posting == 0 && ALL_BEGAN;
+  assert(arrivals == 0 && rest == 0 && mailbox == 0);
 #if END
-  do
-  :: i < WORKERS ->
-    d_step { /* latch_set */
-      seen = terminate[i] == SLEEPING;
-      terminate[i] = SET;
-      late_end[i] = true
+  do /* users_gone */
+  :: w < WORKERS ->
+    d_step { /* latch_set; what it returns is in `has` */
+      has = terminate[w] == SLEEPING;
+      terminate[w] = SET;
+      late_end[w] = true
     };
     if
-    :: seen && MUTATION != end_ignores_duty ->
+    :: has && MUTATION != end_no_duty ->
 #if MUTATION != no_fence_end
-      FENCE(FLUSH_END(i));
+      FENCE(FLUSH_END(w));
 #endif
-      wake_sleeper(i);
+      wake_sleeper(w);
       claimed = false
     :: else
     fi;
-    seen = false;
-    i++
+    has = false;
+    w++
   :: else -> break
   od;
-  i = 0;
-  do
-  :: i < WORKERS ->
-    !alive[i]; /* thread_join */
-    i++
+  w = 0;
+  do /* pool_join */
+  :: w < WORKERS ->
+    !alive[w];
+    w++
   :: else -> break
   od;
-  assert(sleeping == inactive && arrivals == 0 && rest == 0 && !taking && mailbox == 0)
+  assert(sleeping == inactive)
 #endif
 }
 
-/* Stores reach memory, at any time. */
+/* A store leaves its buffer, at any time. */
 active proctype memory() {
 end_memory:
   do
@@ -977,9 +1066,7 @@ end_memory:
   :: d_step { FLUSH_ASLEEP(2) }
   :: d_step { FLUSH_END(2) }
 #endif
-#if POSTERS
   :: d_step { FLUSH_JOB(0) }
-#endif
 #if POSTERS > 1
   :: d_step { FLUSH_JOB(1) }
 #endif
