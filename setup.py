@@ -1,7 +1,8 @@
 """Builds the Cython modules; everything else is in pyproject.toml.
 
 Environment:
-    PYBLITZ_BUILD    "debug": invariants checked, deques of 4 cells, biased after 2 pops
+    PYBLITZ_BUILD    "debug": invariants checked, deques of 4 cells, biased after 2 pops,
+                     delays and failures at named points (runtime/chaos.h)
                      "thread", "address", "undefined": the sanitizer, on "debug"
 """
 
@@ -61,7 +62,7 @@ extensions = [
         extra_compile_args=compile_args,
         extra_link_args=link_args,
         define_macros=macros,
-        depends=["pyblitz/runtime/atomic.h", "pyblitz/runtime/os.h"],
+        depends=[f"pyblitz/runtime/{h}.h" for h in ("atomic", "chaos", "os")],
     )
     for module in MODULES
 ]

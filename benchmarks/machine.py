@@ -40,15 +40,6 @@ def version_of(package: str) -> str | None:
         return None
 
 
-def cpu_model() -> str:
-    try:
-        text = pathlib.Path("/proc/cpuinfo").read_text()
-    except OSError:
-        text = ""
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return found[1].strip() if found else platform.processor() or platform.machine()
-
-
 def pyblitz_version() -> str | None:
     """Of the package that is installed, else of the tree around this file."""
     found = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
@@ -64,11 +55,12 @@ def git_commit() -> str | None:
 
 def facts() -> dict[str, Any]:
     """The facts of this machine, environment and commit."""
+    from pyblitz import _info as info
     from pyblitz._config import available_cpus, cgroup_quota
 
     compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
     return {
-        "cpu": cpu_model(),
+        "cpu": info.cpu_model(),
         "cpus": available_cpus(),
         "cpus_of_machine": os.cpu_count(),
         "cgroup_quota": cgroup_quota(),

@@ -1,4 +1,4 @@
-"""The demonstration: ``python -m pyblitz``.
+"""The demonstration: ``python -m pyblitz``; with ``--info``, the facts for a bug report.
 
 Says what machine and how many threads it found, then runs map, reduce and sort
 at a few sizes beside NumPy, in turn, checks that the answers agree, and prints
@@ -11,7 +11,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 import pyblitz as pb
 from pyblitz._config import available_cpus, cgroup_quota
+from pyblitz._info import info
 
 Array = npt.NDArray[Any]
 Case = tuple[str, Callable[[], Any], Callable[[], Any], Callable[[Any, Any], bool]]
@@ -85,7 +86,14 @@ def machine() -> str:
     )
 
 
-def main() -> int:
+def main(arguments: Sequence[str] = ()) -> int:
+    if "--info" in arguments:
+        for name, value in info().items():
+            print(f"{name}: {value}")
+        return 0
+    if arguments:
+        print(f"usage: python -m pyblitz [--info], not {' '.join(arguments)}", file=sys.stderr)
+        return 2
     print(machine())
     print(f"\n{'':28}{'n':>10}{'pyblitz':>12}{'NumPy':>12}{'ratio':>8}  answers")
     rng = np.random.default_rng(2026)
@@ -103,4 +111,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -11,16 +11,17 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from pyblitz.runtime.atomic cimport (
-    atomic_i64, atomic_ptr, atomic_u64, fence_seq_cst, i64_fetch_add_acquire,
-    i64_fetch_sub_acq_rel, i64_load_acquire, i64_store_relaxed,
+    CHECKED, DEQUE_CAPACITY, atomic_i64, atomic_ptr, atomic_u64, fence_seq_cst,
+    i64_fetch_add_acquire, i64_fetch_sub_acq_rel, i64_load_acquire, i64_store_relaxed,
     ptr_cas_acq_rel, ptr_exchange_acq_rel, ptr_load_acquire,
     ptr_store_relaxed, u32_load_acquire, u32_load_relaxed, u32_store_relaxed, u64_load_relaxed,
     unlikely)
 from pyblitz.runtime.call cimport (
     GO_ON, STOP_CANCELLED, STOP_NOT_WANTED, STOP_TIME_IS_UP, Call, Stop, call_init, call_stop,
     call_stopped)
+from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.job cimport Job
-from pyblitz.runtime.os cimport now_ns
+from pyblitz.runtime.os cimport membarrier_register, now_ns
 from pyblitz.runtime.sleep cimport SLEEPER_AWAKE
 from pyblitz.runtime.stats cimport ACTIVITIES, BUSY, ELSEWHERE, SLEEPING, Span, Stats, stats_record
 from pyblitz.runtime.pool cimport (
@@ -231,6 +232,7 @@ cdef Pool* borrow() except NULL nogil:
         i64_fetch_add_acquire(&entering, 1)
         fence_seq_cst()
         p = <Pool*>ptr_load_acquire(&global_pool)
+        chaos(b"enter: read")
         # While still counted: afterwards p may be freed.
         missing = p == NULL or pool_is_stale(p)
         # False: it was replaced meanwhile.
@@ -399,6 +401,41 @@ def _at_exit():
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
 atexit.register(_at_exit)
+
+
+# ---- what was built, and found -----------------------------------------------
+
+cdef extern from *:
+    """
+    #ifdef __VERSION__
+    #define PB_COMPILER __VERSION__
+    #else
+    #define PB_COMPILER "unknown"
+    #endif
+    #ifdef FUTEX_WAIT_PRIVATE
+    #define PB_HAS_FUTEX 1
+    #else
+    #define PB_HAS_FUTEX 0
+    #endif
+    """
+    const char* PB_COMPILER
+    bint PB_HAS_FUTEX
+    int CYTHON_HEX_VERSION
+
+
+def built():
+    """How these modules were compiled."""
+    cdef int v = CYTHON_HEX_VERSION
+    return {"cython": f"{v >> 24}.{v >> 16 & 255}.{v >> 8 & 255}",
+            "compiler": PB_COMPILER.decode(),
+            "debug_build": bool(CHECKED),
+            "deque_capacity": DEQUE_CAPACITY}
+
+
+def features():
+    """What the system offers, and is used."""
+    return {"membarrier": asymmetric_fences() and membarrier_register(),
+            "futex": PB_HAS_FUTEX}
 
 
 # ---- stopping ---------------------------------------------------------------

@@ -12,7 +12,7 @@ ROOT = Path(pyblitz.__file__).resolve().parent
 # From the bottom up; modules of one row know nothing of each other, except for those in
 # WITHIN_A_ROW.
 ROWS = [
-    ["runtime.atomic", "runtime.os"],
+    ["runtime.atomic", "runtime.chaos", "runtime.os"],
     ["runtime.stats", "runtime.job", "runtime.call"],
     ["runtime.deque", "runtime.injector", "runtime.lazy"],
     ["runtime.latch", "runtime.counters"],

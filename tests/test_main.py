@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import subprocess
 import sys
 
@@ -20,6 +22,27 @@ def test_demonstration(tmp_path):
     assert "All answers agree." in done.stdout
     for name in ("par_map", "par_reduce", "par_sort"):
         assert done.stdout.count(name) >= 3
+
+
+def test_info(tmp_path):
+    """What the bug report asks for, one fact a line."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pyblitz", "--info"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYBLITZ_NUM_THREADS": "3", "PYBLITZ_MEMBARRIER": "0"},
+    )
+    facts = dict(line.split(": ", 1) for line in done.stdout.splitlines())
+    assert facts["pyblitz"] == pb.__version__
+    assert facts["python"].endswith(platform.python_version())
+    assert facts["numpy"] == np.__version__
+    assert facts["threads"] == "3"
+    assert facts["membarrier"] == "False"
+    assert "PYBLITZ_NUM_THREADS" in facts["environment"]
+    assert int(facts["cpus"]) >= 1
+    assert demo.main(["--what"]) == 2
 
 
 def test_a_wrong_answer_fails(monkeypatch, capsys):

@@ -15,6 +15,7 @@ from pyblitz.runtime.atomic cimport (
     atomic_u64, invariant, u64_cas_seq_cst, u64_fetch_add_seq_cst,
     u64_fetch_sub_seq_cst, u64_load_seq_cst,
     u64_store_relaxed)
+from pyblitz.runtime.chaos cimport chaos_fails
 
 cdef struct Counters:
     atomic_u64 word
@@ -43,7 +44,7 @@ cdef inline uint32_t announce_sleepy(Counters* k) noexcept nogil:
         if count_jec(c) & 1 == 0:
             return count_jec(c)
         # The carry out of the JEC leaves the word: it rolls over by itself.
-        if u64_cas_seq_cst(&k.word, c, c + (<uint64_t>1 << 32)):
+        if not chaos_fails(b"counters") and u64_cas_seq_cst(&k.word, c, c + (<uint64_t>1 << 32)):
             return count_jec(c + (<uint64_t>1 << 32))
 
 cdef inline uint64_t post_event(Counters* k) noexcept nogil:
@@ -54,7 +55,7 @@ cdef inline uint64_t post_event(Counters* k) noexcept nogil:
         c = u64_load_seq_cst(&k.word)
         if count_jec(c) & 1 == 1:
             return c
-        if u64_cas_seq_cst(&k.word, c, c + (<uint64_t>1 << 32)):
+        if not chaos_fails(b"counters") and u64_cas_seq_cst(&k.word, c, c + (<uint64_t>1 << 32)):
             return c + (<uint64_t>1 << 32)
 
 cdef inline bint add_sleeping(Counters* k, uint32_t jec) noexcept nogil:
@@ -66,7 +67,7 @@ cdef inline bint add_sleeping(Counters* k, uint32_t jec) noexcept nogil:
         if count_jec(c) != jec:
             return False
         invariant(count_sleeping(c) < count_inactive(c), "sleeping < inactive")
-        if u64_cas_seq_cst(&k.word, c, c + 1):
+        if not chaos_fails(b"counters") and u64_cas_seq_cst(&k.word, c, c + 1):
             return True
 
 cdef inline void sub_sleeping(Counters* k) noexcept nogil:

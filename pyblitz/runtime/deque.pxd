@@ -32,6 +32,7 @@ from pyblitz.runtime.atomic cimport (
     fence_seq_cst, i64_cas_seq_cst, i64_load_acquire, i64_load_relaxed, i64_store_relaxed,
     i64_store_release, likely, ptr_load_acquire, ptr_load_relaxed, ptr_store_relaxed,
     ptr_store_release, u32_load_acquire, u32_load_relaxed, u32_store_relaxed, unlikely)
+from pyblitz.runtime.chaos cimport chaos, chaos_fails
 from pyblitz.runtime.job cimport Job
 
 cdef struct Cell:
@@ -151,9 +152,11 @@ cdef inline bint deque_take_back(Deque* d, int64_t b) noexcept nogil:
     # The store stays above the load of bias: a thief whose membarrier comes
     # after that load sees the store.  Partner: deque_revoke.
     compiler_barrier()
+    chaos(b"pop: bottom is stored")
     # relaxed: if it is an old value, the membarrier that ends it is yet to come
     if likely(u32_load_relaxed(&d.bias) == BIAS_OWNER):
         compiler_barrier()
+        chaos(b"pop: biased")
         if likely(i64_load_relaxed(&d.top) < b):
             return True
     return deque_take_back_slow(d, b)
@@ -226,7 +229,8 @@ cdef inline StealResult deque_steal(Deque* d, void* tag, Job** out,
     found = ptr_load_relaxed(&cell.tag)
     if tag != NULL and found != tag:
         return STEAL_EMPTY
-    if not i64_cas_seq_cst(&d.top, t, t + 1):
+    chaos(b"steal: the cell is read")
+    if chaos_fails(b"steal") or not i64_cas_seq_cst(&d.top, t, t + 1):
         return STEAL_RETRY
     out[0] = job
     out_tag[0] = found

@@ -8,6 +8,7 @@ from pyblitz.runtime.atomic cimport (
     fence_seq_cst, i64_cas_seq_cst, i64_load_acquire, i64_load_relaxed, i64_store_relaxed,
     ptr_load_relaxed, ptr_store_relaxed, u32_cas_seq_cst, u32_load_relaxed, u32_store_relaxed,
     u32_store_release)
+from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.os cimport membarrier
 
 
@@ -33,6 +34,7 @@ cdef bint deque_make_room(Deque* d, int64_t b) noexcept nogil:
         source = &d.cells[i & d.mask]
         ptr_store_relaxed(&to.job, ptr_load_relaxed(&source.job))
         ptr_store_relaxed(&to.tag, ptr_load_relaxed(&source.tag))
+    chaos(b"grow: copied")
     deque_use(d, r, t)
     return True
 
@@ -57,6 +59,7 @@ cdef bint deque_take_back_slow(Deque* d, int64_t b) noexcept nogil:
         # Between the store of bottom and the load of top; partner: the fence in
         # deque_steal.
         fence_seq_cst()
+    chaos(b"pop: fenced")
     t = i64_load_relaxed(&d.top)
     if t < b:
         return True
@@ -79,6 +82,7 @@ cdef bint deque_revoke(Deque* d) noexcept nogil:
     # seen from here on; a later one reads REVOKING, and fences.  Partner:
     # deque_take_back.  It cannot fail, once registered; if it does, nobody steals.
     if membarrier():
+        chaos(b"revoke: fenced")
         # release: partner is the acquire load of bias in deque_steal
         u32_store_release(&d.bias, BIAS_FENCED)
         return True

@@ -13,6 +13,7 @@ from pyblitz.runtime.atomic cimport (
     atomic_ptr, atomic_u32, ptr_cas_release, ptr_exchange_acquire,
     ptr_load_acquire, ptr_load_relaxed, ptr_store_relaxed, u32_exchange_acquire,
     u32_load_relaxed, u32_store_relaxed, u32_store_release)
+from pyblitz.runtime.chaos cimport chaos, chaos_fails
 from pyblitz.runtime.job cimport Job
 
 cdef struct Injector:
@@ -31,7 +32,8 @@ cdef inline bint injector_push(Injector* q, Job* job) noexcept nogil:
         head = ptr_load_relaxed(&q.head)
         job.next = <Job*>head
         # release: partner is the exchange in injector_take
-        if ptr_cas_release(&q.head, head, job):
+        chaos(b"inject: linked")
+        if not chaos_fails(b"inject") and ptr_cas_release(&q.head, head, job):
             return head == NULL
 
 cdef inline bint injector_has_jobs(const Injector* q) noexcept nogil:
@@ -48,6 +50,7 @@ cdef inline Job* injector_take(Injector* q) noexcept nogil:
         return NULL
     # acquire: partner is the compare-and-swap in injector_push
     job = <Job*>ptr_exchange_acquire(&q.head, NULL)
+    chaos(b"inbox: taken")
     while job != NULL:
         younger = older
         older = job
@@ -94,6 +97,7 @@ cdef inline Job* inbox_take(Inbox* q, bint* more, bint* moved) noexcept nogil:
         ptr_store_relaxed(&q.rest, job.next)
         more[0] = job.next != NULL
     moved[0] = moved[0] and job != NULL and job.next != NULL
+    chaos(b"inbox: taking")
     # release: partner is the exchange above
     u32_store_release(&q.taking, 0)
     return job

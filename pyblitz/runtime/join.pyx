@@ -4,6 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from pyblitz.runtime.atomic cimport (
     fence_seq_cst, i64_store_relaxed, ptr_load_acquire, ptr_load_relaxed, ptr_store_release,
     u32_load_relaxed, u32_store_relaxed)
+from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.counters cimport count_inactive, count_sleeping, counters_load
 from pyblitz.runtime.deque cimport (
     STEAL_TAKEN, deque_bottom, deque_looks, deque_newest, deque_offers, deque_steal)
@@ -30,13 +31,16 @@ cdef void run_stolen_fork(void* worker, Job* job) noexcept nogil:
     cdef void* waiter
     # relaxed: published with the fork
     w.mark_of_call = ptr_load_relaxed(&f.runner)
+    chaos(b"stolen: begins")
     # release: partner is the acquire load in wait_for_fork
     ptr_store_release(&f.runner, w)
     w.awaited = &f.latch
     f.rc = (<fork_fn>f.lazy.fn)(w, f.lazy.ctx)
     f.error = hooks().capture() if f.rc == -1 else NULL
+    chaos(b"stolen: done")
     # Publishes rc and error; f may be gone after it.
     waiter = spin_latch_set(&f.latch)
+    chaos(b"stolen: set")
     if waiter != NULL:
         wake_worker(<Worker*>waiter)
 
@@ -94,6 +98,7 @@ cdef void sleep_on_latch(Worker* w, SpinLatch* latch, bint work,
     # Between falling asleep and the last look; partners: fence 1 in post_mail
     # and the fence in put_away, both of which leave a token.
     fence_seq_cst()
+    chaos(b"wait: falling asleep")
     if not (work or injector_has_jobs(&w.sleeper.mailbox)
             or (also != NULL and injector_has_jobs(also))):
         count_one(&w.sleeper.stats.sleeps)

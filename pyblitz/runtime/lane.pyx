@@ -3,6 +3,7 @@ from libc.stdlib cimport calloc, free
 from pyblitz.runtime.atomic cimport (
     ptr_cas_acq_rel, ptr_exchange_acquire, ptr_load_relaxed,
     u32_load_seq_cst)
+from pyblitz.runtime.chaos cimport chaos_fails
 from pyblitz.runtime.injector cimport injector_push
 from pyblitz.runtime.pool cimport (
     Worker, execute, job_done, pool_is_stale, pool_post, pool_run_here, share_inside)
@@ -46,7 +47,7 @@ cdef bint lane_push(Lane* lane, Job* job) noexcept nogil:
         job.next = NULL if head == LANE_BUSY else <Job*>head
         # acq_rel: releases the job to the exchange in lane_take; where the lane
         # was idle, acquires what its last runner left (partner: its CAS to NULL)
-        if ptr_cas_acq_rel(&lane.head, head, job):
+        if not chaos_fails(b"lane") and ptr_cas_acq_rel(&lane.head, head, job):
             return head == NULL
 
 
@@ -104,7 +105,7 @@ cdef void run_lane(void* worker, Job* job) noexcept nogil:
                 return      # the job forked, and this is the child
             turn += 1
         # acq_rel: whoever schedules the lane next sees it as we leave it
-        elif ptr_cas_acq_rel(&lane.head, LANE_BUSY, NULL):
+        elif not chaos_fails(b"lane: idle") and ptr_cas_acq_rel(&lane.head, LANE_BUSY, NULL):
             job_done(p)
             return
     # Behind this worker's other lanes.  It looks there before it sleeps.

@@ -12,6 +12,7 @@ from pyblitz.runtime.atomic cimport (
 from pyblitz.runtime.call cimport (
     GO_ON, STOP_INTERRUPTED, STOP_NOT_WANTED, STOP_TIME_IS_UP, Call, Part, Stop, call_init,
     call_stop, call_stopped, part_wanted)
+from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.counters cimport (
     count_inactive, count_sleeping, counters_load, sub_inactive)
 from pyblitz.runtime.deque cimport (
@@ -174,6 +175,7 @@ cdef void users_gone(Pool* p) noexcept nogil:
     """Closed, and nobody inside: tell the threads to end."""
     cdef int i
     for i in range(p.n_background):
+        chaos(b"close")
         if latch_set(&p.sleepers[i].terminate):
             # Between setting and the load of `asleep`; partner: fence 2.
             fence_seq_cst()
@@ -218,6 +220,7 @@ cdef void share_inside(Pool* p) noexcept nogil:
 
 cdef void job_done(Pool* p) noexcept nogil:
     """A user is gone; the last one out of a closed pool ends its threads."""
+    chaos(b"pool: leaving")
     # acq_rel: whoever sees zero sees all that the users did
     if i64_fetch_sub_acq_rel(&p.users, 1) == POOL_CLOSED + 1:
         users_gone(p)
@@ -292,6 +295,7 @@ cdef void work_found(Worker* w, bint more) noexcept nogil:
     cdef uint64_t before = sub_inactive(&s.counters)
     if count_sleeping(before) == 0:
         return
+    chaos(b"found work")
     if not more and count_inactive(before) - 1 == count_sleeping(before):
         # Between leaving the searchers and the look; partner: fence 1.
         fence_seq_cst()
@@ -493,6 +497,7 @@ cdef void put_away(Job* job, Group* other) noexcept nogil:
     # The group lives, for its task is in our hands; not after the push.
     cdef Worker* owner = other.owner
     injector_push(&other.put_away, job)
+    chaos(b"put away")
     # Between the push and the token; partner: the fence in sleep_on_latch.
     fence_seq_cst()
     wake_worker(owner)
@@ -761,6 +766,7 @@ cdef void pool_post(Pool* p, Job* job) noexcept nogil:
     # A second share for this thread: the job may be done, and the pool closed,
     # before the next line is reached.
     share_inside(p)
+    chaos(b"pool: shared")
     inbox_push(&p.inbox, job)
     post_injected(&p.sleep)
     if unlikely(u32_load_seq_cst(&p.sleep.dead) == <uint32_t>p.n_background):

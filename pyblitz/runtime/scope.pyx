@@ -8,6 +8,7 @@ from pyblitz.runtime.deque cimport (
     deque_bottom, deque_bottom_tag, deque_looks, deque_push)
 from pyblitz.runtime.injector cimport (
     injector_init, injector_push, injector_take)
+from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.join cimport (
     promote_all, sleep_on_latch, wait_a_little, waited)
@@ -125,6 +126,7 @@ cdef void run_task(void* worker, Job* job) noexcept nogil:
             w.base = job
             run_parts(w, <Task*>job, &done)
         w.base = base
+    chaos(b"task: done")
     # The scope may be gone after this.
     waiter = count_down(&s.latch, done)
     if waiter != NULL:

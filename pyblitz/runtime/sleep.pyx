@@ -3,6 +3,7 @@ proof."""
 from pyblitz.runtime.atomic cimport (
     fence_seq_cst, u32_cas_seq_cst, u32_fetch_add_seq_cst, u32_load_relaxed, u32_load_seq_cst,
     u32_store_relaxed, u32_store_seq_cst)
+from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.counters cimport (
     add_inactive, add_sleeping, announce_sleepy, count_inactive,
     counters_init, post_event, sub_inactive, sub_sleeping)
@@ -58,6 +59,7 @@ cdef void post_internal_slow(Sleep* s, bint queue_was_empty) noexcept nogil:
 
 cdef void post_injected(Sleep* s) noexcept nogil:
     """After a push onto the inbox."""
+    chaos(b"post: pushed")
     # Fence 1, between the push and the loads of the counters and of `asleep`;
     # partner: fence 2 in fall_asleep.
     fence_seq_cst()
@@ -119,12 +121,14 @@ cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil:
     if (u32_load_seq_cst(&one.asleep) != SLEEPER_ASLEEP
             or not u32_cas_seq_cst(&one.asleep, SLEEPER_ASLEEP, SLEEPER_CLAIMED)):
         return False
+    chaos(b"wake: claimed")
     sub_sleeping(&s.counters)
     count_one(&one.stats.wakes)
     runs = one.thread == THREAD_RUNS
     # From here on the owner may go on, and sleep again: before, it would count
     # itself twice, and after, what is its claimer's is the next one's.
     u32_store_seq_cst(&one.asleep, SLEEPER_AWAKE)
+    chaos(b"wake: uncounted")
     if runs:
         unpark(&one.parker)
         return True
@@ -133,6 +137,7 @@ cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil:
     # The system refused: this worker is gone for good.  It is neither asleep
     # nor inactive any more, so the rest of the pool never waits for it.
     sub_inactive(&s.counters)
+    chaos(b"wake: refused")
     u32_store_seq_cst(&one.asleep, SLEEPER_DEAD)
     # seq_cst: partner is the load in run_orphans
     u32_fetch_add_seq_cst(&s.dead, 1)
@@ -202,12 +207,14 @@ cdef bint fall_asleep(Sleep* s, int i, Idle* idle) noexcept nogil:
         idle.rounds = ROUNDS_UNTIL_SLEEPY
         latch_wake_up(&me.terminate)
         return False
+    chaos(b"sleep: counted")
     # seq_cst: from here on a waker can claim us.  Partner: wake_sleeper.
     u32_store_seq_cst(&me.asleep, SLEEPER_ASLEEP)
     # Fence 2, between being claimable and the last look; partners: fence 1 in
     # post_injected, post_mail and post_moved, the fence in users_gone, and the
     # read-modify-write of post_event.
     fence_seq_cst()
+    chaos(b"sleep: claimable")
     if must_look_again(s, me, idle):
         # Claim our own wake; if another did already, wait for its token.
         if u32_cas_seq_cst(&me.asleep, SLEEPER_ASLEEP, SLEEPER_AWAKE):
@@ -236,6 +243,7 @@ cdef bint retire(Sleep* s, int i, Idle* idle) noexcept nogil:
     thread touches nothing of the pool."""
     cdef Sleeper* me = s.sleepers[i]
     me.thread = THREAD_RETIRED
+    chaos(b"retire")
     # The same steps as in fall_asleep, with the same partners: claimable, fence
     # 2, last look.  Whoever claims sees `thread`, and joins us.
     u32_store_seq_cst(&me.asleep, SLEEPER_ASLEEP)

@@ -52,7 +52,7 @@
 
 /* The pop. */
 #define no_fence_when_fenced 1   /* it skips its fence when it sees FENCED */
-#define no_fence_when_revoking 2 /* ... when it sees REVOKING */
+#define no_fence_when_revoking 2 /* it skips its fence when it sees REVOKING */
 #define bias_before_bottom 3     /* it loads bias before it stores bottom */
 #define rebias_without_fence 4   /* it makes bias OWNER without a fence after that */
 #define rebias_when_revoking 5   /* it makes bias OWNER although it sees REVOKING */
@@ -60,7 +60,7 @@
 #define bottom_below_top 7       /* finding top > b it stores bottom = b + 1 (JOINS only) */
 /* The thief. */
 #define no_membarrier 10       /* it revokes without membarrier */
-#define revoke_by_store 11     /* ... with a store in place of the compare-and-swap */
+#define revoke_by_store 11     /* it revokes with a store in place of the compare-and-swap */
 #define go_on_when_revoking 12 /* seeing REVOKING it goes on as if FENCED */
 #define bias_before_top 13     /* it loads bias before top */
 #define bottom_before_top 14   /* it loads bottom before top */
@@ -106,6 +106,12 @@
 #endif
 #ifndef BUFFER
 #define BUFFER 8
+#endif
+#ifndef JOINS
+#define JOINS 0
+#endif
+#ifndef NO_MEMBARRIER
+#define NO_MEMBARRIER 0
 #endif
 #define ALL (JOBS + PUSHES)
 
@@ -270,7 +276,7 @@ inline check_the_end()
 #define FAST_TOP mem[TOP]
 #endif
 #define REBIASED 3 /* what its pop saw who makes bias OWNER */
-#if defined(NO_MEMBARRIER)
+#if NO_MEMBARRIER
 #define MAY_REBIAS false
 #elif MUTATION == rebias_when_revoking
 #define MAY_REBIAS (bias == FENCED || bias == REVOKING)
@@ -314,7 +320,7 @@ inline got_it()
 inline lost_it()
 {
     skip;
-#ifdef JOINS
+#if JOINS
     assert(taken & (1 << j)); /* the fork was stolen */
     put[at] = NO_JOB
 #endif
@@ -329,7 +335,7 @@ proctype owner()
 {
     byte bottom = 1 + JOBS, ring = RING0, full_at = 1 + SIZE(RING0), pushed = JOBS;
     byte b, t, j, at, bias;
-#ifdef JOINS
+#if JOINS
     byte forks = JOBS;
 #endif
 
@@ -363,7 +369,7 @@ idle:
 #endif
        }
        goto grow
-#ifdef JOINS
+#if JOINS
     :: d_step { forks > 0 && STORE -> between_operations(); newest_fork(); pop_at(at) }
        goto take_back
     :: d_step {
@@ -391,7 +397,7 @@ idle:
         store(BOTTOM, bottom + 1); /* i64_store_release(&d.bottom, b + 1) */
 #endif
         bottom++;
-#ifdef JOINS
+#if JOINS
         forks++
 #endif
     }
@@ -517,7 +523,7 @@ inline stole_it()
     take(j);
     assert(j == put[t]); /* the job of that index */
     assert(j == mem[CELL(r, t)]); /* and still there */
-#ifndef JOINS
+#if !JOINS
     put[t] = NO_JOB
 #endif
 }
@@ -606,7 +612,7 @@ init {
     d_step {
         mem[TOP] = 1;
         mem[BOTTOM] = 1 + JOBS;
-#ifndef NO_MEMBARRIER
+#if !NO_MEMBARRIER
         mem[BIAS] = OWNER;
 #endif
         mem[RING] = RING0;

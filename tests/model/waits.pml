@@ -21,6 +21,7 @@
  *   JOINS     two guests, each with a tree of joins; the first holds a lock that the leaves of the
  *             second one's tree take
  *   MAIL      a guest joins two jobs that broadcast
+ *   TASKS     as JOINS, with scopes
  *   PUT_AWAY  a task opens an inner scope, and spawns into the outer one as well
  *   ON_TOP    a job that runs on top of a wait spawns into a scope that this wait waits for,
  *             above an older task of another scope, and waits itself
@@ -80,6 +81,7 @@
 #define ON_TOP 4
 #define TWICE 5
 #define UNDER 6
+#define TASKS 7
 #ifndef SCENARIO
 #define SCENARIO JOINS
 #endif
@@ -135,11 +137,25 @@ inline program() {
     entry[11] = entry[10]; entry[12] = entry[10]
 #elif SCENARIO == MAIL
 #define GUESTS 1
-#define DEPTH 4
+#define DEPTH 3
     DEFINE(1); JOIN_OF(2, 3); DO(END, 0);
-    DEFINE(2); DO(OPEN, 1); PART_OF_SCOPE(CAST, 4, 1); END_SCOPE(1); DO(END, 0);
-    DEFINE(3); DO(OPEN, 2); PART_OF_SCOPE(CAST, 5, 2); END_SCOPE(2); DO(END, 0);
-    everything = everything & ~(1 << 4 | 1 << 5)
+    DEFINE(3); JOIN_OF(4, 5); DO(END, 0);
+    DEFINE(4); DO(OPEN, 1); PART_OF_SCOPE(CAST, 6, 1); END_SCOPE(1); DO(END, 0);
+    DEFINE(5); DO(OPEN, 2); PART_OF_SCOPE(CAST, 7, 2); END_SCOPE(2); DO(END, 0);
+    everything = everything & ~(1 << 6 | 1 << 7)
+#elif SCENARIO == TASKS
+#define GUESTS 2
+#define DEPTH 3
+    DEFINE(1);
+        DO(TAKE_LOCK, 0); DO(OPEN, 1); PART_OF_SCOPE(SPAWN, 3, 1); END_SCOPE(1); DO(DROP_LOCK, 0);
+        DO(END, 0);
+    DEFINE(3); PART_OF_SCOPE(SPAWN, 4, 1); JOIN_OF(5, 6); PART_OF_SCOPE(SPAWN, 7, 1); DO(END, 0);
+    DEFINE(2);
+        DO(OPEN, 2); PART_OF_SCOPE(SPAWN, 8, 2); PART_OF_SCOPE(SPAWN, 9, 2); END_SCOPE(2);
+        DO(END, 0);
+    DEFINE(8); PART_OF_SCOPE(SPAWN, 10, 2); DO(END, 0);
+    DEFINE(9); DO(TAKE_LOCK, 0); DO(DROP_LOCK, 0); DO(END, 0);
+    entry[10] = entry[9]
 #elif SCENARIO == PUT_AWAY
 #define GUESTS 1
 #define DEPTH 3
@@ -158,7 +174,7 @@ inline program() {
     DEFINE(10); JOIN_OF(11, 12); DO(END, 0)
 #elif SCENARIO == TWICE
 #define GUESTS 1
-#define DEPTH 6
+#define DEPTH 5
     DEFINE(1); DO(OPEN, 1); PART_OF_SCOPE(SPAWN, 2, 1); END_SCOPE(1); DO(END, 0);
     DEFINE(2);
         PART_OF_SCOPE(SPAWN, 3, 1); PART_OF_SCOPE(SPAWN, 4, 1);
@@ -415,7 +431,7 @@ work:
             next == PUSH_MAIL ->
             if
             :: x == BACKGROUND -> x = 0; at[sp - 1]++; next = GO
-            :: x == w -> x++
+            :: x == w && x < BACKGROUND -> x++
             :: else ->
                 count[scope_of[ARG]]++;
                 f = (mailbox[x] == 0);
