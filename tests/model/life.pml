@@ -70,7 +70,7 @@
                            * may call users_gone again; the first call is then not yet at its end */
 #define lane_forgets 31   /* P, REFUSE, MAILERS: lane_submit leaves it to return_mail */
 #define exit_late 32      /* G: make_global looks at `exiting`, and then at files */
-#define exit_locked 33    /* G, INSIDE: the exit waits for users while it holds the lock */
+#define reap_locked 33    /* G, INSIDE or LOCALS: reap joins while it holds the lock */
 /* HARMLESS, with the reason. */
 #define end_at_once 43      /* a worker that sees `terminate` looks for no work before: no user,
                              * no job */
@@ -115,6 +115,9 @@
 #ifndef INSIDE
 #define INSIDE 0
 #endif
+#ifndef LOCALS
+#define LOCALS 0
+#endif
 
 #define CALLERS (INJECTORS + GUESTS + KEYED + MAILERS)
 #define JOBS (INJECTORS + KEYED)
@@ -135,6 +138,7 @@
 #define CLOSED 128
 #define W (p * WORKERS + i)
 #define BIT(x) (1 << (x))
+#define MAIL 16 /* added to a mailer's number, in a worker's hand */
 
 mtype = { AWAKE, ASLEEP, CLAIMED, DEAD };  /* Sleeper.asleep */
 mtype = { NONE, RUNS, RETIRED };           /* Sleeper.thread */
@@ -155,7 +159,7 @@ bit alive[POOLS * WORKERS]; /* the thread has not ended */
 /* _python.pyx. */
 byte global_pool = NULL;
 byte entering, made, retired;
-bit lock, exiting;
+bit lock, reaping, exiting;
 /* What the properties speak of. */
 byte ran, exited, finished;
 byte accepted[POOLS];
@@ -216,7 +220,7 @@ search: /* find_work */
         if
         :: without(end_at_once) || terminate[W] != SET ->
             if
-            :: mailbox[W] -> take(mailbox[W]); mine = j; goto found_mail
+            :: mailbox[W] -> take(mailbox[W]); mine = MAIL + j; goto found
             :: bound[W] -> take(bound[W]); mine = j; goto found
             :: inbox[p] -> take(inbox[p]); mine = j; more = inbox[p] != 0; goto found
             :: !mailbox[W] && !bound[W] && !inbox[p] -> j = 0
@@ -295,21 +299,22 @@ asleep_: /* park */
         fi
     :: else
     fi;
-stop:
+    goto ended;
+stop: /* stop_thread, where the destructor of a thread-local calls num_threads */
+    atomic { lock == 0 || !LOCALS };
+ended:
     atomic { alive[me] = 0; goto end_place };
 un_retire:
     atomic {
         touch;
         if
         :: asleep[W] == ASLEEP -> asleep[W] = AWAKE
-        :: else -> goto stop
+        :: else -> goto ended
         fi
     };
     atomic { touch; thread[W] = RUNS };
     atomic { touch; assert(sleeping[p] > 0); sleeping[p]--; goto search };
 
-found_mail: /* work_found, and a broadcast's job: `sub_inactive`, count_down */
-    atomic { inside; inactive[p]--; last = 0; mails[mine]--; mine = 0; goto again };
 found: /* work_found */
     atomic {
         inside;
@@ -330,14 +335,21 @@ found: /* work_found */
         fi
     };
 execute:
-    atomic { inside; execute_job(mine); mine = 0; j = 0; CALL(job_done, 2) };
+    atomic {
+        inside;
+        if
+        :: mine < MAIL -> execute_job(mine); mine = 0; j = 0; CALL(job_done, 2)
+        :: else -> mails[mine - MAIL]--; mine = 0; j = 0 /* its share of the broadcast's scope */
+        fi
+    };
 again:
     atomic { /* find_work once more; else start_looking */
         touch; i = me % WORKERS;
         if
+        :: mailbox[W] -> take(mailbox[W]); mine = MAIL + j; j = 0; goto execute
         :: bound[W] -> take(bound[W]); mine = j; j = 0; goto execute
         :: inbox[p] -> take(inbox[p]); mine = j; j = 0; goto execute
-        :: !bound[W] && !inbox[p] -> inactive[p]++; goto search
+        :: !mailbox[W] && !bound[W] && !inbox[p] -> inactive[p]++; goto search
         fi
     };
 
@@ -490,7 +502,7 @@ mailed:
         :: else -> i = 0
         fi
     };
-    atomic { mails[me - JOBS] == 0; inside; goto leave_ }; /* scope_end */
+    atomic { mails[me - JOBS] == 0 -> inside; goto leave_ }; /* scope_end */
 
     /* ---- the end of a ThreadPool, replacing, the exit ---- */
 
@@ -551,17 +563,23 @@ retire: /* replace_global: pool_retire */
         :: else -> users[p] = users[p] | CLOSED
         fi
     };
-reap:
+reap: /* by one at a time; the exit waits for its turn */
     atomic {
         p = 0;
         if
-        :: role == EXIT && without(exit_locked) -> lock = 0 /* not in the code */
-        :: else
+        :: without(reap_locked) -> lock = 0
+        :: else -> goto reap_next
+        fi
+    };
+    atomic {
+        if
+        :: !reaping -> reaping = 1
+        :: reaping && role == RESIZER -> goto reaped_all
         fi
     };
 reap_next:
     if
-    :: p == POOLS -> goto unlock
+    :: p == POOLS -> goto reaped_some
     :: p < POOLS && !(retired & BIT(p)) -> p++; goto reap_next
     :: p < POOLS && (retired & BIT(p)) -> skip
     fi;
@@ -604,17 +622,32 @@ reaped:
         :: else -> goto free_
         fi
     };
-unlock:
+reaped_some:
     atomic {
+        reaping = 0; p = 0;
         if
-        :: role == EXIT && without(exit_locked)
-        :: else -> lock = 0
-        fi;
-        if
-        :: role == EXIT -> exited = 1; p = 0; goto done
-        :: INSIDE && role == RESIZER -> p = old; old = 0; goto leave_
-        :: else -> p = 0; goto done
+        :: MUTATION == reap_locked -> goto unlock
+        :: else -> goto reaped_all
         fi
+    };
+unlock:
+    lock = 0;
+reaped_all:
+    atomic {
+        p = 0;
+        if
+        :: role == EXIT -> exited = 1; goto all_joined
+        :: INSIDE && role == RESIZER -> p = old; old = 0; goto leave_
+        :: else -> goto done
+        fi
+    };
+all_joined:
+    atomic {
+        do
+        :: i < POOLS * WORKERS -> assert(!alive[i] && !joinable[i]); i++
+        :: else -> i = 0; break
+        od;
+        goto done
     };
 #else
 resize: at_exit:

@@ -46,13 +46,15 @@
  * them, but those of NOT NEEDED. */
 
 /* Fences. */
-#define no_fence_1 1       /* post_injected, post_mail: the push may be seen after the posting */
-#define no_fence_2 2       /* fall_asleep, retire: ASLEEP may be seen after the last look */
-#define no_fence_found 3   /* work_found looks before `inactive - 1` */
-#define no_fence_moved 4   /* post_moved posts before the jobs are in `rest` */
-#define no_fence_end 5     /* users_gone: SET may be seen after the look at `asleep` */
-#define no_fence_refused 6 /* who was refused a thread looks before `inactive - 1` */
-#define no_fence_return 7  /* return_mail takes the mail before DEAD is stored */
+#define no_fence_1 1       /* post_injected: the push may be seen after the posting */
+#define no_fence_mail 2    /* post_mail: the push may be seen after the look at `asleep` */
+#define no_fence_moved 3   /* post_moved posts before the jobs are in `rest` */
+#define no_fence_2 4       /* fall_asleep: ASLEEP may be seen after the last look */
+#define no_fence_retire 5  /* retire: the same */
+#define no_fence_found 6   /* work_found looks before `inactive - 1` */
+#define no_fence_end 7     /* users_gone: SET may be seen after the look at `asleep` */
+#define no_fence_refused 8 /* who was refused a thread looks before `inactive - 1` */
+#define no_fence_return 9  /* return_mail takes the mail before DEAD is stored */
 /* The JEC. */
 #define announce_odd 10     /* announce_sleepy makes an even JEC odd, not an odd one even */
 #define last_without_jec 11 /* the last look does not compare the JEC */
@@ -547,11 +549,14 @@ inline latch_wake_up() {
 }
 
 /* Claimable, fence 2, and must_look_again, whose result is in `ok`. */
-inline last_look() {
+inline last_look(no_fence) {
   late_asleep[me] = true;
-#if MUTATION != no_fence_2
-  FENCE(FLUSH_ASLEEP(me));
-#endif
+  d_step {
+    if
+    :: MUTATION != no_fence && FLUSH_ASLEEP(me)
+    :: else
+    fi
+  };
   d_step {
     ok = since[me] != 0 && MUTATION != last_without_jec && MUTATION != never_jec;
     assert(ok || !told[me] || ROLLOVER);
@@ -724,7 +729,7 @@ search: /* the loop of worker_main; find_work */
   fi;
   if
   :: ok ->
-    last_look();
+    last_look(no_fence_2);
     if
     :: ok ->
       claim_myself();
@@ -761,7 +766,7 @@ end_asleep:
         fi
       od;
 #if MUTATION == sleeper_uncounts
-      d_step { sub_sleeping(me) }
+      atomic { sub_sleeping(me) }
 #endif
     fi
   :: else
@@ -781,7 +786,7 @@ retire:
 #if MUTATION == retire_no_look
   asleep[me] = ASLEEP;
 #else
-  last_look();
+  last_look(no_fence_retire);
   if
   :: ok ->
     claim_myself();
@@ -987,7 +992,7 @@ active proctype mailer() { /* spawn_on */
       d_step { post_event() };
       s = 0;
       n = 0;
-#if MUTATION != no_fence_1
+#if MUTATION != no_fence_mail
       FENCE(FLUSH_MAIL);
 #endif
 #if MUTATION != mail_no_claim

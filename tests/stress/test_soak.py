@@ -24,9 +24,10 @@ import pyblitz as pb, native_capi
 pb.set_num_threads(3)
 assert sum(native_capi.call_roll()) == 3    # all run: they will try
 with pb.stats() as s:
-    assert native_capi.fib(24) == 46368
-print(sum(w.steals for w in s.workers), sum(w.failed_steals for w in s.workers) > 0)
+    while not sum(w.failed_steals for w in s.workers):
+        assert native_capi.fib(24) == 46368
+print(sum(w.steals for w in s.workers))
 """,
         env={"PYBLITZ_CHAOS": "1:steal"},
     )
-    assert out.split() == ["0", "True"]
+    assert out.split() == ["0"]
