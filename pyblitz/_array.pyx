@@ -117,10 +117,23 @@ cdef object report_flags(str name, uint32_t flags):
 
 # ---- sliced: NumPy on parts of arrays ---------------------------------------
 
+cdef class Flags:
+    """The floating-point flags that NumPy met in a context.  It refers to nothing:
+    NumPy keeps it where no garbage collector looks."""
+    cdef uint32_t seen
+
+    def _collect(self):
+        np.seterrcall(self._note)
+        np.seterr(all="call")
+
+    def _note(self, text, flag):
+        self.seen |= <uint32_t>flag
+
+
 cdef class Slices:
     """Calls NumPy on slices of arrays along one axis, from any worker."""
     cdef object context
-    cdef uint32_t flags
+    cdef Flags flags        # None: NumPy reports them itself
     cdef str what
 
     def __init__(self, str what, bint collect):
@@ -128,14 +141,8 @@ cdef class Slices:
         self.context = contextvars.copy_context()
         if collect:
             # Whatever a slice meets is reported once, by the caller.
-            self.context.run(self._collect)
-
-    def _collect(self):
-        np.seterrcall(self._note)
-        np.seterr(all="call")
-
-    def _note(self, text, flag):
-        self.flags |= <uint32_t>flag
+            self.flags = Flags()
+            self.context.run(self.flags._collect)
 
     cdef object part(self, int64_t lo, int64_t hi):
         raise NotImplementedError
@@ -596,7 +603,7 @@ cdef object slice_map(ufunc fn, list ops, int inputs, object mask, object dtype,
     s.axis = longest_axis(full, range(ndim))
     if size > 0:
         s.run(max(1, SLICE_ITEMS * full[s.axis] // size), full[s.axis], False)
-        report_flags(fn.__name__, s.flags)
+        report_flags(fn.__name__, s.flags.seen)
 
 
 # ---- map: compiled kernels --------------------------------------------------
@@ -1160,7 +1167,7 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
         result = s.partials[0]
     else:
         s.run(s.grain, shape[s.axis], False)
-    report_flags("reduce", s.flags)
+    report_flags("reduce", s.flags.seen)
     return place(result.reshape(small), out, kept, keepdims, ndim)
 
 
