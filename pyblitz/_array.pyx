@@ -19,6 +19,7 @@ import re
 
 import numpy as np
 
+cimport cython
 cimport numpy as cnp
 from cpython.pycapsule cimport (
     PyCapsule_GetContext, PyCapsule_GetName, PyCapsule_GetPointer)
@@ -135,6 +136,9 @@ cdef class Slices:
     cdef object context
     cdef Flags flags        # None: NumPy reports them itself
     cdef str what
+    cdef object failure     # what the lowest part that failed so far raised
+    cdef int64_t failed_lo
+    cdef int64_t failed_hi
 
     def __init__(self, str what, bint collect):
         self.what = what
@@ -161,9 +165,21 @@ cdef class Slices:
         try:
             return self.context.copy().run(self._part, lo, hi)
         except BaseException as e:
-            if hasattr(e, "add_note"):
-                e.add_note(f"pyblitz: in {self.what}[{lo}:{hi}]")
+            with cython.critical_section(self):
+                if self.failure is None or lo < self.failed_lo:
+                    self.failure, self.failed_lo, self.failed_hi = e, lo, hi
             raise
+
+    cdef object tell(self, object error):
+        """Notes where ``error``, which the caller is to see, was raised, if in a part.
+        Once, and not in the parts: they may all have raised one and the same object."""
+        failure, self.failure = self.failure, None
+        if error is failure and hasattr(BaseException, "add_note"):
+            try:
+                BaseException.add_note(
+                    error, f"pyblitz: in {self.what}[{self.failed_lo}:{self.failed_hi}]")
+            except Exception:
+                pass        # the error matters more than the note
 
     cdef object run_join(self, int64_t lo, int64_t mid):
         self.context.copy().run(self._join, lo, mid)
@@ -178,7 +194,11 @@ cdef class Slices:
             enter(&e)
             rc = bridge_run(e.worker, &b, n)
             rc = leave(&e, rc)
-        return check(rc, "the operation")
+        try:
+            return check(rc, "the operation")
+        except BaseException as error:
+            self.tell(error)
+            raise
 
 
 cdef int slice_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) except -1 nogil:
@@ -835,7 +855,11 @@ cdef object map_blocks(object fn, tuple arrays, object out, object dtype, object
                 s.ins = [b.copy() for b in ins]
                 break
     if out is None:
-        s.run_part(0, min(grain, n))
+        try:
+            s.run_part(0, min(grain, n))
+        except BaseException as error:
+            s.tell(error)
+            raise
         s.fixed = dtype is None
         out = np.empty(ins[0].shape, s.first.dtype if dtype is None else dtype)
     s.out = out

@@ -2,6 +2,8 @@
 
 import gc
 import sys
+import threading
+import traceback
 import weakref
 
 import numpy as np
@@ -54,6 +56,209 @@ def failing(error, at, calls=None):
 def threads(request, pool_size):
     pool_size(request.param)
     return request.param
+
+
+# ---- which exception --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error", [Failure, KeyboardInterrupt, SystemExit, GeneratorExit, StopIteration, Base]
+)
+@pytest.mark.parametrize("first", [0, 1, 37, 63])
+def test_callable(threads, error, first):
+    """The lowest block's own exception, with the frame that raised it and one note."""
+    a = numbered(64)
+    for out in (None, np.empty_like(a)):
+        with pytest.raises(error) as e:
+            pb.par_map(failing(error, lambda i: i >= first), a, out=out)
+        assert type(e.value) is error
+        assert e.value.args == (first,)
+        frames = [f.name for f in traceback.extract_tb(e.value.__traceback__)]
+        assert frames[-1] == "block"
+        assert frames[0] == "test_callable"
+        if sys.version_info >= (3, 11):
+            assert e.value.__notes__ == [f"pyblitz: in block [{first}:{first + 1}]"]
+
+
+@notes
+def test_one_note_though_all_blocks_raise_one_object(threads):
+    for error in [Failure() for _ in range(5)]:
+        with pytest.raises(Failure) as e:
+            pb.par_map(failing(lambda i, e=error: e, lambda i: i >= 3), numbered(64))
+        assert e.value.__notes__ == ["pyblitz: in block [3:4]"]
+
+
+@pytest.mark.parametrize("first", [0, 5])
+def test_an_exception_that_takes_no_notes(threads, first):
+    def error(i):
+        e = Failure(i)
+        e.__notes__ = None
+        return e
+
+    for kind in (Unnotable, error):
+        with pytest.raises(Failure) as e:
+            pb.par_map(failing(kind, lambda i: i == first), numbered(16))
+        assert e.value.args == (first,)
+
+
+@notes
+def test_nested_calls_note_each_level(threads):
+    inner = numbered(4)
+
+    def outer(x):
+        pb.par_map(failing(Failure, lambda i: i == 2), inner)
+
+    with pytest.raises(Failure) as e:
+        pb.par_map(outer, numbered(2))
+    assert e.value.__notes__ == ["pyblitz: in block [2:3]", "pyblitz: in block [0:1]"]
+
+
+def test_frompyfunc(threads):
+    """Objects are NumPy's alone: its exception, unchanged."""
+
+    def element(x, y=0):
+        if x == 150_000:
+            raise Failure(x)
+        return x + y
+
+    def fails(call, *args):
+        with pytest.raises(Failure) as e:
+            call(*args)
+        assert e.traceback[-1].name == "element"
+
+    a = np.arange(200_000)
+    fails(pb.par_map, np.frompyfunc(element, 1, 1), a)
+    fails(pb.par_map, np.frompyfunc(element, 2, 1), a, 1.5)
+    add = np.frompyfunc(lambda x, y: element(y), 2, 1, identity=0)
+    fails(pb.par_reduce, add, a)
+
+
+def test_ufuncs_that_raise_in_their_loops(threads):
+    """Called on slices: NumPy's integer power, and a ufunc of Numba's."""
+    base = np.arange(1, 1_000_001)
+    exponent = np.where(base < 300_000, 1, -1)
+    with pytest.raises(ValueError, match="Integers to negative integer powers") as e:
+        pb.par_map(np.power, base, exponent)
+    if sys.version_info >= (3, 11):
+        assert e.value.__notes__ == ["pyblitz: in power[262144:327680]"]
+    numba = pytest.importorskip("numba")
+
+    @numba.vectorize(["f8(f8)"])
+    def picky(x):
+        if x > 500_000:
+            raise LookupError("too much")
+        return x
+
+    with pytest.raises(LookupError, match="too much") as e:
+        pb.par_map(picky, base.astype("f8"))
+    if sys.version_info >= (3, 11):
+        assert e.value.__notes__ == ["pyblitz: in picky[458752:524288]"]
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: pb.par_map(np.log, np.zeros(10**6)), "divide by zero encountered in log"),
+        (lambda: pb.par_map(np.log, np.zeros(10**6, ">f8")), "divide by zero encountered in log"),
+        (lambda: pb.par_map(lambda x: np.log(x), np.zeros(10**6)), "divide by zero .* in log"),
+        (lambda: pb.par_reduce(np.add, np.full(10**6, 1e308)), "overflow encountered in reduce"),
+        (
+            lambda: pb.par_reduce(np.add, np.full((10, 10**5), 1e308), axis=1),
+            "overflow encountered in reduce",
+        ),
+    ],
+    ids=["loop", "sliced", "callable", "reduce", "sliced reduce"],
+)
+def test_errstate(threads, call, name):
+    with np.errstate(all="raise"), pytest.raises(FloatingPointError, match=name):
+        call()
+
+    def handler(text, flag):
+        raise Failure(text)
+
+    with np.errstate(all="call", call=handler), pytest.raises(Failure) as e:
+        call()
+    assert e.traceback[-1].name == "handler"
+
+
+@pytest.mark.parametrize("error", [Failure, KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_native_kernels(native, threads, error):
+    """The left side's exception wins, whoever ran the right one."""
+
+    def left():
+        raise error("left")
+
+    def right():
+        raise error("right")
+
+    for sides in ((left, right), (left, int), (int, right)):
+        with pytest.raises(error) as e:
+            native.capi.call_join(*sides)
+        winner = next(f for f in sides if f is not int)
+        assert e.value.args == (winner.__name__,)
+        assert e.traceback[-1].name == winner.__name__
+        assert not hasattr(e.value, "__notes__")
+    with pytest.raises(ValueError, match=r"^7$"):
+        raise native.capi.mark_all(1000, 3, bytes(7) + b"\1" * 993, True)[0]
+
+
+@pytest.mark.parametrize("affinity", [None, "key"])
+@pytest.mark.parametrize("error", [Failure, KeyboardInterrupt, SystemExit, GeneratorExit])
+@pytest.mark.parametrize("size", [1, 3])
+def test_jobs(size, error, affinity):
+    """A job's exception stays in its future, whatever it is, and the pool goes on."""
+
+    def job():
+        raise error("x")
+
+    with pb.ThreadPool(size) as pool:
+        futures = [pool.submit(job, affinity=affinity) for _ in range(20)]
+        for f in futures:
+            e = f.exception(60)
+            assert type(e) is error
+            assert [t.name for t in traceback.extract_tb(e.__traceback__)][-1] == "job"
+        with pytest.raises(error):
+            pool.install(job)
+        assert pool.submit(pow, 2, 3, affinity=affinity).result(60) == 8
+
+
+# ---- what stops -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [0, 3, 500])
+def test_siblings_stop(threads, first):
+    """All blocks below the failing one, and beyond it few."""
+    ran = []
+
+    def block(x):
+        i = (x.ctypes.data - ROWS.ctypes.data) // ROWS[0].nbytes
+        ran.append(i)
+        if i >= first:
+            raise Failure(i)
+        return np.zeros(x.shape, "i1")
+
+    with pytest.raises(Failure) as e:
+        pb.par_map(block, ROWS, out=np.empty(ROWS.shape, "i1"))
+    assert e.value.args == (first,)
+    assert set(range(first)) <= set(ran)
+    assert len(ran) == len(set(ran))
+    # Each thread fails at most once in what it is at, and once in each of the
+    # halves that it had given away (log2 of 1000 of them).
+    assert sum(i >= first for i in ran) <= 10 * threads
+
+
+def test_nobody_runs_after_the_exception_arrived(threads):
+    ended = threading.Event()
+
+    def block(x):
+        assert not ended.is_set()
+        raise Failure
+
+    for _ in range(50):
+        ended.clear()
+        with pytest.raises(Failure):
+            pb.par_map(block, ROWS[:64], out=np.empty((64, 64)))
+        ended.set()
 
 
 # ---- what stays behind ------------------------------------------------------
