@@ -24,6 +24,7 @@ cimport numpy as cnp
 from cpython.pycapsule cimport (
     PyCapsule_GetContext, PyCapsule_GetName, PyCapsule_GetPointer)
 from libc.stdint cimport int64_t, intptr_t, uint32_t
+from libc.string cimport memcpy
 from numpy cimport ndarray, ufunc
 
 from pyblitz._python cimport Entry, enter, leave
@@ -1207,9 +1208,9 @@ cdef bint wants_stable(object kind, object stable):
     return bool(stable) or (kind is not None and str(kind)[:1].lower() in "sm")
 
 
-cdef object sort_into(ndarray source, ndarray result, bint stable):
+cdef object sort_into(ndarray source, ndarray result, bint stable, bint in_place):
     """Sorts the rows of a contiguous array along its last axis into another, or
-    in place when both are one."""
+    in place when both are one.  ``in_place``: the caller has no other copy."""
     cdef Sort s
     cdef Entry e
     cdef int rc = 0
@@ -1234,15 +1235,15 @@ cdef object sort_into(ndarray source, ndarray result, bint stable):
     radix = radix and (s.itemsize == 4 or s.itemsize == 8)
     if radix or counts:
         s.kind = key_kinds[kind]
-    by_row = rows >= 16 or s.n < SORT_MIN_ITEMS
-    if radix and not by_row and source is result:
+    by_row = (rows >= 16 or s.n < SORT_MIN_ITEMS) and not counts
+    if source is result and not by_row and (radix or in_place):
         copy = source.copy()
         source = copy
     s.src = <const char*>cnp.PyArray_DATA(source)
     s.dst = <char*>cnp.PyArray_DATA(result)
     with nogil:
         enter(&e)
-        if by_row and not counts:
+        if by_row:
             rc = sort_rows(e.worker, &s, rows)
         else:
             for row in range(rows):
@@ -1256,6 +1257,9 @@ cdef object sort_into(ndarray source, ndarray result, bint stable):
                     break
                 s.src += s.n * s.itemsize
                 s.dst += s.n * s.itemsize
+        if rc != 0 and in_place and not by_row:
+            # In the middle items are here twice and there not at all.
+            memcpy(cnp.PyArray_DATA(result), cnp.PyArray_DATA(source), cnp.PyArray_NBYTES(result))
         rc = leave(&e, rc)
     check(rc, "the sort")
 
@@ -1278,7 +1282,8 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, out=None):
         True is ``kind='stable'``.
     out : ndarray, optional
         Where the result goes, of the shape and dtype of the result; ``out=a``
-        sorts in place.
+        sorts in place.  When the sort fails (no memory, Ctrl-C, a CancelScope), another
+        ``out`` than ``a`` may hold anything, and ``a`` its own elements in some order.
 
     Returns
     -------
@@ -1362,7 +1367,7 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, out=None):
         rows = result
     elif may_overlap(rows, result):
         rows = rows.copy()
-    sort_into(rows, result, is_stable)
+    sort_into(rows, result, is_stable, rows is target)
     if result is target:
         return target
     sorted_ = result if along == ndim - 1 else np.moveaxis(result, -1, along)

@@ -261,6 +261,176 @@ def test_nobody_runs_after_the_exception_arrived(threads):
         ended.set()
 
 
+# ---- what is written --------------------------------------------------------
+
+A = np.arange(200_000.0)
+BAD_CALLS = {
+    "map: shapes": lambda a, out: pb.par_map(np.add, a, a[:-1], out=out),
+    "map: casting": lambda a, out: pb.par_map(np.add, a, a, out=out, casting="no", dtype="f4"),
+    "map: where": lambda a, out: pb.par_map(np.add, a, a, out=out, where=np.ones(3, bool)),
+    "map: types": lambda a, out: pb.par_map(np.left_shift, a, a, out=out),
+    "map: outs": lambda a, out: pb.par_map(np.modf, a, out=(out, out, out)),
+    "callable: shapes": lambda a, out: pb.par_map(lambda x: x, a, a[:-1], out=out),
+    "callable: out": lambda a, out: pb.par_map(lambda x: x, a[1:], out=out),
+    "callable: where": lambda a, out: pb.par_map(lambda x: x, a, out=out, where=a > 3),
+    "callable: result": lambda a, out: pb.par_map(lambda x: x[1:], a, out=out),
+    "callable: casting": lambda a, out: pb.par_map(lambda x: x * 1j, a, out=out),
+    "reduce: axis": lambda a, out: pb.par_reduce(np.add, a, axis=1, out=out),
+    "reduce: out": lambda a, out: pb.par_reduce(np.add, a, out=out),
+    "reduce: types": lambda a, out: pb.par_reduce(np.left_shift, a, out=out[0]),
+    "reduce: where": lambda a, out: pb.par_reduce(np.maximum, a, out=out[:1][0], where=a > 0),
+    "sort: axis": lambda a, out: pb.par_sort(a, axis=1, out=out),
+    "sort: kind": lambda a, out: pb.par_sort(a, kind="rubbish", out=out),
+    "sort: both": lambda a, out: pb.par_sort(a, kind="stable", stable=True, out=out),
+    "sort: order": lambda a, out: pb.par_sort(a, order="x", out=out),
+    "sort: out": lambda a, out: pb.par_sort(a[:-1], out=out),
+    "sort: dtype": lambda a, out: pb.par_sort(a.astype("f4"), out=out),
+}
+
+
+@pytest.mark.parametrize("call", BAD_CALLS.values(), ids=BAD_CALLS)
+def test_bad_input_writes_nothing(threads, call):
+    a = A[::-1].copy()
+    out = np.full(A.shape, -7.0)
+    with pytest.raises((TypeError, ValueError)):
+        call(a, out)
+    np.testing.assert_array_equal(a, A[::-1])
+    np.testing.assert_array_equal(out, -7.0)
+    # In place: what was to be overwritten is as before.
+    with pytest.raises((TypeError, ValueError)):
+        call(a, a)
+    np.testing.assert_array_equal(a, A[::-1])
+
+
+def test_out_holds_what_was_done_before(threads):
+    """Every block below the failing one, and of the others all or nothing."""
+    a = numbered(64)
+    out = np.full(a.shape, -7.0)
+    with pytest.raises(Failure):
+        pb.par_map(failing(Failure, lambda i: i in (20, 40)), a, out=out)
+    assert (out[:20] == np.arange(20)[:, None]).all()
+    assert (out[20] == -7).all()
+    assert (out[40] == -7).all()
+    for i in range(21, 64):
+        assert (out[i] == -7).all() or (out[i] == i).all()
+
+
+@linux
+def test_ctrl_c_loses_nothing_in_place(script):
+    """A sort of the caller's only copy is not cut off in the middle, wherever it is when it
+    would look for signals (after 50 ms)."""
+    script("""
+import signal
+import numpy as np, pyblitz as pb
+pb.set_num_threads(2)
+a = np.random.default_rng(0).integers(0, 60_000, 16_000_000)
+def interrupt(*args):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, interrupt)
+for step in range(9):
+    b = a[: int(2_000_000 * 1.3**step)].copy()
+    count = np.bincount(b)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        pb.par_sort(b, out=b)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        pass
+    assert (np.bincount(b) == count).all()
+""")
+
+
+# ---- out of memory ----------------------------------------------------------
+
+LIMITED = """
+import resource
+def limited(room, f, *args, **kwargs):
+    '''f, with so many more bytes of address space; None if they are not enough.'''
+    with open("/proc/self/statm") as s:
+        used = int(s.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + room, resource.RLIM_INFINITY))
+    try:
+        return f(*args, **kwargs)
+    except MemoryError:
+        return None
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+"""
+
+
+@linux
+def test_out_of_memory_in_the_middle(script):
+    """The right result or MemoryError; `out` holds what its docstring says; the pool lives."""
+    out = script(f"""
+{LIMITED}
+import numpy as np, pyblitz as pb, native_capi as capi
+pb.set_num_threads(3)
+capi.call_roll()
+r = np.random.default_rng(0)
+A = r.random(400_000)
+T = A.reshape(400, 1000)
+BIG = A.astype(">f8")
+INTS = r.integers(0, 50, A.size)
+HEAVY = np.where(r.random(A.size) < 0.5, 0.25, A)
+TEXT = INTS.astype("S12")
+COMPLEX = np.round(A, 2) + 1j * A
+HALF = INTS.astype("u2").repeat(2)
+def halves(x):
+    return np.concatenate([x, x])[:len(x)] / 2
+calls = {{
+    "map": (lambda: pb.par_map(np.sqrt, A), np.sqrt(A)),
+    "sliced map": (lambda: pb.par_map(np.sqrt, BIG), np.sqrt(A)),
+    "callable": (lambda: pb.par_map(halves, A), A / 2),
+    "reduce": (lambda: pb.par_reduce(np.maximum, A), A.max()),
+    "sliced reduce": (lambda: pb.par_reduce(np.maximum, T, axis=1), T.max(1)),
+    "sort columns": (lambda: pb.par_sort(T, axis=0), np.sort(T, axis=0)),
+}}
+for name, a in dict(radix=A, heavy=HEAVY, text=TEXT, complex=COMPLEX, counting=HALF).items():
+    calls["sort " + name] = (lambda a=a: pb.par_sort(a), np.sort(a))
+calls["sort stably"] = (lambda: pb.par_sort(A, kind="stable"), np.sort(A))
+done = short = 0
+for name, (call, expected) in calls.items():
+    for room in (0, 2**16, 2**20, 2**21, 2**22, 7 * 2**20, 2**24, 2**27):
+        got = limited(room, call)
+        if got is None:
+            short += 1
+        else:
+            done += 1
+            assert np.array_equal(got, expected), (name, room)
+assert short >= len(calls) and done >= len(calls), (short, done)
+
+# A given out: blocks that were done, or what was there; the caller's own elements.
+for room in (0, 2**16, 2**20, 2**21, 2**22):
+    out = np.full(A.size, -7.0)
+    if limited(room, pb.par_map, halves, A, out=out) is None:
+        assert ((out == -7) | (out == A / 2)).all()
+    for name, (a, kind) in dict(
+        radix=(A, None), heavy=(HEAVY, None), merge=(A, "stable"), text=(TEXT, None),
+        complex=(COMPLEX, None), counting=(HALF, None), columns=(T, None),
+    ).items():
+        b = a.copy()
+        if limited(room, pb.par_sort, b, axis=0, kind=kind, out=b) is None:
+            assert np.array_equal(np.sort(b, axis=None), np.sort(a, axis=None)), name
+        else:
+            assert np.array_equal(b, np.sort(a, axis=0)), name
+
+# Jobs and their futures.
+with pb.ThreadPool(3) as pool:
+    def job(n):
+        return len(bytearray(n))
+    def ask():
+        return [pool.submit(job, 2**26) for _ in range(5)]
+    for room in (2**20, 2**30):
+        def some():
+            return [type(f.exception()) for f in ask()]
+        got = limited(room, some)
+        assert got == ([MemoryError] * 5 if room < 2**26 else [type(None)] * 5), got
+assert capi.fib(18) == 2584 and sum(capi.call_roll()) == 3
+print("alive")
+""")
+    assert out == "alive\n"
+
+
 # ---- what stays behind ------------------------------------------------------
 
 
