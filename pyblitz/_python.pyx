@@ -52,6 +52,10 @@ cdef extern from *:
       PyThreadState_DeleteCurrent();
     }
 
+    /* What threadpoolctl knows this module by (_threadpoolctl.py). */
+    extern const int pyblitz_thread_pool;
+    const int pyblitz_thread_pool = 1;
+
     static int pb_is_main_thread(void) {
       return PyThread_get_thread_ident() == pb_main_ident;
     }
@@ -333,9 +337,14 @@ def num_threads():
     True
     """
     cdef Worker* w = current_worker()
-    cdef Pool* p
     if w != NULL:
         return w.pool.n_background + 1
+    return global_num_threads()
+
+
+def global_num_threads():
+    """What :func:`set_num_threads` sets, wherever this is called."""
+    cdef Pool* p
     with _lock:
         p = <Pool*>ptr_load_acquire(&global_pool)
         if p != NULL and not pool_is_stale(p):
