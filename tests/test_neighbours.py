@@ -92,8 +92,9 @@ def test_openblas(neighbour):
 I = np.ones((100, 100))
 S = I + 100 * np.eye(100)
 def f(row):
-    x = np.linalg.solve(S, row[:100])
-    assert np.allclose(np.dot(S, x), row[:100])
+    if row[0] % 80_000 == 0:
+        x = np.linalg.solve(S, row[:100])
+        assert np.allclose(np.dot(S, x), row[:100])
     return row * np.dot(I, I)[3, 4]
 check(f, A * 100, rounds=1)
 big = np.ones((600, 600))
