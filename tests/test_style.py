@@ -38,6 +38,8 @@ def test_stubs_are_complete():
         "--allowlist",
         str(ROOT / "tests" / "stubtest.txt"),
         "--ignore-unused-allowlist",
+        "--mypy-config-file",
+        str(ROOT / "pyproject.toml"),
     )
 
 
