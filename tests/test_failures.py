@@ -222,6 +222,33 @@ def test_jobs(size, error, affinity):
         assert pool.submit(pow, 2, 3, affinity=affinity).result(60) == 8
 
 
+@pytest.mark.parametrize(
+    ("crash", "report"),
+    [
+        ("ctypes.string_at(8)", "Segmentation fault"),
+        ("signal.raise_signal(signal.SIGABRT)", "Aborted"),
+        ("os.abort()", "Aborted"),
+    ],
+)
+def test_a_crash_in_a_pool_thread(script, crash, report):
+    """It ends the process, and faulthandler says where it was.  (Blocked signals once hid
+    the first, and let the second go on.)"""
+    done = script(
+        f"""
+import ctypes, os, signal
+import pyblitz as pb
+def job():
+    {crash}
+with pb.ThreadPool(2) as pool:
+    pool.submit(job).result()
+""",
+        check=False,
+    )
+    assert done.returncode < 0
+    assert f"Fatal Python error: {report}" in done.stderr
+    assert " in job" in done.stderr
+
+
 # ---- what stops -------------------------------------------------------------
 
 

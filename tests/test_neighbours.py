@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -245,6 +246,24 @@ assert os_threads() - before <= {PB} - 1 + teams * {N} + {N} - 1, os_threads()
     if out.startswith("missing"):
         pytest.skip(f"numba has no {layer} here")
     assert int(out) > 0
+
+
+def test_numba_ends_the_process_rather_than_to_compute_nonsense(script):
+    """Its layer workqueue, entered by two threads at once: it raises SIGABRT, also in ours."""
+    pytest.importorskip("numba")
+    done = script(
+        HARNESS
+        + NUMBA
+        + """
+a = np.arange(4_000_000.0)
+for _ in range(200):
+    assert np.array_equal(pb.par_map(parallel_ufunc, a), 2 * a)
+""",
+        env={**ENV, "NUMBA_THREADING_LAYER": "workqueue"},
+        check=False,
+    )
+    assert "Concurrent access has been detected" in done.stderr
+    assert done.returncode == -signal.SIGABRT
 
 
 @pytest.mark.parametrize(
