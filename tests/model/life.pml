@@ -1,83 +1,82 @@
 /* The life of threads and pools: pyblitz/runtime/pool.pyx (add_user to pool_post, users_gone,
- * pool_join, start_thread, run_orphans), sleep.pyx (wake_sleeper, retire, post_bound),
- * lane.pyx (lane_submit), _python.pyx (borrow, make_global, replace_global, reap, _at_exit,
- * ThreadPool.close and __dealloc__).  Checked with Spin: see run.py.
+ * pool_join, start_thread, worker_main, run_orphans), sleep.pyx (wake_sleeper, post_bound,
+ * return_mail, retire), lane.pyx (lane_submit), _python.pyx (borrow, make_global, replace_global,
+ * reap, set_num_threads, _at_exit, ThreadPool.close).  Checked with Spin: see run.py.
  *
  * What it proves, within the bounds, by visiting every state:
  *
- * - Every accepted job runs exactly once, and before the pool is `quiet`: so before close, or the
+ * - Every accepted job runs exactly once, and before its pool is `quiet`: so before close, or the
  *   end of Python, returns.
- * - Whoever is a user is none of a pool that is quiet.
+ * - Nobody is, or becomes, a user of a pool that is quiet.
  * - Nobody touches a pool that was freed.
- * - Every thread that was created is joined, once, and before its pool is freed; the next one of
- *   its worker is created after that.  After the exit none is created.
+ * - Every thread that was created is joined, once, before its pool is freed and before the exit
+ *   returns, and before the next thread of its worker is created.
  * - Nobody gets stuck.  With all threads refused, injected jobs run in their callers.
  *
- * Two scenarios.  Without GLOBAL a ThreadPool: callers that hold a reference, a thread that closes
- * it at any time, and frees it after the last of them.  With GLOBAL the global pool, which is NULL
- * at first: callers that borrow it, RESIZERS that replace it, with INSIDE as users of it, and the
- * exit, at any time; the callers are daemon threads that may come after it.
+ * Two scenarios.  A ThreadPool: callers that hold a reference, and a thread that closes it at any
+ * time, and frees it after the last of them.  With GLOBAL the global pool, NULL at first: callers
+ * that borrow it; RESIZERS, each of which replaces it once, from outside or, INSIDE, as a user;
+ * and the exit, at any time: the callers are daemon threads, and may come after it.
  *
- * Callers: INJECTORS (pool_inject, in GLOBAL submit_abi1), GUESTS (enter, share, leave), KEYED
- * (lane_submit, each to an idle lane of its own that belongs to worker 0), MAILERS (broadcast to
- * all, and wait).  One operation each.  WORKERS background workers a pool; the system may REFUSE
- * a thread (1), or refuses all (2); with RETIRE an idle thread may retire at any time.
+ * Callers, of one operation each: INJECTORS (pool_inject; in GLOBAL submit_abi1), GUESTS (enter,
+ * wake somebody, leave), KEYED (lane_submit, to an idle lane of its own that belongs to worker 0),
+ * MAILERS (broadcast).  WORKERS background workers a pool.  The system may REFUSE a thread (1), or
+ * refuses all (2).  With RETIRE an idle thread may retire at any time.  With LOCALS the end of a
+ * thread calls num_threads, as a destructor of something thread-local may.
  *
  * Memory is sequentially consistent, and a step is one access to it.  The sleep protocol is
- * proved in sleep.pml; here an idle worker looks at its boxes, the inbox and `terminate` and
- * becomes claimable in one step, and waits until it is awake again (no tokens); the JEC is left
- * out.  A box and the inbox are sets, and taking one job is one step (injector.pxd).
+ * proved in sleep.pml: here an idle worker looks at its boxes, the inbox and `terminate` and
+ * becomes claimable in one step, and waits until it is AWAKE; there are no tokens and no JEC.
+ * Boxes and the inbox are sets, and taking one job is one step (injector.pxd).
  *
- * What it does not cover: memory orders (but Dekker's between enter and reap, and users_gone and
- * fall_asleep, which are SC), forks and tasks (a guest's push only wakes somebody), lanes with
- * more than one job and their order, fork of the process, lack of memory, unlisted guests, signals, a
- * ThreadPool that is dropped from inside.
+ * What it does not cover: memory orders; forks and tasks; lanes of more than one job; fork of the
+ * process; lack of memory; unlisted guests, slots; signals; a ThreadPool that is dropped by its
+ * own job; destructors that do more.
  *
  * A mutation, -DMUTATION=name, is what must not be left out or turned round: Spin finds each of
- * them, in the scenario that is named behind it (P: ThreadPool, G: GLOBAL), but those under
+ * them, in the scenario that is named behind it (P: a ThreadPool, G: GLOBAL), but those under
  * HARMLESS. */
 
 #define no_entering 1         /* G: reap does not look at `entering` */
-#define borrow_uncounted 2    /* G: borrow reads global_pool without counting itself */
-#define borrow_uncounts 3     /* G: borrow gives its count back before add_user */
+#define borrow_uncounted 2    /* G: borrow does not count itself in `entering` */
+#define borrow_uncounts 3     /* G: borrow takes its count back before add_user */
 #define reap_frees_exit 4     /* G: the exit frees the pools, too */
-#define reap_waits 5          /* G, INSIDE: reap does not look at `users`, but waits */
-#define make_global_store 6   /* G: make_global stores, instead of compare-and-swap */
+#define reap_waits 5          /* G, INSIDE: reap does not look at `users`, and waits */
+#define make_global_store 6   /* G: make_global stores, without compare-and-swap */
 #define no_closed_check 7     /* P, G: add_user does not look at POOL_CLOSED */
-#define no_share_inside 8     /* P: pool_post takes no share for its thread */
+#define no_share_inside 8     /* P, 2 workers: pool_post takes no second share */
 #define lane_no_share 9       /* P, KEYED: a lane holds no user */
-#define gone_early 10         /* P: users_gone although there are users */
-#define gone_never 11         /* P: job_done never calls users_gone */
-#define gone_retire_only 12   /* P: pool_retire calls users_gone, not the last user */
-#define gone_no_wake 13       /* P: users_gone sets `terminate`, and wakes nobody */
+#define gone_early 10         /* P: users_gone is called although there are users */
+#define gone_never 11         /* P: users_gone is never called */
+#define gone_retire_only 12   /* P: the last user does not call users_gone */
+#define gone_no_wake 13       /* P: users_gone wakes nobody */
 #define quiet_first 14        /* G: users_gone sets `quiet` before `terminate` */
 #define join_not_quiet 15     /* P: pool_join does not wait for `quiet` */
 #define no_end 16             /* P: a worker does not look at `terminate` */
-#define refused_inactive 18   /* P, REFUSE: a refused worker stays counted as inactive */
-#define refused_not_dead 19   /* P, REFUSE: `dead` is not counted */
-#define refused_no_look 20    /* P, REFUSE, 2 workers: no look at the inbox after a refusal */
-#define refused_no_mail 21    /* P, REFUSE, MAILERS: return_mail is not called by the claimer */
-#define poster_no_mail 22     /* P, REFUSE, MAILERS: ... nor by the poster that sees DEAD */
-#define no_orphans 23         /* P, REFUSE: run_orphans does nothing */
-#define dead_before_push 24   /* P, REFUSE: pool_post loads `dead` before the push */
-#define restart_no_join 25    /* P, RETIRE: start_thread does not join the retired thread */
-#define retire_no_look 26     /* P, RETIRE: no last look */
-#define retire_late 27        /* P, RETIRE: ASLEEP is stored before thread = RETIRED */
-#define retire_uncounted 28   /* P, RETIRE: a worker that retires counts itself as awake */
-#define retired_not_joined 29 /* P, RETIRE: pool_join passes over retired threads */
-/* As the code was at 34e86d4. */
-#define refused_counts 30 /* G; P, RETIRE: add_user counts first and gives back when closed, which
-                           * may call users_gone again; the first call is then not yet at its end */
-#define lane_forgets 31   /* P, REFUSE, MAILERS: lane_submit leaves it to return_mail */
-#define exit_late 32      /* G: make_global looks at `exiting`, and then at files */
+#define refused_inactive 17   /* P, REFUSE, 2 workers: a refused one stays counted as inactive */
+#define refused_not_dead 18   /* P, REFUSE: `dead` is not counted */
+#define refused_no_look 19    /* P, REFUSE, 2 workers: no look at the inbox after a refusal */
+#define refused_no_mail 20    /* P, REFUSE, MAILERS: whoever is refused does not return the mail */
+#define poster_no_mail 21     /* P, REFUSE, MAILERS: ... nor does the poster that sees DEAD */
+#define no_orphans 22         /* P, REFUSE: run_orphans does nothing */
+#define dead_before_push 23   /* P, REFUSE: pool_post loads `dead` before the push */
+#define restart_no_join 24    /* P, RETIRE: start_thread does not join the retired thread */
+#define retire_no_look 25     /* P, RETIRE: no last look */
+#define retire_late 26        /* P, RETIRE: ASLEEP is stored before thread = RETIRED */
+#define retire_uncounted 27   /* P, RETIRE: a worker that retires counts itself as awake */
+#define retired_not_joined 28 /* P, RETIRE: pool_join passes over retired threads */
+/* As the code was at 34e86d4.  A newcomer that counts itself and then finds the pool closed may be
+ * the last again, call users_gone a second time and be done with it before the first is. */
+#define refused_counts 30 /* P, RETIRE; G, 2 GUESTS: add_user counts, and then looks */
+#define lane_forgets 31   /* P, REFUSE, MAILERS, KEYED: lane_submit runs no orphans */
+#define exit_late 32      /* G: make_global looks at `exiting` and then lets others have the GIL */
 #define reap_locked 33    /* G, INSIDE or LOCALS: reap joins while it holds the lock */
-/* HARMLESS, with the reason. */
-#define end_at_once 43      /* a worker that sees `terminate` looks for no work before: no user,
-                             * no job */
-#define retire_no_end 40    /* retire does not look at `terminate`: the thread ends all the same */
-#define reap_users_first 41 /* reap looks at `users` before `entering`: a closed pool gets no user
-                             * that counts, and a refused one is counted as entering */
-#define retire_first 42     /* replace_global retires before the exchange: borrow tries again */
+/* HARMLESS: without users there are no jobs; a retiring thread ends anyway; a closed pool gets no
+ * users, and who may still try is counted as entering; borrow tries again. */
+#define end_at_once 40      /* a worker that sees `terminate` looks for no work before */
+#define retire_no_end 41    /* the last look of a worker that retires leaves `terminate` out */
+#define reap_users_first 42 /* reap looks at `users` before `entering` */
+#define retire_first 43     /* replace_global retires the old pool before the exchange */
 
 #ifdef MUTATION
 #if MUTATION == 0
@@ -88,6 +87,9 @@
 #endif
 #define without(x) (MUTATION != x)
 
+#ifndef GLOBAL
+#define GLOBAL 0
+#endif
 #ifndef WORKERS
 #define WORKERS 1
 #endif
@@ -121,7 +123,7 @@
 
 #define CALLERS (INJECTORS + GUESTS + KEYED + MAILERS)
 #define JOBS (INJECTORS + KEYED)
-#ifdef GLOBAL
+#if GLOBAL
 /* The first, each resizer's, the one after the exit. */
 #if MUTATION == make_global_store
 #define POOLS (RESIZERS + 5)
@@ -198,7 +200,7 @@ mtype = { WORKER, INJECTOR, A_GUEST, A_KEYED, MAILER, CLOSER, RESIZER, EXIT };
 /* `me`: the worker's number, or the caller's, which is also its job's. */
 proctype Thread(mtype role; byte me) {
     byte p, i, j, m, sp, mine;
-    bit ok, more, missing, closed, last, others;
+    bit ok, more, missing, last, others;
     byte old;
     byte rs[DEPTH], ri[DEPTH], rm[DEPTH];
 
@@ -356,7 +358,7 @@ again:
     /* ---- callers ---- */
 
 call:
-#ifdef GLOBAL
+#if GLOBAL
 borrow:
     if
     :: without(borrow_uncounted) -> entering++
@@ -406,13 +408,13 @@ admitted:
         inside;
         if
         :: role == A_GUEST -> goto guest
-#ifdef GLOBAL
+#if GLOBAL
         :: role == RESIZER -> old = p; goto resizing
 #endif
         :: role == MAILER -> goto mailer
         :: role == A_KEYED -> accepted[p] = accepted[p] | BIT(me); goto keyed
         :: role == INJECTOR ->
-#ifdef GLOBAL
+#if GLOBAL
             goto submit
 #else
             accepted[p] = accepted[p] | BIT(me); j = me; CALL(pool_post, 4)
@@ -429,7 +431,7 @@ guest: /* it shares a fork: post_internal */
     };
 leave_:
     CALL(leave, 4);
-#ifdef GLOBAL
+#if GLOBAL
 submit: /* submit_abi1, as a guest: pool_inject */
     atomic {
         inside;
@@ -473,9 +475,9 @@ keyed: /* lane_submit: share_inside, lane_schedule */
         :: else -> bound[W] = BIT(me); CALL(post_bound, 7)
         fi
     };
-scheduled:
+scheduled: /* its owner may have been the last to be refused, and its lane be in the inbox */
     if
-    :: without(lane_forgets) -> CALL(leave, 4) /* as pool_post does; it is a job_done, too */
+    :: without(lane_forgets) -> CALL(leave, 4) /* a guest at once, as in pool_post */
     :: else -> CALL(job_done, 4)
     fi;
 mailer: /* broadcast */
@@ -522,7 +524,7 @@ closed_:
     atomic { assert(!(accepted[p] & ~ran)); finished == CALLERS }; /* the last reference */
     atomic { goto free_ };
 
-#ifdef GLOBAL
+#if GLOBAL
 resize:
     if
     :: INSIDE -> goto call
@@ -537,7 +539,10 @@ resizing:
     atomic { mine = made; made++ };
     if
     :: MUTATION == retire_first && global_pool != NULL ->
-        atomic { p = global_pool; touch; users[p] = users[p] | CLOSED; others = users[p] == CLOSED };
+        atomic {
+            p = global_pool; touch;
+            users[p] = users[p] | CLOSED; others = users[p] == CLOSED
+        };
         if
         :: others -> others = 0; CALL(users_gone, 11)
         :: else
@@ -661,7 +666,7 @@ free_: /* pool_free */
         :: i < WORKERS -> assert(!alive[W] && !joinable[W]); i++
         :: else -> i = 0; break
         od;
-#ifdef GLOBAL
+#if GLOBAL
         p++; goto reap_next
 #else
         goto over
@@ -908,7 +913,7 @@ back:
         :: j == 3 -> j = 0; goto borrowed
         :: j == 4 -> j = 0; goto done
         :: j == 5 -> j = 0; goto leave_
-#ifdef GLOBAL
+#if GLOBAL
         :: j == 6 -> j = 0; goto submitted
         :: j == 11 -> j = 0; goto replace
         :: j == 12 -> j = 0; goto reap
@@ -948,7 +953,7 @@ init {
         :: n >= JOBS + MAILERS && n < CALLERS -> run Thread(A_GUEST, n); n++
         :: else -> n = 0; break
         od;
-#ifdef GLOBAL
+#if GLOBAL
         do
         :: n < RESIZERS -> run Thread(RESIZER, n); n++
         :: else -> n = 0; break
@@ -960,7 +965,7 @@ init {
     };
     atomic {
         finished == CALLERS + OTHERS -> skip;
-#ifdef GLOBAL
+#if GLOBAL
         do
         :: p < POOLS -> 
             assert(!(accepted[p] & ~ran));

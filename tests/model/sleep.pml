@@ -334,9 +334,13 @@ inline claim(w) {
   fi
 }
 
+inline unpark(w) {
+  token[w] = true
+}
+
 inline wake_claimed(w) {
   if
-  :: runs -> token[w] = true /* unpark */
+  :: runs -> unpark(w)
   :: else ->
     d_step { /* start_thread: thread_join, if it retired, and thread_create */
       !alive[w];
@@ -904,7 +908,7 @@ active [POSTERS] proctype poster() { /* pool_post */
   LOCALS_OF_WAKERS;
   byte posted, count;
   bit more, moved;
-  mtype job;
+  mtype job = NOTHING;
 
   do
   :: posted < JOBS ->
@@ -1008,7 +1012,7 @@ active proctype mailer() { /* spawn_on */
 #endif
         :: else ->
 #if MUTATION != mail_no_token
-          token[0] = true
+          unpark(0)
 #endif
         fi
       fi
@@ -1038,8 +1042,13 @@ active proctype closer() {
 #if MUTATION != no_fence_end
       FENCE(FLUSH_END(w));
 #endif
-      wake_sleeper(w);
-      claimed = false
+      claim(w); /* wake_sleeper; it had a thread, so another one is not refused here */
+      if
+      :: claimed ->
+        wake_claimed(w);
+        claimed = false
+      :: else
+      fi
     :: else
     fi;
     has = false;

@@ -46,9 +46,9 @@ class Result:
     depth: int
     broken: str | None
     trace: tuple[str, ...]  # if broken: every step, then where all are and what the memory holds
-    # "process:line" of the model's steps, whichever copy if it is inlined several times.
-    reached: frozenset[str]
-    unreached: frozenset[str]
+    # If not: "process:line" of the model's steps, whichever copy if it is inlined several times.
+    reached: frozenset[str] = frozenset()
+    unreached: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         if self.broken is None:
@@ -101,14 +101,11 @@ def check(
         too_much = re.search(r"^(error: max search depth.*|pan: .*(memory|MEMLIM).*)$", out, re.M)
         if numbers is None or (broken is None and (too_much or numbers[2] != "0")):
             raise Incomplete(f"{model}: {too_much[1] if too_much else out}")
-        trace = run("spin", *flags, "-t", "-p", model.file).splitlines() if broken else []
-        return Result(
-            int(float(numbers[3])),
-            int(numbers[1]),
-            broken and broken[1],
-            tuple(line.strip() for line in trace),
-            *coverage(run("./pan", "-d"), out),
-        )
+        states, depth = int(float(numbers[3])), int(numbers[1])
+        if broken is None:
+            return Result(states, depth, None, (), *coverage(run("./pan", "-d"), out))
+        trace = run("spin", *flags, "-t", "-p", model.file).splitlines()
+        return Result(states, depth, broken[1], tuple(line.strip() for line in trace))
 
 
 def coverage(table: str, out: str) -> tuple[frozenset[str], frozenset[str]]:

@@ -15,8 +15,8 @@
  * - Forks are last in, first out, and whoever waits for one has no others in its deque.
  * - A guest leaves nothing behind.
  *
- * A worker interprets a program: its stack is one of frames, each a place in a function.
- * SCENARIO is one of these programs:
+ * A worker interprets a program: its stack is one of frames, each a place in a function.  The
+ * programs, by define (JOINS by default):
  *
  *   JOINS     two guests, each with a tree of joins; the first holds a lock that the leaves of the
  *             second one's tree take
@@ -35,8 +35,8 @@
  * one step (deque.pml), and so is taking one job from a mailbox or of what was put away, and a
  * look at all the places where a waiter looks.  It sleeps after a look that found nothing, and
  * may miss what comes after it.  A worker with nothing on its stack takes any kind of work that
- * find_work may take next, from anyone; or it finds none, and then hears of mail and of injected
- * jobs only (sleep.pml).  Parks end with a token.
+ * find_work may take next, from anyone; or it misses what others have in their deques, and from
+ * then on hears of mail and of injected jobs only (sleep.pml).  Parks end with a token.
  *
  * What it does not cover: memory orders; lazy forks, and the hint of tell_waiter (both only add
  * chances to go on); batches, and the tasks that run_task runs before it gives its share back;
@@ -59,11 +59,12 @@
 #define keeps_tasks 11       /* ON_TOP: execute_waiting puts nothing away */
 #define kept_not_restored 12 /* ON_TOP: execute_waiting leaves its own `tasks_kept` behind */
 #define kept_stays 13        /* TWICE: `tasks_kept` does not sink with pops below it */
-/* As the code was at 34e86d4. */
+/* As the code was at 34e86d4: nobody but thieves reaches those tasks until that job is done, and
+ * their scope's owner may sleep.  Here they are put away first. */
 #define tasks_under 20       /* UNDER: find_work takes an injected job on top of its own tasks */
-/* HARMLESS, with the reason. */
-#define look_no_mail 30      /* sleep_on_latch does not look at the mailbox: there is a token */
-#define look_no_put_away 31  /* ... nor at what was put away: likewise */
+/* HARMLESS: who pushes leaves a token, afterwards. */
+#define look_no_mail 30      /* sleep_on_latch does not look at the mailbox */
+#define look_no_put_away 31  /* ... nor at what was put away */
 
 #ifdef MUTATION
 #if MUTATION == 0
@@ -75,15 +76,8 @@
 #define without(x) (MUTATION != x)
 #define is(x) (MUTATION == x)
 
+#if !(MAIL || TASKS || PUT_AWAY || ON_TOP || TWICE || UNDER)
 #define JOINS 1
-#define MAIL 2
-#define PUT_AWAY 3
-#define ON_TOP 4
-#define TWICE 5
-#define UNDER 6
-#define TASKS 7
-#ifndef SCENARIO
-#define SCENARIO JOINS
 #endif
 #ifndef BACKGROUND
 #define BACKGROUND 2
@@ -124,7 +118,7 @@ hidden short everything; /* the functions that run once */
 
 inline program() {
     DO(END, 0); /* what entry 0 is */
-#if SCENARIO == JOINS
+#if JOINS
 #define GUESTS 2
 #define DEPTH 3
     /* 1: lock (((5, 6), (7, 8)));  2: (10, (11, 12)), whose leaves lock */
@@ -135,7 +129,7 @@ inline program() {
     DEFINE(9); JOIN_OF(11, 12); DO(END, 0);
     DEFINE(10); DO(TAKE_LOCK, 0); DO(DROP_LOCK, 0); DO(END, 0);
     entry[11] = entry[10]; entry[12] = entry[10]
-#elif SCENARIO == MAIL
+#elif MAIL
 #define GUESTS 1
 #define DEPTH 3
     DEFINE(1); JOIN_OF(2, 3); DO(END, 0);
@@ -143,7 +137,7 @@ inline program() {
     DEFINE(4); DO(OPEN, 1); PART_OF_SCOPE(CAST, 6, 1); END_SCOPE(1); DO(END, 0);
     DEFINE(5); DO(OPEN, 2); PART_OF_SCOPE(CAST, 7, 2); END_SCOPE(2); DO(END, 0);
     everything = everything & ~(1 << 6 | 1 << 7)
-#elif SCENARIO == TASKS
+#elif TASKS
 #define GUESTS 2
 #define DEPTH 3
     DEFINE(1);
@@ -156,7 +150,7 @@ inline program() {
     DEFINE(8); PART_OF_SCOPE(SPAWN, 10, 2); DO(END, 0);
     DEFINE(9); DO(TAKE_LOCK, 0); DO(DROP_LOCK, 0); DO(END, 0);
     entry[10] = entry[9]
-#elif SCENARIO == PUT_AWAY
+#elif PUT_AWAY
 #define GUESTS 1
 #define DEPTH 3
     DEFINE(1); DO(OPEN, 1); PART_OF_SCOPE(SPAWN, 2, 1); END_SCOPE(1); DO(END, 0);
@@ -164,7 +158,7 @@ inline program() {
         DO(OPEN, 2);
         PART_OF_SCOPE(SPAWN, 3, 2); PART_OF_SCOPE(SPAWN, 4, 1); PART_OF_SCOPE(SPAWN, 5, 2);
         END_SCOPE(2); DO(END, 0)
-#elif SCENARIO == ON_TOP
+#elif ON_TOP
 #define GUESTS 1
 #define DEPTH 6
     DEFINE(1); DO(OPEN, 1); PART_OF_SCOPE(SPAWN, 2, 1); END_SCOPE(1); DO(END, 0);
@@ -172,7 +166,7 @@ inline program() {
     DEFINE(5); DO(OPEN, 2); JOIN_OF(6, 7); END_SCOPE(2); DO(END, 0);
     DEFINE(7); PART_OF_SCOPE(SPAWN, 8, 2); JOIN_OF(9, 10); DO(END, 0);
     DEFINE(10); JOIN_OF(11, 12); DO(END, 0)
-#elif SCENARIO == TWICE
+#elif TWICE
 #define GUESTS 1
 #define DEPTH 5
     DEFINE(1); DO(OPEN, 1); PART_OF_SCOPE(SPAWN, 2, 1); END_SCOPE(1); DO(END, 0);
@@ -584,7 +578,8 @@ work:
             :: JOB == 0 -> next = DONE
             :: JOB && scope_of[JOB] == 0 ->
                 if
-                :: latch[JOB] == SLEEPING && without(set_ignores_duty) -> x = forker[JOB]; next = TELL
+                :: latch[JOB] == SLEEPING && without(set_ignores_duty) ->
+                    x = forker[JOB]; next = TELL
                 :: else -> next = DONE
                 fi;
                 latch[JOB] = SET

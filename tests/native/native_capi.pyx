@@ -50,7 +50,8 @@ cdef class Tally:
 
 
 cdef int add_one(Worker* w, void* ctx) except? -1 nogil:
-    i64_fetch_add_relaxed(<atomic_i64*>ctx, 1)
+    # acq_rel: whoever reads the last one may free it
+    i64_fetch_sub_acq_rel(<atomic_i64*>ctx, -1)
     return 0
 
 
