@@ -4,12 +4,17 @@ Data-parallel NumPy on a work-stealing scheduler, and a cimport API for nogil
 jobs of one's own.
 """
 
-import contextlib as _contextlib
-import sys as _sys
+from pyblitz._config import refuse_subinterpreters
 
-from pyblitz._array import par_map, par_reduce, par_sort
-from pyblitz._python import CancelScope, ThreadPool, num_threads, set_num_threads
-from pyblitz._stats import stats, trace
+refuse_subinterpreters()
+del refuse_subinterpreters
+
+import contextlib as _contextlib  # noqa: E402
+import sys as _sys  # noqa: E402
+
+from pyblitz._array import par_map, par_reduce, par_sort  # noqa: E402
+from pyblitz._python import CancelScope, ThreadPool, num_threads, set_num_threads  # noqa: E402
+from pyblitz._stats import stats, trace  # noqa: E402
 
 __version__ = "0.1.0"
 

@@ -7,12 +7,29 @@ mask, and the quota of its control group (v1 or v2), which neither
 
 from __future__ import annotations
 
+import importlib
 import math
 import operator
 import os
 
 ENVIRONMENT_VARIABLE = "PYBLITZ_NUM_THREADS"
 MAX_THREADS = 16384
+
+
+def refuse_subinterpreters() -> None:
+    """ImportError in any but the main interpreter, before NumPy or Cython refuse it in
+    words that name neither it nor pyblitz."""
+    for name in ("_interpreters", "_xxsubinterpreters"):
+        try:
+            interpreters = importlib.import_module(name)
+        except ImportError:
+            continue
+        if interpreters.get_current() != interpreters.get_main():
+            raise ImportError(
+                "pyblitz cannot be used in a sub-interpreter: its threads belong to the main one",
+                name="pyblitz",
+            )
+        return
 
 
 def check_num_threads(value: object, name: str) -> int:
