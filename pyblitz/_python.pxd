@@ -42,6 +42,7 @@ cdef class ThreadPool:
     cdef Lane* _lanes
     cdef readonly int num_threads
     cdef bint _closed
+    cdef object _joining    # a lock: whoever holds it ends the threads
     cdef tuple _cpus
     cdef int64_t _idle_ns
     cdef int _keep

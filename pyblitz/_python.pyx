@@ -202,7 +202,11 @@ cdef Lane* new_lanes() except NULL:
 
 
 cdef Pool* new_pool(int num_threads, Lane* lanes) except NULL:
-    cdef Pool* p = pool_new(num_threads, asymmetric_fences(), lanes)
+    """While the interpreter ends no thread may start: then it has none."""
+    cdef bint asymmetric = asymmetric_fences()
+    # After the last line of Python above: nothing gives up the GIL from here to
+    # where the caller publishes the pool, so the end finds it or was seen.
+    cdef Pool* p = pool_new(1 if exiting else num_threads, asymmetric, lanes)
     if p == NULL:
         raise MemoryError(f"no memory for a pool of {num_threads} threads")
     return p
@@ -284,28 +288,25 @@ cdef int leave(Entry* e, int rc) noexcept nogil:
     return rc
 
 
-cdef object reap(bint wait):
-    """Joins and frees the replaced pools that nobody uses; with ``wait``, waits
-    for all of them.  The caller holds the lock."""
+cdef object reap():
+    """Joins and frees the replaced pools that nobody uses.  The caller holds the
+    lock."""
     cdef Pool* p
     for address in list(retired):
         p = <Pool*><size_t>address
-        if not wait:
-            # Partner: the counting in enter.  Whoever read the old pool before
-            # it was replaced is counted as its user, or still as entering.
-            fence_seq_cst()
-            if i64_load_acquire(&entering) != 0 or i64_load_acquire(&p.users) != POOL_CLOSED:
-                continue
+        # Partner: the counting in enter.  Whoever read the old pool before it was
+        # replaced is counted as its user, or still as entering.
+        fence_seq_cst()
+        if i64_load_acquire(&entering) != 0 or i64_load_acquire(&p.users) != POOL_CLOSED:
+            continue
         retired.remove(address)
         with nogil:
             pool_join(p)
-        # At exit a daemon thread may still be about to look at it.
-        if not wait:
-            if the_recording is not None and the_recording._pool == p:
-                the_recording._end()
-            if p.lanes != global_lanes:
-                lanes_free(<Lane*>p.lanes)      # a ThreadPool's, which is gone
-            pool_free(p)
+        if the_recording is not None and the_recording._pool == p:
+            the_recording._end()
+        if p.lanes != global_lanes:
+            lanes_free(<Lane*>p.lanes)      # a ThreadPool's, which is gone
+        pool_free(p)
 
 
 cdef object replace_global(Pool* p):
@@ -384,7 +385,7 @@ def set_num_threads(n):
         if exiting:
             raise RuntimeError("set_num_threads: the interpreter is shutting down")
         replace_global(new_pool(n, lanes_of_this_process()))
-        reap(False)
+        reap()
 
 
 def _in_child():
@@ -398,13 +399,23 @@ def _in_child():
 def _at_exit():
     """Ends all threads before Python takes itself apart."""
     global exiting
+    cdef Pool* p
     with _lock:
         exiting = True
-    for pool in list(_open_pools):
-        pool.close()
+    # A list at once: others may make pools, and close them.
+    for reference in _open_pools.valuerefs():
+        pool = reference()
+        if pool is not None:
+            pool.close()
     with _lock:
         replace_global(NULL)
-        reap(True)
+    # Without the lock, which an operation may ask for before it ends; nobody else
+    # takes from the list any more.  Not freed: a daemon thread may still be about
+    # to look at one.
+    while retired:
+        p = <Pool*><size_t>retired.pop()
+        with nogil:
+            pool_join(p)
 
 
 if hasattr(os, "register_at_fork"):
@@ -601,13 +612,14 @@ cdef class Recording:
         cdef uint64_t* count
         cdef int i, k
         with _lock:
-            if the_recording is not None:
+            if the_recording is not None and not pool_is_stale(the_recording._pool):
                 raise RuntimeError("another stats() or trace() is at work")
             with nogil:
                 self._pool = borrow()
-            for pool in list(_open_pools):
+            for reference in _open_pools.valuerefs():
                 # It is not freed as long as we refer to it.
-                if (<ThreadPool>pool)._pool == self._pool:
+                pool = reference()
+                if pool is not None and (<ThreadPool>pool)._pool == self._pool:
                     self._owner = pool
             job_done(self._pool)
             self._n = self._pool.n_background + GUEST_SLOTS
@@ -694,7 +706,7 @@ cdef class Recording:
 
 # ---- pools of one's own -----------------------------------------------------
 
-_open_pools = weakref.WeakSet()
+_open_pools = weakref.WeakValueDictionary()     # by id
 
 def _run_call(call):
     run_call(call)
@@ -800,8 +812,10 @@ cdef class ThreadPool:
         self.num_threads = check_num_threads(num_threads, "num_threads")
         self._cpus = check_pin(pin)
         self._idle_ns, self._keep = check_idle(idle_timeout, keep)
+        self._joining = threading.Lock()
+        # First, so that the end finds it, or it finds the end.
+        _open_pools[id(self)] = self
         self._make()
-        _open_pools.add(self)
 
     def __dealloc__(self):
         if self._pool == NULL or pool_is_stale(self._pool):
@@ -823,8 +837,7 @@ cdef class ThreadPool:
         cdef int i
         if self._lanes == NULL or self._pool != NULL:
             self._lanes = new_lanes()
-        # While the interpreter ends no thread may start.
-        p = new_pool(1 if exiting else self.num_threads, self._lanes)
+        p = new_pool(self.num_threads, self._lanes)
         p.sleep.retire_ns = self._idle_ns
         if self._idle_ns >= 0:
             p.sleep.keep = min(self._keep, p.n_background)
@@ -949,7 +962,7 @@ cdef class ThreadPool:
                                 f"{type(affinity).__name__} is not") from None
         future = concurrent.futures.Future()
         call = (future, contextvars.copy_context(), fn, args, kwargs)
-        if self.num_threads == 1 and affinity is None:
+        if p.n_background == 0 and affinity is None:
             self.install(_run_call, call)
             return future
         j = <PyJob*>malloc(sizeof(PyJob))
@@ -996,19 +1009,20 @@ cdef class ThreadPool:
         RuntimeError: this ThreadPool is closed
         """
         cdef Pool* p = self._pool
-        cdef bint first
         if p == NULL:
             return
         if is_inside(p):
             raise RuntimeError("a ThreadPool cannot be closed from inside itself")
         with cython.critical_section(self):
-            first = not self._closed
             self._closed = True
-        _open_pools.discard(self)
-        if first and not pool_is_stale(p):
-            with nogil:
-                pool_retire(p)
-                pool_join(p)
+        if not pool_is_stale(p):
+            # Whoever is second waits for the first: the interpreter, at its end,
+            # for a daemon thread.
+            with self._joining:
+                with nogil:
+                    pool_retire(p)
+                    pool_join(p)
+        _open_pools.pop(id(self), None)
 
     def __enter__(self):
         self._native()
