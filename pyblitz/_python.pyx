@@ -17,7 +17,7 @@ from pyblitz.runtime.atomic cimport (
     ptr_store_relaxed, u32_load_acquire, u32_load_relaxed, u32_store_relaxed, u64_load_relaxed,
     unlikely)
 from pyblitz.runtime.call cimport (
-    GO_ON, STOP_CANCELLED, STOP_NOT_WANTED, STOP_TIME_IS_UP, Call, Stop, call_init, call_stop,
+    GO_ON, STOP_CANCELLED, STOP_FORKED, STOP_NOT_WANTED, STOP_TIME_IS_UP, Call, Stop, call_init, call_stop,
     call_stopped)
 from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.job cimport Job
@@ -103,6 +103,7 @@ cdef extern from *:
     PyObject* take_exception "pb_take_exception"()
     void set_exception "pb_set_exception"(PyObject*)
     int PyErr_CheckSignals()
+    void Py_Exit(int)
     PyObject* PyErr_Occurred()
 
 
@@ -140,6 +141,9 @@ cdef void stop(Stop why) noexcept nogil:
         try:
             if why == STOP_TIME_IS_UP:
                 raise TimeoutError("the operation took longer than its CancelScope allows")
+            if why == STOP_FORKED:
+                raise RuntimeError("this process was forked in the middle of the operation: the "
+                                   "threads that have parts of it are not here")
             if why == STOP_NOT_WANTED:
                 raise concurrent.futures.CancelledError("another part of the operation failed")
             # Of an interrupted one this is seen only inside: see leave.
@@ -148,6 +152,11 @@ cdef void stop(Stop why) noexcept nogil:
             Py_INCREF(e)
             error = <PyObject*>e
         set_exception(error)
+
+
+cdef void exit_child() noexcept nogil:
+    with gil:
+        Py_Exit(0)
 
 
 cdef Hooks the_hooks
@@ -160,6 +169,7 @@ the_hooks.poll = poll
 the_hooks.thread_start = py_thread_start
 the_hooks.thread_stop = py_thread_stop
 the_hooks.is_main_thread = py_is_main_thread
+the_hooks.exit_child = exit_child
 remember(threading.main_thread().ident)
 set_hooks(&the_hooks)
 

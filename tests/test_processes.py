@@ -233,16 +233,7 @@ if os.getpid() == parent: check(own)
 @pytest.mark.parametrize("affinity", [None, "key"])
 @pytest.mark.parametrize(
     "end",
-    ["os._exit(0)"]
-    + [
-        pytest.param(
-            end,
-            marks=pytest.mark.xfail(
-                run=False, reason="worker_main returns, and the child's own pools keep it alive"
-            ),
-        )
-        for end in ("pass", "sys.exit(5)", "1 / 0")
-    ],
+    ["os._exit(0)", "pass", "sys.exit(5)", "1 / 0"],
 )
 def test_a_child_of_a_job_ends(program, end, affinity):
     """It ends with the job, and runs none of the parent's others."""
@@ -267,7 +258,6 @@ check(own)
 
 
 @linux
-@pytest.mark.xfail(strict=True, reason="wait_for_fork does not see that its thief is not here")
 @pytest.mark.parametrize("end", ["pass", "sys.exit(0)"])
 def test_a_child_leaves_a_shared_operation(program, end):
     """What other threads had taken is not done in the child; it is told so, or exits."""
@@ -342,8 +332,6 @@ check()
 @pytest.mark.parametrize("method", METHODS)
 def test_executor(program, method, where):
     """From wherever it is started, also inside operations and while they run."""
-    if (method, where) == ("forkserver", "job"):
-        pytest.xfail("its server waits for SIGCHLD, which pool threads block")
     out = program(
         f"""
 pb.set_num_threads(2)
@@ -383,7 +371,6 @@ check()
 
 
 @linux
-@pytest.mark.xfail(strict=True, reason="pool threads block all signals, and so do their children")
 @pytest.mark.parametrize("how", ["submit", "fork"])
 def test_processes_started_by_a_pool_thread_can_be_terminated(script, how):
     out = script(f"""

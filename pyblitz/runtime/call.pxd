@@ -20,7 +20,9 @@ cdef enum Stop:
     STOP_CANCELLED
     STOP_TIME_IS_UP
     STOP_INTERRUPTED    # a signal handler raised in the caller's thread
-    STOP_NOT_WANTED     # never in a Call: a sibling failed
+    # Never in a Call:
+    STOP_NOT_WANTED     # a sibling failed
+    STOP_FORKED         # this is a forked child, without the threads that it waits for
 
 cdef struct Call:
     atomic_u32 stop     # Stop; the first one stays

@@ -4,6 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from pyblitz.runtime.atomic cimport (
     fence_seq_cst, i64_store_relaxed, ptr_load_acquire, ptr_load_relaxed, ptr_store_release,
     u32_load_relaxed, u32_store_relaxed)
+from pyblitz.runtime.call cimport STOP_FORKED
 from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.counters cimport count_inactive, count_sleeping, counters_load
 from pyblitz.runtime.deque cimport (
@@ -15,7 +16,8 @@ from pyblitz.runtime.lazy cimport fuse_store, lazy_any, lazy_drop_oldest
 from pyblitz.runtime.os cimport now_ns, park
 from pyblitz.runtime.stats cimport BUSY, WAITING, count_one, note
 from pyblitz.runtime.pool cimport (
-    POLL_INTERVAL_NS, SPIN_ROUNDS, execute_waiting, hooks, is_mark, must_stop, push_fork,
+    POLL_INTERVAL_NS, SPIN_ROUNDS, execute_waiting, hooks, is_mark, must_stop, pool_is_stale,
+    push_fork,
     has_mail, serve_mailbox, tell_of_fork, wake_worker)
 
 # Mixed with a fork's own address, so that memory which was never a published
@@ -56,6 +58,12 @@ cdef bint wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept nogil:
     cdef bint stop = False
     cdef void* error = NULL
     while not latch_is_set(&f.latch.core):
+        if unlikely(pool_is_stale(w.pool)):
+            # Nobody is left who would write them.
+            f.rc = -1
+            f.error = NULL
+            hooks().stop(STOP_FORKED)
+            return True
         # acquire: partner is the release in run_stolen_fork
         thief = <Worker*>ptr_load_acquire(&f.runner)
         if is_mark(thief):

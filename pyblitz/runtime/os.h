@@ -211,15 +211,11 @@ static inline void *pb_thread_main(void *p) {
 }
 
 /* Starts a thread named pyblitz-<number>, on one CPU only if that is not
- * negative, with all signals blocked: Python's handlers belong to the threads
- * that Python knows.  Except those that a thread sends to itself: blocked, a crash
- * would go past faulthandler, and raise(SIGABRT) would return.  0, or the error. */
-#include <signal.h>
+ * negative.  0, or the error.  Its signal mask is its creator's, as any thread's:
+ * with signals blocked, a crash would go past faulthandler, raise(SIGABRT) would
+ * return, and processes that a job starts could not be terminated. */
 static inline int pb_thread_create(pb_thread *t, void (*entry)(void *),
                                    void *arg, int number, int cpu) {
-  static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
-  sigset_t all, old;
-  size_t i;
   int rc = 0;
   pthread_attr_t attr;
   pb_thread_start *s = (pb_thread_start *)malloc(sizeof *s);
@@ -228,10 +224,6 @@ static inline int pb_thread_create(pb_thread *t, void (*entry)(void *),
   s->entry = entry;
   s->arg = arg;
   snprintf(s->name, sizeof s->name, "pyblitz-%d", number % 1000000);
-  sigfillset(&all);
-  for (i = 0; i < sizeof own / sizeof *own; i++)
-    sigdelset(&all, own[i]);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
   pthread_attr_init(&attr);
 #if defined(__linux__)
   if (cpu >= 0) {
@@ -251,7 +243,6 @@ static inline int pb_thread_create(pb_thread *t, void (*entry)(void *),
   if (rc == 0)
     rc = pthread_create(t, &attr, pb_thread_main, s);
   pthread_attr_destroy(&attr);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
   if (rc)
     free(s);
   return rc;

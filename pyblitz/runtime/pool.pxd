@@ -136,6 +136,7 @@ cdef struct Hooks:
     void (*thread_start)() noexcept nogil
     void (*thread_stop)() noexcept nogil
     bint (*is_main_thread)() noexcept nogil
+    void (*exit_child)() noexcept nogil             # ends the process
 
 cdef const Hooks* hooks() noexcept nogil
 cdef void set_hooks(const Hooks* h) noexcept nogil

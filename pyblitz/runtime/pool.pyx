@@ -261,7 +261,9 @@ cdef void worker_main(void* arg) noexcept nogil:
             while job != NULL:
                 execute(w, job)
                 if pool_is_stale(w.pool):
-                    return      # the job forked, and this is the child
+                    # The job forked, and this is the child: what was a pool's thread
+                    # is its main one now, and has nothing left to do.
+                    hooks().exit_child()
                 job = find_work(w, &more)
             note(&w.sleeper.stats, BUSY, SEARCHING)
             start_looking(s, &idle)

@@ -3,11 +3,13 @@ from libc.errno cimport ENOMEM
 from libc.stdlib cimport free, malloc
 from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport (
-    CHECKED, i64_cas_seq_cst, i64_load_acquire, i64_store_relaxed, invariant, likely)
+    CHECKED, i64_cas_seq_cst, i64_load_acquire, i64_store_relaxed, invariant, likely,
+    unlikely)
 from pyblitz.runtime.deque cimport (
     deque_bottom, deque_bottom_tag, deque_looks, deque_push)
 from pyblitz.runtime.injector cimport (
     injector_init, injector_push, injector_take)
+from pyblitz.runtime.call cimport STOP_FORKED
 from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.join cimport (
@@ -257,6 +259,10 @@ cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
     promote_all(w)
     count_down(&s.latch, 1)
     while not latch_is_set(&s.latch.latch.core):
+        if unlikely(pool_is_stale(w.pool)):
+            hooks().stop(STOP_FORKED)
+            scope_fail(s, -1)
+            break
         if deque_looks(&w.tasks) > 0:
             waited(w, &rounds)
             tag = deque_bottom_tag(&w.tasks)
