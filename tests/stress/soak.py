@@ -227,9 +227,9 @@ def soak(
             except BaseException as e:
                 errors.append(e)
                 return
-            with lock:
+            with lock:  # free-threaded, the watchdog is not safe to set from two threads
                 done[kind] += n
-            faulthandler.dump_traceback_later(60, exit=True)
+                faulthandler.dump_traceback_later(60, exit=True)
 
     before = pb.num_threads()
     crowd = [threading.Thread(target=work, args=(i,)) for i in range(threads)]
