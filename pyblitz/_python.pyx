@@ -185,6 +185,8 @@ i64_store_relaxed(&entering, 0)
 
 # Guards `retired`, and what set_num_threads does as a whole.
 _lock = threading.Lock()
+# Held while replaced pools are joined, so that the exit waits for that, too.
+_reaping = threading.Lock()
 cdef list retired = []          # addresses of pools that were replaced
 cdef bint exiting = False       # the interpreter is about to end: no threads
 
@@ -226,8 +228,12 @@ cdef int make_global(Pool* old) except -1 nogil:
     """Puts a new pool where ``old`` (NULL, or a parent process's) was, unless
     another thread was faster.  No lock, which a fork could catch held."""
     cdef Pool* p
+    cdef Lane* lanes
     with gil:
-        p = new_pool(1 if exiting else default_num_threads(), lanes_of_this_process())
+        n = default_num_threads()
+        lanes = lanes_of_this_process()
+        # Read last: from here on others have no chance to run before the next line.
+        p = new_pool(1 if exiting else n, lanes)
         # acq_rel: partner is the acquire load in enter
         if not ptr_cas_acq_rel(&global_pool, old, p):
             pool_retire(p)
@@ -298,10 +304,11 @@ cdef int leave(Entry* e, int rc) noexcept nogil:
     return rc
 
 
-cdef object reap():
-    """Joins and frees the replaced pools that nobody uses.  The caller holds the
-    lock."""
+cdef list unused():
+    """Takes the replaced pools that nobody uses out of the list of all.  The caller
+    holds the lock."""
     cdef Pool* p
+    cdef list found = []
     for address in list(retired):
         p = <Pool*><size_t>address
         # Partner: the counting in enter.  Whoever read the old pool before it was
@@ -310,10 +317,20 @@ cdef object reap():
         if i64_load_acquire(&entering) != 0 or i64_load_acquire(&p.users) != POOL_CLOSED:
             continue
         retired.remove(address)
-        with nogil:
-            pool_join(p)
+        found.append(address)
         if the_recording is not None and the_recording._pool == p:
             the_recording._end()
+    return found
+
+
+cdef object reap(list pools):
+    """Joins and frees them.  Without the lock: what ends with a thread (thread-local
+    objects) may ask for it."""
+    cdef Pool* p
+    for address in pools:
+        p = <Pool*><size_t>address
+        with nogil:
+            pool_join(p)
         if p.lanes != global_lanes:
             lanes_free(<Lane*>p.lanes)      # a ThreadPool's, which is gone
         pool_free(p)
@@ -395,12 +412,20 @@ def set_num_threads(n):
         if exiting:
             raise RuntimeError("set_num_threads: the interpreter is shutting down")
         replace_global(new_pool(n, lanes_of_this_process()))
-        reap()
+    # Who is at it already may wait for a thread that ends by calling this.
+    if _reaping.acquire(blocking=False):
+        try:
+            with _lock:
+                pools = unused()
+            reap(pools)
+        finally:
+            _reaping.release()
 
 
 def _in_child():
-    global _lock, retired
+    global _lock, _reaping, retired
     _lock = threading.Lock()
+    _reaping = threading.Lock()
     retired = []                # the parent's pools: left alone
     i64_store_relaxed(&entering, 0)
     remember(threading.main_thread().ident)
@@ -422,10 +447,11 @@ def _at_exit():
     # Without the lock, which an operation may ask for before it ends; nobody else
     # takes from the list any more.  Not freed: a daemon thread may still be about
     # to look at one.
-    while retired:
-        p = <Pool*><size_t>retired.pop()
-        with nogil:
-            pool_join(p)
+    with _reaping:
+        while retired:
+            p = <Pool*><size_t>retired.pop()
+            with nogil:
+                pool_join(p)
 
 
 if hasattr(os, "register_at_fork"):

@@ -386,3 +386,27 @@ print("main")
 """)
     message = "pyblitz cannot be used in a sub-interpreter: its threads belong to the main one"
     assert out.splitlines() == [message, message, "main"]
+
+
+def test_what_ends_with_a_thread_may_ask_for_the_number_of_threads(script):
+    """The threads of a replaced pool are joined without the lock that it takes."""
+    out = script("""
+import threading
+import numpy as np, pyblitz as pb
+local, main, said = threading.local(), threading.get_ident(), []
+class Bye:
+    def __del__(self):
+        said.append(pb.num_threads())
+def leaf(block):
+    if threading.get_ident() != main and not hasattr(local, "bye"):
+        local.bye = Bye()
+        elsewhere.set()
+    return block * 2
+elsewhere = threading.Event()
+pb.set_num_threads(2)
+while not elsewhere.is_set():
+    pb.par_map(leaf, np.arange(8e6))
+pb.set_num_threads(3)
+print(said)
+""")
+    assert out.split() == ["[3]"]

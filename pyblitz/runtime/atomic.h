@@ -61,6 +61,7 @@ PB_RMW(i64, int64_t, fetch_add, acquire)
 PB_RMW(i64, int64_t, fetch_sub, acq_rel)
 PB_RMW(i64, int64_t, fetch_or, acq_rel)
 PB_CAS(i64, int64_t, relaxed, relaxed, relaxed)
+PB_CAS(i64, int64_t, acquire, acquire, relaxed)
 PB_CAS(i64, int64_t, seq_cst, seq_cst, relaxed)
 
 PB_LOAD(u64, uint64_t, relaxed)

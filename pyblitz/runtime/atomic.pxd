@@ -36,6 +36,7 @@ cdef extern from "pyblitz/runtime/atomic.h" nogil:
     int64_t i64_fetch_add_acquire "pb_i64_fetch_add_acquire"(atomic_i64*, int64_t)
     int64_t i64_fetch_sub_acq_rel "pb_i64_fetch_sub_acq_rel"(atomic_i64*, int64_t)
     int64_t i64_fetch_or_acq_rel "pb_i64_fetch_or_acq_rel"(atomic_i64*, int64_t)
+    bint i64_cas_acquire "pb_i64_cas_acquire"(atomic_i64*, int64_t want, int64_t new)
     bint i64_cas_relaxed "pb_i64_cas_relaxed"(atomic_i64*, int64_t want, int64_t new)
     bint i64_cas_seq_cst "pb_i64_cas_seq_cst"(atomic_i64*, int64_t want, int64_t new)
 

@@ -6,7 +6,7 @@ from pyblitz.runtime.atomic cimport (
 from pyblitz.runtime.chaos cimport chaos_fails
 from pyblitz.runtime.injector cimport injector_push
 from pyblitz.runtime.pool cimport (
-    Worker, execute, job_done, pool_is_stale, pool_post, pool_run_here, share_inside)
+    Worker, execute, job_done, look_after_orphans, pool_is_stale, pool_post, pool_run_here, share_inside)
 from pyblitz.runtime.sleep cimport SLEEPER_DEAD, post_bound
 
 cdef void* LANE_BUSY = <void*>1
@@ -36,6 +36,8 @@ cdef void lane_submit(Pool* p, uint64_t hash, Job* job) noexcept nogil:
     lane.pool = p
     share_inside(p)
     lane_schedule(lane, i)
+    share_inside(p)
+    look_after_orphans(p)
 
 
 cdef bint lane_push(Lane* lane, Job* job) noexcept nogil:

@@ -156,6 +156,7 @@ cdef bint pool_inject(Pool* p, Job* job) noexcept nogil
 cdef bint add_user(Pool* p) noexcept nogil
 cdef void share_inside(Pool* p) noexcept nogil
 cdef void pool_post(Pool* p, Job* job) noexcept nogil
+cdef void look_after_orphans(Pool* p) noexcept nogil
 cdef void pool_run_here(Pool* p, Job* job) noexcept nogil
 cdef void job_done(Pool* p) noexcept nogil
 

@@ -1,8 +1,8 @@
 """Workers and the pool; see pool.pxd for what they promise."""
-from libc.stdint cimport INT64_MAX
+from libc.stdint cimport INT64_MAX, INT64_MIN
 from libc.stdlib cimport calloc, free
 from pyblitz.runtime.atomic cimport (
-    fence_seq_cst, i64_fetch_add_acquire, i64_fetch_add_relaxed, i64_fetch_or_acq_rel,
+    fence_seq_cst, i64_cas_acquire, i64_fetch_add_acquire, i64_fetch_add_relaxed, i64_fetch_or_acq_rel,
     i64_fetch_sub_acq_rel, i64_load_relaxed,
     i64_store_relaxed, invariant, likely, ptr_cas_release, ptr_exchange_acquire,
     ptr_load_relaxed, ptr_store_relaxed, spin_hint, u32_load_relaxed, u32_load_seq_cst,
@@ -204,11 +204,17 @@ cdef void pool_join(Pool* p) noexcept nogil:
 
 
 cdef bint add_user(Pool* p) noexcept nogil:
-    # acquire: partner is pool_retire's fetch_or
-    if i64_fetch_add_acquire(&p.users, 1) & POOL_CLOSED:
-        job_done(p)
-        return False
-    return True
+    # Nobody counts himself in a closed pool, not even to count himself out again:
+    # he could be the last user a second time, with the pool freed under him.
+    cdef int64_t users
+    while True:
+        # relaxed: only compared
+        users = i64_load_relaxed(&p.users)
+        if users & POOL_CLOSED:
+            return False
+        # acquire: partner is pool_retire's fetch_or
+        if i64_cas_acquire(&p.users, users, users + 1):
+            return True
 
 
 cdef void share_inside(Pool* p) noexcept nogil:
@@ -330,7 +336,10 @@ cdef Job* find_work(Worker* w, bint* more) noexcept nogil:
         job = take_own(w)
     if job == NULL and turn == 1:
         job = take_injected(w, more)
-    if job == NULL:
+    if job != NULL:
+        # It may wait for what waits for them.
+        put_tasks_away(w, INT64_MIN)
+    else:
         job = pop_task(w)
         more[0] = deque_looks(&w.tasks) > 0
     if job == NULL:
@@ -505,19 +514,27 @@ cdef void put_away(Job* job, Group* other) noexcept nogil:
     wake_worker(owner)
 
 
+cdef void put_tasks_away(Worker* w, int64_t end) noexcept nogil:
+    """Puts away this worker's tasks, down to where they end at ``end`` or below."""
+    cdef Job* job
+    cdef void* tag
+    while tasks_end(w) > end and deque_looks(&w.tasks) > 0:
+        tag = deque_bottom_tag(&w.tasks)
+        job = pop_task(w)
+        if job == NULL:
+            return
+        put_away(job, <Group*>tag)
+        if w.tasks_kept < end:
+            end = w.tasks_kept
+
+
 cdef void execute_waiting(Worker* w, Job* job) noexcept nogil:
     """Runs a job on top of a wait, and puts away the tasks that it left on this
     worker: under the wait nobody but thieves would reach them."""
     cdef int64_t kept = w.tasks_kept
-    cdef void* tag
     w.tasks_kept = tasks_end(w)
     execute(w, job)
-    while tasks_end(w) > w.tasks_kept:
-        tag = deque_bottom_tag(&w.tasks)
-        job = pop_task(w)
-        if job == NULL:
-            break
-        put_away(job, <Group*>tag)
+    put_tasks_away(w, w.tasks_kept)
     # What was taken from below is no longer there for the waits below, either.
     if kept < w.tasks_kept:
         w.tasks_kept = kept
@@ -764,14 +781,21 @@ cdef bint pool_inject(Pool* p, Job* job) noexcept nogil:
 
 cdef void pool_post(Pool* p, Job* job) noexcept nogil:
     """Puts a job that holds a share of the pool's users into the inbox."""
-    cdef Worker* w
     # A second share for this thread: the job may be done, and the pool closed,
     # before the next line is reached.
     share_inside(p)
     chaos(b"pool: shared")
     inbox_push(&p.inbox, job)
     post_injected(&p.sleep)
-    if unlikely(u32_load_seq_cst(&p.sleep.dead) == <uint32_t>p.n_background):
+    look_after_orphans(p)
+
+
+cdef void look_after_orphans(Pool* p) noexcept nogil:
+    """By a user who may have met the refusal of the last thread, or relied on it; the
+    share is taken over."""
+    cdef Worker* w
+    if unlikely(u32_load_seq_cst(&p.sleep.dead) == <uint32_t>p.n_background
+                and p.n_background != 0):
         w = enter_as_user(p)            # takes the share over
         if w != NULL:
             pool_leave(w)

@@ -65,12 +65,14 @@
 #define retire_late 26        /* P, RETIRE: ASLEEP is stored before thread = RETIRED */
 #define retire_uncounted 27   /* P, RETIRE: a worker that retires counts itself as awake */
 #define retired_not_joined 28 /* P, RETIRE: pool_join passes over retired threads */
-/* As the code was at 34e86d4.  A newcomer that counts itself and then finds the pool closed may be
- * the last again, call users_gone a second time and be done with it before the first is. */
+/* As the code was at 34e86d4; the exit was corrected since (but for exit_late without a GIL).  One
+ * who counts itself and then finds the pool closed may be the last again, call users_gone a second
+ * time and be done with it before the first is. */
 #define refused_counts 30 /* P, RETIRE; G, 2 GUESTS: add_user counts, and then looks */
 #define lane_forgets 31   /* P, REFUSE, MAILERS, KEYED: lane_submit runs no orphans */
 #define exit_late 32      /* G: make_global looks at `exiting` and then lets others have the GIL */
-#define reap_locked 33    /* G, INSIDE or LOCALS: reap joins while it holds the lock */
+#define exit_locked 33    /* G, INSIDE or LOCALS: the exit joins while it holds the lock */
+#define reap_locked 34    /* G, LOCALS: set_num_threads joins while it holds the lock */
 /* HARMLESS: without users there are no jobs; a retiring thread ends anyway; a closed pool gets no
  * users, and who may still try is counted as entering; borrow tries again. */
 #define end_at_once 40      /* a worker that sees `terminate` looks for no work before */
@@ -172,6 +174,8 @@ byte mails[MAILERS + 1]; /* a broadcast's scope: jobs not yet done */
 /* By one of its users. */
 #define inside assert(!freed[p] && !quiet[p])
 
+#define keeps_lock ((MUTATION == exit_locked && role == EXIT) || \
+                    (MUTATION == reap_locked && role == RESIZER))
 #define to_join (joinable[W] && !(MUTATION == retired_not_joined && thread[W] == RETIRED))
 #define all_dead (dead[p] == WORKERS && !alone[p])
 
@@ -572,8 +576,8 @@ reap: /* by one at a time; the exit waits for its turn */
     atomic {
         p = 0;
         if
-        :: without(reap_locked) -> lock = 0
-        :: else -> goto reap_next
+        :: keeps_lock -> goto reap_next
+        :: else -> lock = 0
         fi
     };
     atomic {
@@ -631,7 +635,7 @@ reaped_some:
     atomic {
         reaping = 0; p = 0;
         if
-        :: MUTATION == reap_locked -> goto unlock
+        :: keeps_lock -> goto unlock
         :: else -> goto reaped_all
         fi
     };

@@ -9,15 +9,17 @@
  * What it proves, within the bounds, by visiting every state:
  *
  * - Every job and every mail begins, exactly once (README 7.2 to 7.4), even while all workers but
- *   one are in jobs that wait for it: no job lies in the inbox while a worker sleeps and nobody
- *   is on the way.  A lost wake-up is a deadlock here, and Spin finds all deadlocks.
+ *   one are in jobs that wait for it: no job stays in the inbox while any worker sleeps and nobody
+ *   searches.  A lost wake-up is a deadlock here, and Spin finds all deadlocks.
  * - The same for internal work that its pusher waits for and does not take back, if the push is
  *   seen before what follows it (7.1; it has no fence: see late_push).
  * - A worker blocks only if no Event came between its Announce and its last look at the JEC (7.1).
  * - sleeping <= inactive <= WORKERS; no worker counts twice, or is uncounted twice (7.15).
  * - Who was claimed counts as a searcher before it is up, so that posters wake one at a time.
  * - With END: then every thread ends, and is joined (7.10).
- * - With ROLLOVER the JEC has that many values, and injected jobs and mail do not care (7.5).
+ * - With ROLLOVER the JEC has that many values, and all this holds but for what a worker knows of
+ *   Events when it blocks (7.5).  Not even internal work is missed: for a JEC to come back somebody
+ *   announces after the Event, and then searches once more.
  *
  * Bounds: WORKERS, POSTERS that inject JOBS each, a guest that pushes FORKS on its deque, TASKS
  * that the first injected jobs push on their worker's deque, MAIL for worker 0 from one thread.
@@ -66,7 +68,7 @@
 #define no_wait_claimed 23    /* after its last look the owner goes on while it is CLAIMED */
 #define retire_no_look 24     /* retire has no last look */
 /* Waking. */
-#define sleeper_uncounts 30 /* `sleeping - 1` is left to the sleeper, when it is up */
+#define sleeper_uncounts 30 /* `sleeping - 1` is left to the sleeper: costs wakes, loses none */
 #define no_pass_on 31       /* work_found does not pass the wake on */
 #define no_last_searcher 32 /* ... only if there is more where the job came from */
 #define no_post_moved 33    /* who moved jobs inside the inbox does not post */
