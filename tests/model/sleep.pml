@@ -40,9 +40,9 @@
  *
  * What it does not cover: any other weak memory, such as loads that see old values; deques and
  * parkers inside, and lanes (post_bound is post_mail without the token); in what order find_work
- * looks (mail comes first or last, the inbox after the deques; others: all); how a worker waits
- * in a job, but for its mail; users and closing (END comes when all is done); timing, so that
- * whoever can go on does in the end; more than the bounds.
+ * looks (mail comes first or last, the inbox after the deques; others: all), and tasks that it
+ * puts away; how a worker waits in a job, but for its mail; users and closing (END comes when all
+ * is done); timing, so that whoever can go on does in the end; more than the bounds.
  *
  * A mutation, -DMUTATION=name, is what must not be left out or turned round: Spin finds each of
  * them, but those of NOT NEEDED. */
