@@ -12,7 +12,7 @@ import numpy as np
 
 import pyblitz
 from pyblitz._config import available_cpus, cgroup_quota
-from pyblitz._python import built, features  # type: ignore[import-not-found]
+from pyblitz._python import built, features
 
 
 def cpu_model() -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from pyblitz._python import Recording  # type: ignore[import-not-found]
+from pyblitz._python import Recording
 
 # As in runtime/stats.pxd; a guest slot is "elsewhere" when no caller uses it.
 ACTIVITIES = ("elsewhere", "busy", "searching", "sleeping", "waiting")

@@ -64,3 +64,13 @@ def test_figures_are_the_last_results():
     spec.loader.exec_module(module)
     for path, text in module.pages().items():
         assert path.read_text() == text, path
+
+
+def test_what_the_guarantees_name_exists():
+    text = (ROOT / "docs" / "guarantees.md").read_text()
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", text)
+    assert len(named) > 40
+    for file, test in named:
+        assert f"def {test}(" in (ROOT / "tests" / file).read_text(), (file, test)
+    for model in re.findall(r"`(\w+\.pml)`", text):
+        assert (ROOT / "tests" / "model" / model).exists()
