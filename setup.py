@@ -4,6 +4,7 @@ Environment:
     PYBLITZ_BUILD    "debug": invariants checked, deques of 4 cells, biased after 2 pops,
                      delays and failures at named points (runtime/chaos.h)
                      "thread", "address", "undefined": the sanitizer, on "debug"
+    PYBLITZ_CFLAGS   for the C compiler, after all others
 """
 
 import os
@@ -53,6 +54,8 @@ MODULES = [
     "kernels/sort",
     "_array",
 ]
+
+compile_args += os.environ.get("PYBLITZ_CFLAGS", "").split()
 
 extensions = [
     Extension(

@@ -17,10 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = (
-    "tests/runtime tests/test_capi.py tests/test_threadpool.py tests/test_cancel.py "
-    "tests/test_stats.py tests/stress tests/test_map.py tests/test_reduce.py tests/test_sort.py"
-).split()
+TESTS = [
+    "tests/runtime",
+    "tests/test_capi.py",
+    "tests/test_threadpool.py",
+    "tests/test_cancel.py",
+    "tests/test_stats.py",
+    "tests/stress",
+    "tests/test_map.py",
+    "tests/test_reduce.py",
+    "tests/test_sort.py",
+]
 # What their threads, memory and own processes do not allow.
 NOT_UNDER = {
     "thread": "ctrl_c or python or fork or refused or child or RLIMIT or memory or cannot_start",
@@ -34,7 +41,7 @@ class Cell:
     python: str
     numpy: str = "numpy"
     build: str = ""  # PYBLITZ_BUILD
-    flags: str = ""  # CFLAGS, after setup.py's
+    flags: str = ""  # PYBLITZ_CFLAGS
     compiler: str = ""
     cython: str = "cython"
 
@@ -86,7 +93,7 @@ def run(cell: Cell, place: Path) -> str:
     here = place / cell.name
     shutil.rmtree(here, ignore_errors=True)
     here.mkdir(parents=True)
-    env = dict(os.environ, PYBLITZ_BUILD=cell.build, CFLAGS=cell.flags)
+    env = dict(os.environ, PYBLITZ_BUILD=cell.build, PYBLITZ_CFLAGS=cell.flags)
     if cell.compiler:
         env |= {"CC": cell.compiler, "LDSHARED": f"{cell.compiler} -shared"}
     python = str(here / ".venv" / "bin" / "python")
