@@ -320,8 +320,80 @@ def arrays_page() -> str:
     )
 
 
+def models_table(rows: list[Row]) -> str:
+    shown = []
+    for model in sorted({row["model"] for row in rows}):
+        mine = [row for row in rows if row["model"] == model]
+        holding = [row for row in mine if not row["mutation"]]
+        harmful = [row for row in mine if row["mutation"] and row["broken"]]
+        missed = [row for row in mine if not row["as_expected"]]
+        shown.append(
+            [
+                model,
+                f"{len(holding)}",
+                f"{sum(row['states'] for row in holding):,}",
+                f"{max(row['states'] for row in holding):,}",
+                f"{len(harmful)}",
+                f"{len(missed)}",
+            ]
+        )
+    head = ["model", "sizes", "states, all", "states, largest", "mutations caught", "unexpected"]
+    return table(head, shown)
+
+
+def trust_page() -> str:
+    facts, rows = load("trust")
+    interrupt = next(row for row in rows if row["what"] == "KeyboardInterrupt")
+    failures = next(row for row in rows if row["what"] == "failures")
+    soaks = [row for row in rows if row["what"] == "soak"]
+    model_facts, models = load("models")
+    cell_facts, cells = load("matrix")
+    passed = [row for row in cells if row["passed"]]
+    shown = [
+        [
+            f"KeyboardInterrupt, worst of {interrupt['tries']} tries ({interrupt['worst_in']})",
+            f"{interrupt['worst_ms']:.0f} ms (median {interrupt['median_ms']:.0f})",
+            "100 ms",
+            met(interrupt["worst_ms"] <= 100),
+        ],
+        [
+            f"left behind by {failures['failures']:,} failures",
+            f"{failures['bytes']:,} bytes, {max(0, failures['objects'])} objects",
+            "0",
+            met(failures["bytes"] <= 0 and failures["objects"] <= 0),
+        ],
+        *(
+            [
+                f"soak, {row['threads']} threads, {row['seconds']:.0f} s: lost or done twice",
+                f"{row['lost_or_twice']} of {row['operations']:,} operations",
+                "0",
+                met(row["lost_or_twice"] == 0),
+            ]
+            for row in soaks
+        ),
+        [
+            "matrix: cells passed of run",
+            f"{len(passed)} of {len(cells)}",
+            "all",
+            met(len(passed) == len(cells)),
+        ],
+    ]
+    return (
+        "\n## Trust\n\nWhat each promise is, and how it is known: [guarantees](guarantees.md).\n"
+        + machine(facts)
+        + "\n\n"
+        + table(["what", "measured", "goal", "met"], shown)
+        + "\nThe matrix, "
+        + machine(cell_facts)
+        + "\n\n"
+        + table(["cell", "tests"], [[row["what"], row["said"]] for row in cells])
+        + "\nThe models, every state visited:\n\n"
+        + models_table(models)
+    )
+
+
 def page() -> str:
-    return INTRODUCTION + scheduler_page() + counts_page() + arrays_page()
+    return INTRODUCTION + scheduler_page() + counts_page() + arrays_page() + trust_page()
 
 
 SCALE = """\
