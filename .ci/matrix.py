@@ -107,8 +107,8 @@ def run(cell: Cell, place: Path) -> str:
     commands = [
         ["git", "clone", "--quiet", str(ROOT), str(source)],
         [cell.python, "-m", "venv", str(here / ".venv")],
-        [python, "-m", "pip", "install", "-q", "--prefer-binary", numpy, cell.cython, "setuptools>=77",
-         "pytest", "hypothesis"],
+        [python, "-m", "pip", "install", "-q", "--prefer-binary", numpy, cell.cython,
+         "setuptools>=77", "pytest", "hypothesis"],
         [python, "setup.py", "-q", "build_ext", "--inplace"],
     ]  # fmt: skip
     for i, command in enumerate(commands):

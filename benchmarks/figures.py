@@ -346,7 +346,7 @@ def trust_page() -> str:
     interrupt = next(row for row in rows if row["what"] == "KeyboardInterrupt")
     failures = next(row for row in rows if row["what"] == "failures")
     soaks = [row for row in rows if row["what"] == "soak"]
-    model_facts, models = load("models")
+    _, models = load("models")
     cell_facts, cells = load("matrix")
     passed = [row for row in cells if row["passed"]]
     shown = [
