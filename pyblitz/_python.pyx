@@ -284,13 +284,15 @@ cdef int enter(Entry* e) except -1 nogil:
 
 cdef int leave(Entry* e, int rc) noexcept nogil:
     cdef Worker* w = e.worker
+    cdef PyObject* failure
     w.operations -= 1
     if unlikely(w.interrupt != NULL):
         # What the handler raised comes out, whatever else failed since: others were
         # told to stop because of it.
         with gil:
-            if rc == -1:
-                Py_DECREF(<object>take_exception())
+            failure = take_exception()      # NULL: -1 was a kernel's own code
+            if failure != NULL:
+                Py_DECREF(<object>failure)
             Py_INCREF(<object><PyObject*>w.interrupt)
             set_exception(<PyObject*>w.interrupt)
             if w.operations == 0:
