@@ -4,6 +4,7 @@ import contextlib
 import faulthandler
 import importlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -25,6 +26,9 @@ MACROS = [("PYBLITZ_DEQUE_CAPACITY", "4"), ("PYBLITZ_BIAS_AFTER", "2"), ("PYBLIT
 
 
 def pytest_configure(config):
+    # In the background of a shell it is ignored, here and in all children.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # The real stderr: during a test it is captured, and what is captured dies with the process.
     config.watchdog_fd = os.dup(2)
 
