@@ -33,7 +33,7 @@ cdef class Recording:
 cdef class CancelScope:
     cdef Call _call
     cdef Call* _before      # the thread's, outside the block
-    cdef Worker* _worker    # in the block, if the thread is a worker outside
+    cdef Worker* _worker    # that the thread is, or NULL
     cdef object _timeout
     cdef object _thread     # that is in the block, or None
 

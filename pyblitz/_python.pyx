@@ -17,10 +17,11 @@ from pyblitz.runtime.atomic cimport (
     ptr_store_relaxed, u32_load_acquire, u32_load_relaxed, u32_store_relaxed, u64_load_relaxed,
     unlikely)
 from pyblitz.runtime.call cimport (
-    GO_ON, STOP_CANCELLED, STOP_FORKED, STOP_NOT_WANTED, STOP_TIME_IS_UP, Call, Stop, call_init, call_stop,
+    GO_ON, STOP_CANCELLED, STOP_FORKED, STOP_INTERRUPTED, STOP_NOT_WANTED, STOP_TIME_IS_UP, Call, Stop, call_init, call_stop,
     call_stopped)
 from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.job cimport Job
+from pyblitz.runtime.join cimport promote_all
 from pyblitz.runtime.os cimport membarrier_register, now_ns
 from pyblitz.runtime.sleep cimport SLEEPER_AWAKE
 from pyblitz.runtime.stats cimport ACTIVITIES, BUSY, ELSEWHERE, SLEEPING, Span, Stats, stats_record
@@ -285,6 +286,7 @@ cdef int enter(Entry* e) except -1 nogil:
 cdef int leave(Entry* e, int rc) noexcept nogil:
     cdef Worker* w = e.worker
     cdef PyObject* failure
+    cdef Worker* outer
     w.operations -= 1
     if unlikely(w.interrupt != NULL):
         # What the handler raised comes out, whatever else failed since: others were
@@ -296,7 +298,15 @@ cdef int leave(Entry* e, int rc) noexcept nogil:
             Py_INCREF(<object><PyObject*>w.interrupt)
             set_exception(<PyObject*>w.interrupt)
             if w.operations == 0:
-                Py_DECREF(<object><PyObject*>w.interrupt)
+                outer = w.outer
+                while outer != NULL and (outer.poll_at == 0 or outer.operations == 0):
+                    outer = outer.outer
+                if outer != NULL and outer.interrupt == NULL:
+                    # Of another pool, and in the middle of an operation, too.
+                    outer.interrupt = w.interrupt
+                    call_stop(&outer.call, STOP_INTERRUPTED)
+                else:
+                    Py_DECREF(<object><PyObject*>w.interrupt)
                 w.interrupt = NULL
                 # relaxed: whatever belongs to this call is done
                 u32_store_relaxed(&w.call.stop, GO_ON)
@@ -588,24 +598,19 @@ cdef class CancelScope:
         cdef Worker* w = current_worker()
         if self._thread is not None:
             raise RuntimeError("this CancelScope is in use")
+        # A worker's call changes only where it has no lazy fork: see README.md, 5.15.
+        if w != NULL and not promote_all(w):
+            raise MemoryError("no memory for one more CancelScope")
         self._before = thread_call()
-        self._worker = NULL
-        if w != NULL:
-            # A worker's call is its own as long as it lasts: what belongs to the
-            # block is made by another one.
-            share_inside(w.pool)
-            self._worker = enter_as_user(w.pool)
-            if self._worker == NULL:
-                raise MemoryError("no memory for one more CancelScope")
+        self._worker = w
         self._call.outer = self._before
         self._call.deadline = INT64_MAX
         if self._timeout is not None:
             self._call.deadline = now_ns() + <int64_t>self._timeout
         if self._before != NULL and self._before.deadline < self._call.deadline:
             self._call.deadline = self._before.deadline
-        if self._worker != NULL:
-            call_init(&self._worker.call, INT64_MAX, &self._call)
-            self._worker.mark_of_call = mark_of(&self._worker.call)
+        if w != NULL:
+            w.mark_of_call = mark_of(&self._call)
         else:
             set_thread_call(&self._call)
         self._thread = threading.get_ident()
@@ -614,16 +619,14 @@ cdef class CancelScope:
         return self
 
     def __exit__(self, *exc):
-        cdef Worker* w = current_worker()
+        cdef Worker* w = self._worker
         if self._thread != threading.get_ident():
             raise RuntimeError("a CancelScope must be left in the thread that entered it")
-        if self._worker != NULL:
-            if w != self._worker and not pool_is_stale(self._worker.pool):
-                raise RuntimeError("CancelScopes must be left in the reverse order")
-            with nogil:
-                pool_leave(self._worker)
-        elif thread_call() != &self._call:
+        if w != current_worker() and not (w != NULL and pool_is_stale(w.pool)) or (
+                thread_call() if w == NULL else current_call(w)) != &self._call:
             raise RuntimeError("CancelScopes must be left in the reverse order")
+        if w != NULL:
+            w.mark_of_call = mark_of(self._before)
         else:
             set_thread_call(self._before)
         self._thread = None
@@ -654,9 +657,10 @@ cdef class Recording:
                 raise RuntimeError("another stats() or trace() is at work")
             with nogil:
                 self._pool = borrow()
-            for reference in _open_pools.valuerefs():
+            # Referred to until the lock is free: a pool that goes takes its time.
+            pools = [reference() for reference in _open_pools.valuerefs()]
+            for pool in pools:
                 # It is not freed as long as we refer to it.
-                pool = reference()
                 if pool is not None and (<ThreadPool>pool)._pool == self._pool:
                     self._owner = pool
             job_done(self._pool)
@@ -683,7 +687,9 @@ cdef class Recording:
         with _lock:
             if the_recording is self:
                 self._end()
-            return self._last
+            # Dropped after the lock, for it may be the last reference.
+            owner, self._owner = self._owner, None
+        return self._last
 
     cdef object _end(self):
         """With the lock."""
@@ -693,7 +699,6 @@ cdef class Recording:
         for i in range(self._n):
             stats_record(&self._pool.sleepers[i].stats, 0, 0)
         self._pool = NULL
-        self._owner = None
         the_recording = None
 
     def read(self):
@@ -867,6 +872,10 @@ cdef class ThreadPool:
             return
         with nogil:
             pool_join(self._pool)
+        with _lock:
+            # Of one of its last jobs.
+            if the_recording is not None and the_recording._pool == self._pool:
+                the_recording._end()
         pool_free(self._pool)
         lanes_free(self._lanes)
 

@@ -181,10 +181,12 @@ cdef int parallel_reduce_abi1(Worker* w, Py_ssize_t n, reduce_fn leaf,
     for i in range(leaves):
         memcpy(c.partials + i * acc_size, acc, acc_size)
     bridge_init(&b, reduce_leaf, reduce_combine, &c, grain)
-    rc = bridge_from(w, &b, n)
-    if rc == 0:
-        memcpy(acc, c.partials, acc_size)
-    free(c.partials)
+    try:
+        rc = bridge_from(w, &b, n)
+        if rc == 0:
+            memcpy(acc, c.partials, acc_size)
+    finally:
+        free(c.partials)
     return rc
 
 

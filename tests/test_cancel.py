@@ -295,3 +295,59 @@ test_cancel.usable()
     *swallowed, last = out.split()
     assert set(swallowed) == {"swallowed"}
     assert last == "raised"
+
+
+def test_a_block_on_a_pool_thread_serves_its_mail(native):
+    """A broadcast from inside it reaches the thread that is in it."""
+
+    def job():
+        with pb.CancelScope(timeout=60):
+            return sum(native.capi.call_roll())
+
+    with pb.ThreadPool(3) as pool:
+        assert pool.submit(job).result() == 2, "the pool's own threads"
+
+
+def test_a_block_that_is_never_left(native):
+    """It ends with the job that entered it, and does not keep the pool from closing."""
+    kept = []
+
+    def block():
+        with pb.CancelScope(timeout=60):
+            yield
+
+    def job():
+        kept.append(block())
+        next(kept[0])
+
+    with pb.ThreadPool(2) as pool:
+        pool.submit(job).result()
+        assert pool.submit(native.capi.fib, 15).result() == 610
+    with pytest.raises(RuntimeError, match="CancelScope"):
+        kept[0].close()
+
+
+def test_ctrl_c_inside_another_pools_operation(script):
+    """It comes out of the operation around that, too, though a callable swallows it."""
+    out = script(
+        CTRL_C.format(tests=__file__.rsplit("/", 1)[0], threads=2)
+        + """
+main = threading.main_thread()
+other = pb.ThreadPool(2)
+def block(x):
+    if threading.current_thread() is main and not swallowed:
+        threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            other.install(spinner.spin, "join")
+        except KeyboardInterrupt:
+            swallowed.append(True)
+    return x
+swallowed = []
+try:
+    pb.par_map(block, test_cancel.A, out=test_cancel.B)
+except KeyboardInterrupt:
+    print("raised", swallowed)
+test_cancel.usable()
+"""
+    )
+    assert out.split() == ["raised", "[True]"]

@@ -600,6 +600,8 @@ cdef Stop why_stop(Worker* w, int64_t now) noexcept nogil:
     # In Python's main thread (poll_at is set), every 20 ms.
     if why == GO_ON and w.poll_at != 0 and now >= w.poll_at:
         if w.poll_at != POLL_LATER and hooks().poll() != 0:
+            if w.interrupt != NULL:
+                hooks().drop(w.interrupt)
             w.interrupt = hooks().capture()
             why = STOP_INTERRUPTED
             call_stop(&w.call, why)

@@ -9,7 +9,7 @@ from pyblitz.runtime.deque cimport (
     deque_bottom, deque_bottom_tag, deque_looks, deque_push)
 from pyblitz.runtime.injector cimport (
     injector_init, injector_push, injector_take)
-from pyblitz.runtime.call cimport STOP_FORKED
+from pyblitz.runtime.call cimport STOP_FORKED, Part
 from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.join cimport (
@@ -189,13 +189,17 @@ cdef inline void run_part(Worker* w, Scope* s, fork_fn fn, void* ctx) noexcept n
 
 
 cdef inline void publish(Worker* w, Scope* s, Task* task) noexcept nogil:
+    cdef void* mark
+    cdef Part* part
     invariant(w.pool == s.group.owner.pool, "a scope's tasks stay in its pool")
     # One share for each part, before anybody can give one back.
     count_up(&s.latch, task.parts)
     if likely(deque_push(&w.tasks, deque_bottom(&w.tasks), &task.job, s)):
         post_internal(&w.pool.sleep, &w.tasks)
     else:
+        mark, part = w.mark_of_call, w.part
         run_task(w, &task.job)
+        w.mark_of_call, w.part = mark, part
 
 
 cdef void spawn(Worker* w, Scope* s, fork_fn fn, void* ctx, size_t stride,
@@ -254,15 +258,12 @@ cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
     cdef Job* job
     cdef Job* next
     cdef void* tag
+    cdef bint told = False
     cdef int rounds = 0
     # Taken jobs expect that no lazy fork is older than they.
     promote_all(w)
     count_down(&s.latch, 1)
     while not latch_is_set(&s.latch.latch.core):
-        if unlikely(pool_is_stale(w.pool)):
-            hooks().stop(STOP_FORKED)
-            scope_fail(s, -1)
-            break
         if deque_looks(&w.tasks) > 0:
             waited(w, &rounds)
             tag = deque_bottom_tag(&w.tasks)
@@ -290,12 +291,17 @@ cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
             waited(w, &rounds)
             serve_mailbox(w)
             continue
+        if unlikely(pool_is_stale(w.pool)):
+            hooks().stop(STOP_FORKED)
+            scope_fail(s, -1)
+            break
         if rounds == 0:
             note(&w.sleeper.stats, BUSY, WAITING)
         rounds += 1
         if rounds < SPIN_ROUNDS:
             wait_a_little(rounds)
-        elif i64_load_acquire(&s.limit) and must_stop(w, now_ns()):
+        elif not told and must_stop(w, now_ns()):
+            told = True
             scope_fail(s, -1)
         elif latch_get_sleepy(&s.latch.latch.core) and latch_fall_asleep(&s.latch.latch.core):
             sleep_on_latch(w, &s.latch.latch, False, &s.group.put_away)
