@@ -1,5 +1,6 @@
 """Jobs with keys: one at a time, in order, on one worker."""
 
+import sys
 import threading
 import time
 
@@ -184,6 +185,10 @@ os.waitpid(child.result(), 0)
     assert out == "01234"
 
 
+@pytest.mark.skipif(
+    not getattr(sys, "_is_gil_enabled", lambda: True)(),
+    reason="free-threaded Python cannot run in the child of a fork that it is not told of",
+)
 def test_a_child_of_c_has_its_own_keys(script):
     """Of a fork that Python does not know of."""
     out = script("""
