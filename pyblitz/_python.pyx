@@ -184,8 +184,9 @@ cdef atomic_i64 entering
 ptr_store_relaxed(&global_pool, NULL)
 i64_store_relaxed(&entering, 0)
 
-# Guards `retired`, and what set_num_threads does as a whole.
-_lock = threading.Lock()
+# Guards `retired`, and what set_num_threads does as a whole.  Reentrant: the garbage
+# collector may run destructors that ask for the number of threads.
+_lock = threading.RLock()
 # Held while replaced pools are joined, so that the exit waits for that, too.
 _reaping = threading.Lock()
 cdef list retired = []          # addresses of pools that were replaced
@@ -436,7 +437,7 @@ def set_num_threads(n):
 
 def _in_child():
     global _lock, _reaping, retired
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _reaping = threading.Lock()
     retired = []                # the parent's pools: left alone
     i64_store_relaxed(&entering, 0)
@@ -872,10 +873,11 @@ cdef class ThreadPool:
             return
         with nogil:
             pool_join(self._pool)
-        with _lock:
-            # Of one of its last jobs.
-            if the_recording is not None and the_recording._pool == self._pool:
-                the_recording._end()
+        if the_recording is not None and the_recording._pool == self._pool:
+            # Of one of its last jobs: whoever reaps it ends that.  No lock here, where
+            # the garbage collector may come from anywhere.
+            retired.append(<size_t>self._pool)
+            return
         pool_free(self._pool)
         lanes_free(self._lanes)
 

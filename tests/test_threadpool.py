@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 
+import pyblitz._python
 import pytest
 
 import pyblitz as pb
@@ -729,3 +730,23 @@ def test_retirement_races_work(idle):
 def test_bad_idle_options(options, error, message):
     with pytest.raises(error, match=message):
         pb.ThreadPool(2, **options)
+
+
+def test_garbage_is_collected_at_any_moment(pool_size, monkeypatch):
+    """Pools, and objects that ask for the number of threads as they go, while the number is set:
+    found as a hang under AddressSanitizer, of a pool that went with the lock held."""
+    collected = []
+
+    class Asks:
+        def __del__(self):
+            collected.append(pb.num_threads())
+
+    # It is called with the lock held.
+    monkeypatch.setattr(
+        pyblitz._python, "asymmetric_fences", lambda: gc.collect() >= 0, raising=True
+    )
+    cycle = [pb.ThreadPool(2), Asks()]
+    cycle.append(cycle)
+    del cycle
+    pool_size(3)
+    assert len(collected) == 1
