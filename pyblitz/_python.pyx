@@ -17,8 +17,8 @@ from pyblitz.runtime.atomic cimport (
     ptr_store_relaxed, u32_load_acquire, u32_load_relaxed, u32_store_relaxed, u64_load_relaxed,
     unlikely)
 from pyblitz.runtime.call cimport (
-    GO_ON, STOP_CANCELLED, STOP_FORKED, STOP_INTERRUPTED, STOP_NOT_WANTED, STOP_TIME_IS_UP, Call, Stop, call_init, call_stop,
-    call_stopped)
+    GO_ON, STOP_CANCELLED, STOP_FORKED, STOP_INTERRUPTED, STOP_NOT_WANTED, STOP_TIME_IS_UP, Call,
+    Stop, call_begin, call_init, call_stop, call_stopped)
 from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.join cimport promote_all
@@ -26,9 +26,10 @@ from pyblitz.runtime.os cimport membarrier_register, now_ns
 from pyblitz.runtime.sleep cimport SLEEPER_AWAKE
 from pyblitz.runtime.stats cimport ACTIVITIES, BUSY, ELSEWHERE, SLEEPING, Span, Stats, stats_record
 from pyblitz.runtime.pool cimport (
-    GUEST_SLOTS, POOL_CLOSED, Hooks, add_user, current_call, current_worker, enter_as_user, job_done, mark_of,
-    must_stop, pool_enter, pool_free, pool_inject, pool_is_stale, pool_join, pool_leave, pool_new,
-    pool_retire, process_generation, set_hooks, set_thread_call, share_inside, thread_call)
+    GUEST_SLOTS, POOL_CLOSED, Hooks, add_user, current_call, current_worker, enter_as_user,
+    job_done, mark_of, must_stop, pool_enter, pool_free, pool_inject, pool_is_stale, pool_join,
+    pool_leave, pool_new, pool_retire, process_generation, set_hooks, set_thread_call,
+    share_inside, thread_call)
 from pyblitz.runtime.lane cimport Lane, lane_submit, lanes_free, lanes_new
 
 from pyblitz._config import (
@@ -234,8 +235,7 @@ cdef int make_global(Pool* old) except -1 nogil:
     with gil:
         n = default_num_threads()
         lanes = lanes_of_this_process()
-        # Read last: from here on others have no chance to run before the next line.
-        p = new_pool(1 if exiting else n, lanes)
+        p = new_pool(n, lanes)      # last: see there
         # acq_rel: partner is the acquire load in enter
         if not ptr_cas_acq_rel(&global_pool, old, p):
             pool_retire(p)
@@ -597,6 +597,7 @@ cdef class CancelScope:
 
     def __enter__(self):
         cdef Worker* w = current_worker()
+        cdef int64_t deadline = INT64_MAX
         if self._thread is not None:
             raise RuntimeError("this CancelScope is in use")
         # A worker's call changes only where it has no lazy fork: see README.md, 5.15.
@@ -604,12 +605,9 @@ cdef class CancelScope:
             raise MemoryError("no memory for one more CancelScope")
         self._before = thread_call()
         self._worker = w
-        self._call.outer = self._before
-        self._call.deadline = INT64_MAX
         if self._timeout is not None:
-            self._call.deadline = now_ns() + <int64_t>self._timeout
-        if self._before != NULL and self._before.deadline < self._call.deadline:
-            self._call.deadline = self._before.deadline
+            deadline = now_ns() + <int64_t>self._timeout
+        call_begin(&self._call, deadline, self._before)
         if w != NULL:
             w.mark_of_call = mark_of(&self._call)
         else:

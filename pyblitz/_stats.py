@@ -6,12 +6,15 @@ import json
 import os
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pyblitz._python import Recording
 
 # As in runtime/stats.pxd; a guest slot is "elsewhere" when no caller uses it.
 ACTIVITIES = ("elsewhere", "busy", "searching", "sleeping", "waiting")
+
+
+_Stats = TypeVar("_Stats", bound="Stats")
 
 
 class WorkerStats(NamedTuple):
@@ -82,7 +85,10 @@ class Stats:
             if background or any(counters) or any(times[1:])
         ]
 
-    def __enter__(self) -> Stats:
+    def _ended(self) -> None:
+        """What is left to do when the block is over."""
+
+    def __enter__(self: _Stats) -> _Stats:
         return self
 
     def __exit__(
@@ -92,6 +98,7 @@ class Stats:
         traceback: TracebackType | None,
     ) -> None:
         self._recording.finish()
+        self._ended()
 
     def __str__(self) -> str:
         rows: list[Sequence[str]] = [WorkerStats._fields]
@@ -112,16 +119,7 @@ class Trace(Stats):
             pass
         super().__init__()
 
-    def __enter__(self) -> Trace:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        super().__exit__(exc_type, exc, traceback)
+    def _ended(self) -> None:
         with open(self._path, "w") as f:
             json.dump({"traceEvents": self._events(), "displayTimeUnit": "ns"}, f)
 
@@ -168,8 +166,8 @@ def stats() -> Stats:
     Notes
     -----
     Of the pool that operations called here use.  While it runs, each job that was
-    taken from a queue costs some 50 ns more; when none runs, forks cost nothing more and
-    taken jobs two instructions.  Callers past the 64th at a time are not counted.
+    taken from a queue costs a look at the clock; when none runs, a load and a branch, and
+    forks cost nothing more.  Callers past the 64th at a time are not counted.
 
     Examples
     --------

@@ -7,22 +7,19 @@ import os
 import sys
 
 import pytest
+from programs import EACH
 
 # Races with the end are run so often.
 TIMES = 8 if os.environ.get("PYBLITZ_BUILD", "debug") == "debug" else 3
 
-COMMON = """
+COMMON = (
+    """
 import atexit, os, sys, threading, time
 import numpy as np
 import pyblitz as pb
-A = np.arange(1_000_000.0)
-SUM = A.sum()
-ITEM = np.zeros((), "V524288")      # beside it, each element is a block
-def each(f, n):
-    blocks = lambda ks, _: np.array([f(int(k)) for k in ks])
-    out = np.zeros(n, int)
-    return pb.par_map(blocks, np.arange(n), np.broadcast_to(ITEM, n), out=out).tolist()
-def check():
+"""
+    + EACH
+    + """def check():
     assert pb.par_reduce(np.add, A) == SUM
     assert pb.par_sort(A[::-1])[0] == 0
     assert each(lambda k: k, 9) == list(range(9))
@@ -30,6 +27,7 @@ def check():
         assert pool.submit(pow, 2, 3).result() == pool.install(pow, 2, 3) == 8
         assert pool.submit(pow, 2, 4, affinity="key").result() == 16
 """
+)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import multiprocessing
 import sys
 
 import pytest
+from programs import EACH
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="forks with threads")
 METHODS = [
@@ -14,20 +15,16 @@ METHODS = [
 ]
 
 # A file, for spawned processes import it.
-COMMON = """
+COMMON = (
+    """
 import atexit, faulthandler, os, sys, threading
 import multiprocessing as mp
 from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 import pyblitz as pb
-A = np.arange(1_000_000.0)
-SUM = A.sum()
-ITEM = np.zeros((), "V524288")      # beside it, each element is a block
-def each(f, n):
-    blocks = lambda ks, _: np.array([f(int(k)) for k in ks])
-    out = np.zeros(n, int)
-    return pb.par_map(blocks, np.arange(n), np.broadcast_to(ITEM, n), out=out).tolist()
-def check(*pools):
+"""
+    + EACH
+    + """def check(*pools):
     assert pb.par_map(np.sqrt, A)[9] == 3
     assert pb.par_reduce(np.add, A) == SUM
     assert pb.par_sort(A[::-1])[0] == 0
@@ -42,7 +39,7 @@ def check(*pools):
             assert log == list(range(40))
     return 7
 def watch(seconds=30):
-    # A thread, for pool threads block signals; it is not in the children.
+    # A thread, which is not in the children.
     faulthandler.dump_traceback_later(seconds, exit=True)
 def fork(child):
     # The status of a child that ends when `child` does; a hang ends, too.
@@ -58,6 +55,7 @@ def fork(child):
         os._exit(0)
     return os.waitpid(pid, 0)[1]
 """
+)
 
 
 @pytest.fixture

@@ -36,6 +36,10 @@ cdef struct Part:
 
 cdef inline void call_init(Call* c, int64_t deadline, Call* outer) noexcept nogil:
     u32_store_relaxed(&c.stop, GO_ON)
+    call_begin(c, deadline, outer)
+
+cdef inline void call_begin(Call* c, int64_t deadline, Call* outer) noexcept nogil:
+    """The same for one that may have been stopped already."""
     c.deadline = deadline
     c.outer = outer
     if outer != NULL and outer.deadline < deadline:

@@ -16,9 +16,8 @@ from pyblitz.runtime.lazy cimport fuse_store, lazy_any, lazy_drop_oldest
 from pyblitz.runtime.os cimport now_ns, park
 from pyblitz.runtime.stats cimport BUSY, WAITING, count_one, note
 from pyblitz.runtime.pool cimport (
-    POLL_INTERVAL_NS, SPIN_ROUNDS, execute_waiting, hooks, is_mark, must_stop, pool_is_stale,
-    push_fork,
-    has_mail, serve_mailbox, tell_of_fork, wake_worker)
+    POLL_INTERVAL_NS, SPIN_ROUNDS, execute_waiting, has_mail, hooks, is_mark, must_stop,
+    pool_is_stale, push_fork, serve_mailbox, tell_of_fork, wake_worker)
 
 # Mixed with a fork's own address, so that memory which was never a published
 # fork does not look like one.

@@ -6,7 +6,8 @@ from pyblitz.runtime.atomic cimport (
 from pyblitz.runtime.chaos cimport chaos_fails
 from pyblitz.runtime.injector cimport injector_push
 from pyblitz.runtime.pool cimport (
-    Worker, execute, job_done, look_after_orphans, pool_is_stale, pool_post, pool_run_here, share_inside)
+    Worker, execute, job_done, look_after_orphans, pool_is_stale, pool_post, pool_run_here,
+    share_inside)
 from pyblitz.runtime.sleep cimport SLEEPER_DEAD, post_bound
 
 cdef void* LANE_BUSY = <void*>1
