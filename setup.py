@@ -52,7 +52,11 @@ MODULES = [
     "kernels/map",
     "kernels/reduce",
     "kernels/sort",
-    "_array",
+    "arrays/common",
+    "arrays/compiled",
+    "arrays/map",
+    "arrays/reduce",
+    "arrays/sort",
 ]
 
 compile_args += os.environ.get("PYBLITZ_CFLAGS", "").split()
@@ -61,7 +65,7 @@ extensions = [
     Extension(
         "pyblitz." + module.replace("/", "."),
         [f"pyblitz/{module}.pyx"],
-        include_dirs=[HERE] + ([numpy.get_include()] if module == "_array" else []),
+        include_dirs=[HERE] + ([numpy.get_include()] if module.startswith("arrays/") else []),
         extra_compile_args=compile_args,
         extra_link_args=link_args,
         define_macros=macros,

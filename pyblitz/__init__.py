@@ -12,9 +12,11 @@ del refuse_subinterpreters
 import contextlib as _contextlib  # noqa: E402
 import sys as _sys  # noqa: E402
 
-from pyblitz._array import par_map, par_reduce, par_sort  # noqa: E402
 from pyblitz._python import CancelScope, ThreadPool, num_threads, set_num_threads  # noqa: E402
 from pyblitz._stats import stats, trace  # noqa: E402
+from pyblitz.arrays.map import par_map  # noqa: E402
+from pyblitz.arrays.reduce import par_reduce  # noqa: E402
+from pyblitz.arrays.sort import par_sort  # noqa: E402
 
 __version__ = "0.1.0"
 

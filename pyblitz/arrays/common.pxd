@@ -1,0 +1,70 @@
+"""What the operations on arrays share.
+
+The modules of this folder are the only ones that know NumPy: they check arguments,
+pick a kernel, release the GIL, and raise what NumPy would raise.  Every operation
+takes the first of these roads that is open to it:
+
+direct   NumPy itself, in the caller: what is too small to share, what NumPy
+         refuses (so that it says so itself), subclasses and other types with
+         ``__array_ufunc__``, objects.
+loop     A ufunc's own inner loop, or a compiled kernel, on raw pointers by
+         every worker, without the GIL.  For aligned native data whose dtypes
+         match a loop exactly.
+sliced   NumPy itself on slices, by every worker, in a copy of the caller's
+         context.  It holds the GIL only around each slice's loop.
+"""
+cimport numpy as cnp
+from libc.stdint cimport int64_t, uint32_t
+from numpy cimport ndarray, ufunc
+from pyblitz.kernels.map cimport Map, loop_fn
+
+cdef enum:
+    # Elements of a slice that is worth taking the GIL for.
+    SLICE_ITEMS = 65536
+
+# ---- errors
+
+cdef int check(int rc, str what) except -1
+cdef object report_flags(str name, uint32_t flags)
+
+# ---- sliced
+
+cdef class Flags:
+    cdef uint32_t seen
+
+cdef class Slices:
+    cdef object context
+    cdef Flags flags        # None: NumPy reports them itself
+    cdef str what
+    cdef object failure     # what the lowest part that failed so far raised
+    cdef int64_t failed_lo
+    cdef int64_t failed_hi
+    cdef object part(self, int64_t lo, int64_t hi)
+    cdef object join(self, int64_t lo, int64_t mid)
+    cdef object run_part(self, int64_t lo, int64_t hi)
+    cdef object tell(self, object error)
+    cdef object run_join(self, int64_t lo, int64_t mid)
+    cdef int run(self, int64_t grain, int64_t n, bint joins) except -1
+
+cdef tuple at(int axis, int64_t lo, int64_t hi)
+cdef int longest_axis(tuple shape, object among)
+
+# ---- loops
+
+cdef class Resolved:
+    cdef loop_fn loop       # NULL: not to be called without the GIL
+    cdef void* data
+    cdef tuple dtypes       # of all operands; None: NumPy refused
+    # Nanoseconds an element took one thread, about, when last seen; 0: never.
+    # It chooses the road of a map, never its result.
+    cdef double pace
+
+cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint reduction)
+cdef bint is_plain(object x)
+cdef bint may_overlap(ndarray a, ndarray b) noexcept
+cdef bint same_memory(ndarray a, ndarray b) noexcept
+cdef bint outputs_are_safe(list ops, int inputs) noexcept
+cdef bint broadcast_shape(list ops, int inputs, int* ndim, cnp.npy_intp* shape) noexcept
+cdef int make_outputs(list ops, int inputs, tuple dtypes, int ndim, cnp.npy_intp* shape) except -1
+cdef int fill_map(Map* m, list ops, int ndim, cnp.npy_intp* shape, int first_output) noexcept
+cdef object run_map(Map* m, list ops, str name)

@@ -1,0 +1,431 @@
+# cython: wraparound=True, boundscheck=True
+"""What the operations on arrays share: see common.pxd."""
+import contextvars
+
+import numpy as np
+
+cimport cython
+cimport numpy as cnp
+from libc.stdint cimport int64_t, intptr_t, uint32_t
+from numpy cimport ndarray, ufunc
+
+from pyblitz._python cimport Entry, enter, leave
+from pyblitz.kernels.map cimport MAP_OPERANDS, Map, loop_fn, map_grain, map_normalize, map_run
+from pyblitz.runtime.atomic cimport u32_load_relaxed
+from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run, combine_fn, leaf_fn
+from pyblitz.runtime.os cimport fe_raise
+from pyblitz.runtime.pool cimport Worker
+
+cnp.import_array()
+cnp.import_umath()
+
+cdef extern from "numpy/ufuncobject.h":
+    # The fields by their C names: NumPy's own .pxd hides some of them from 2.5 on.
+    ctypedef struct PyUFuncObject:
+        int nargs
+        int ntypes
+        const char* types
+        void** functions
+        void** data
+
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_Empty(int ndim, cnp.npy_intp* shape, cnp.dtype, int fortran)
+
+# ---- errors -----------------------------------------------------------------
+
+cdef int raised() except -1:
+    """For a result of -1 whose exception is set already."""
+    return -1
+
+
+cdef int check(int rc, str what) except -1:
+    """Raises what a bridge of this module returned."""
+    if rc == -1:
+        raised()
+    if rc != 0:
+        raise MemoryError(f"no memory for {what}")
+    return 0
+
+
+cdef void raise_flags_loop(char** args, const intptr_t* dims, const intptr_t* steps,
+                           void* data) noexcept nogil:
+    fe_raise((<int*>args[0])[0])
+
+
+cdef cnp.PyUFuncGenericFunction flag_loops[1]
+cdef char flag_types[2]
+cdef void* flag_data[1]
+flag_loops[0] = <cnp.PyUFuncGenericFunction>raise_flags_loop
+flag_types[0] = <char>cnp.NPY_INT
+flag_types[1] = <char>cnp.NPY_BOOL
+flag_data[0] = NULL
+cdef dict flag_raisers = {}     # name -> (ufunc, the bytes of its name)
+
+
+cdef object report_flags(str name, uint32_t flags):
+    """Lets NumPy report floating-point flags that other threads saw, under the
+    caller's ``np.errstate``: by a ufunc of that name which does nothing but
+    raise them."""
+    if flags == 0:
+        return
+    if name not in flag_raisers:
+        text = name.encode()
+        flag_raisers[name] = (
+            cnp.PyUFunc_FromFuncAndData(
+                flag_loops, flag_data, flag_types, 1, 1, 1, cnp.PyUFunc_None,
+                text, "", 0),
+            text)
+    flag_raisers[name][0](np.array(flags, np.intc))
+
+
+# ---- sliced: NumPy on parts of arrays ---------------------------------------
+
+cdef class Flags:
+    """The floating-point flags that NumPy met in a context.  It refers to nothing:
+    NumPy keeps it where no garbage collector looks."""
+
+    def _collect(self):
+        np.seterrcall(self._note)
+        np.seterr(all="call")
+
+    def _note(self, text, flag):
+        self.seen |= <uint32_t>flag
+
+
+cdef class Slices:
+    """Calls NumPy on slices of arrays along one axis, from any worker."""
+
+    def __init__(self, str what, bint collect):
+        self.what = what
+        self.context = contextvars.copy_context()
+        if collect:
+            # Whatever a slice meets is reported once, by the caller.
+            self.flags = Flags()
+            self.context.run(self.flags._collect)
+
+    cdef object part(self, int64_t lo, int64_t hi):
+        raise NotImplementedError
+
+    cdef object join(self, int64_t lo, int64_t mid):
+        raise NotImplementedError
+
+    def _part(self, lo, hi):
+        return self.part(lo, hi)
+
+    def _join(self, lo, mid):
+        return self.join(lo, mid)
+
+    cdef object run_part(self, int64_t lo, int64_t hi):
+        # A context cannot be entered twice at a time: each call has its copy.
+        try:
+            return self.context.copy().run(self._part, lo, hi)
+        except BaseException as e:
+            with cython.critical_section(self):
+                if self.failure is None or lo < self.failed_lo:
+                    self.failure, self.failed_lo, self.failed_hi = e, lo, hi
+            raise
+
+    cdef object tell(self, object error):
+        """Notes where ``error``, which the caller is to see, was raised, if in a part.
+        Once, and not in the parts: they may all have raised one and the same object."""
+        failure, self.failure = self.failure, None
+        if error is failure and hasattr(BaseException, "add_note"):
+            try:
+                BaseException.add_note(
+                    error, f"pyblitz: in {self.what}[{self.failed_lo}:{self.failed_hi}]")
+            except Exception:
+                pass        # the error matters more than the note
+
+    cdef object run_join(self, int64_t lo, int64_t mid):
+        self.context.copy().run(self._join, lo, mid)
+
+    cdef int run(self, int64_t grain, int64_t n, bint joins) except -1:
+        cdef Bridge b
+        cdef Entry e
+        cdef int rc
+        bridge_init(&b, <leaf_fn>slice_leaf, <combine_fn>slice_combine if joins else NULL,
+                    <void*>self, grain)
+        with nogil:
+            enter(&e)
+            rc = bridge_run(e.worker, &b, n)
+            rc = leave(&e, rc)
+        try:
+            return check(rc, "the operation")
+        except BaseException as error:
+            self.tell(error)
+            raise
+
+
+cdef int slice_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) except -1 nogil:
+    with gil:
+        (<Slices>ctx).run_part(lo, hi)
+    return 0
+
+
+cdef int slice_combine(Worker* w, void* ctx, int64_t lo, int64_t mid,
+                       int64_t hi) except -1 nogil:
+    with gil:
+        (<Slices>ctx).run_join(lo, mid)
+    return 0
+
+
+cdef tuple at(int axis, int64_t lo, int64_t hi):
+    """The index of lo:hi along ``axis``."""
+    return (slice(None),) * axis + (slice(lo, hi),)
+
+
+cdef int longest_axis(tuple shape, object among):
+    """The longest of the axes, the first of equals; -1: none."""
+    cdef int best = -1
+    for axis in among:
+        if best < 0 or shape[axis] > shape[best]:
+            best = axis
+    return best
+
+
+# ---- loops ------------------------------------------------------------------
+
+# Ufuncs whose loops are known to need no GIL: NumPy's own.  Others may raise
+# from inside the loop, so they are called as a whole, on slices.
+cdef set numpy_ufuncs = {u for u in vars(np).values() if isinstance(u, np.ufunc)}
+
+
+cdef class Resolved:
+    """What a ufunc does for given dtypes, as NumPy resolved it."""
+
+
+cdef dict resolved_maps = {}
+
+
+cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint reduction):
+    """``given``: dtype, Python number type (weak), or None for an output that
+    is to be made."""
+    cdef object key = (fn, given, signature, casting, reduction)
+    cdef Resolved r = resolved_maps.get(key)
+    if r is None:
+        r = resolve_anew(fn, given, signature, casting, reduction)
+        if len(resolved_maps) > 4096:
+            resolved_maps.clear()
+        resolved_maps[key] = r
+    return r
+
+
+cdef Resolved resolve_anew(ufunc fn, tuple given, object signature, str casting, bint reduction):
+    cdef Resolved r = Resolved()
+    cdef PyUFuncObject* u = <PyUFuncObject*>fn
+    cdef int i, k
+    cdef bint same
+    r.loop = NULL
+    try:
+        options = {} if signature is None else {"signature": signature}
+        if reduction:
+            r.dtypes = fn.resolve_dtypes(given, reduction=True, **options)
+        else:
+            r.dtypes = fn.resolve_dtypes(given, casting=casting, **options)
+    except (TypeError, ValueError):
+        # NumPy says why when it is called.
+        return r
+    for dtype in r.dtypes:
+        if dtype.hasobject:
+            r.dtypes = None
+            return r
+    if fn not in numpy_ufuncs or not may_skip_gil(fn, r.dtypes):
+        return r
+    for i in range(u.ntypes):
+        same = True
+        for k in range(u.nargs):
+            same = same and u.types[i * u.nargs + k] == (<cnp.dtype>r.dtypes[k]).type_num
+        if same:
+            r.loop = <loop_fn>u.functions[i]
+            r.data = u.data[i] if u.data != NULL else NULL
+            break
+    return r
+
+
+cdef bint may_skip_gil(ufunc fn, tuple dtypes):
+    # An integer to a negative integer power raises from inside the loop.
+    if fn is np.power and dtypes[0].kind in "iu":
+        return False
+    return fn.nargs <= MAP_OPERANDS
+
+
+cdef bint is_plain(object x):
+    """Whether NumPy would treat it as an array or number of its own."""
+    return (cnp.PyArray_CheckExact(x) or isinstance(x, (int, float, complex, np.generic))
+            or (not cnp.PyArray_Check(x) and not hasattr(x, "__array_ufunc__")
+                and isinstance(x, (list, tuple))))
+
+
+cdef void extent(ndarray a, char** low, char** high) noexcept:
+    """The bytes that an array may touch."""
+    cdef int i
+    cdef intptr_t reach
+    low[0] = high[0] = <char*>cnp.PyArray_DATA(a)
+    for i in range(cnp.PyArray_NDIM(a)):
+        reach = (cnp.PyArray_DIM(a, i) - 1) * cnp.PyArray_STRIDE(a, i)
+        if reach < 0:
+            low[0] += reach
+        else:
+            high[0] += reach
+    high[0] += cnp.PyArray_ITEMSIZE(a)
+
+
+cdef bint may_overlap(ndarray a, ndarray b) noexcept:
+    cdef char* a0
+    cdef char* a1
+    cdef char* b0
+    cdef char* b1
+    if cnp.PyArray_SIZE(a) == 0 or cnp.PyArray_SIZE(b) == 0:
+        return False
+    extent(a, &a0, &a1)
+    extent(b, &b0, &b1)
+    return a0 < b1 and b0 < a1
+
+
+cdef bint same_memory(ndarray a, ndarray b) noexcept:
+    """Element i of one is element i of the other."""
+    cdef int i
+    if (cnp.PyArray_DATA(a) != cnp.PyArray_DATA(b)
+            or cnp.PyArray_NDIM(a) != cnp.PyArray_NDIM(b)
+            or cnp.PyArray_ITEMSIZE(a) != cnp.PyArray_ITEMSIZE(b)):
+        return False
+    for i in range(cnp.PyArray_NDIM(a)):
+        if (cnp.PyArray_DIM(a, i) != cnp.PyArray_DIM(b, i)
+                or cnp.PyArray_STRIDE(a, i) != cnp.PyArray_STRIDE(b, i)):
+            return False
+    return True
+
+
+cdef bint outputs_are_safe(list ops, int inputs) noexcept:
+    """Given outputs are writeable, do not overlap each other or themselves, and
+    an input only where it is the same memory."""
+    cdef int i, k, d
+    cdef ndarray o
+    for i in range(inputs, len(ops)):
+        if ops[i] is None:
+            continue
+        o = ops[i]
+        if not cnp.PyArray_ISWRITEABLE(o):
+            return False
+        for d in range(cnp.PyArray_NDIM(o)):
+            if cnp.PyArray_STRIDE(o, d) == 0 and cnp.PyArray_DIM(o, d) > 1:
+                return False
+        for k in range(i):
+            if ops[k] is not None and may_overlap(o, ops[k]) and (
+                    k >= inputs or not same_memory(o, ops[k])):
+                return False
+    return True
+
+
+cdef bint broadcast_shape(list ops, int inputs, int* ndim, cnp.npy_intp* shape) noexcept:
+    """The common shape of the operands; false when there is none, or when a
+    given output has another."""
+    cdef ndarray a
+    cdef int i, k, d
+    cdef cnp.npy_intp n
+    ndim[0] = 0
+    for op in ops:
+        if op is not None:
+            ndim[0] = max(ndim[0], cnp.PyArray_NDIM(<ndarray>op))
+    for d in range(ndim[0]):
+        shape[d] = 1
+    for op in ops:
+        if op is None:
+            continue
+        a = op
+        for k in range(cnp.PyArray_NDIM(a)):
+            d = ndim[0] - cnp.PyArray_NDIM(a) + k
+            n = cnp.PyArray_DIM(a, k)
+            if shape[d] == 1:
+                shape[d] = n
+            elif n != 1 and n != shape[d]:
+                return False
+    for i in range(inputs, len(ops)):
+        if ops[i] is None:
+            continue
+        a = ops[i]
+        if cnp.PyArray_NDIM(a) != ndim[0]:
+            return False
+        for d in range(ndim[0]):
+            if cnp.PyArray_DIM(a, d) != shape[d]:
+                return False
+    return True
+
+
+cdef int make_outputs(list ops, int inputs, tuple dtypes, int ndim, cnp.npy_intp* shape) except -1:
+    """Allocates the outputs that were not given, in the memory order that NumPy
+    would choose."""
+    cdef bint c_order = True, f_order = ndim > 1
+    cdef ndarray a
+    cdef int i
+    for i in range(inputs):
+        a = ops[i]
+        if cnp.PyArray_NDIM(a) == 0:
+            continue
+        c_order = c_order and cnp.PyArray_NDIM(a) == ndim and cnp.PyArray_IS_C_CONTIGUOUS(a)
+        f_order = f_order and cnp.PyArray_NDIM(a) == ndim and cnp.PyArray_IS_F_CONTIGUOUS(a)
+    if c_order or f_order:
+        for i in range(inputs, len(ops)):
+            if ops[i] is None:
+                dtype = <cnp.dtype>dtypes[i]
+                Py_INCREF_dtype(dtype)
+                ops[i] = PyArray_Empty(ndim, shape, dtype, not c_order)
+        return 0
+    made = np.nditer(
+        ops, ["refs_ok", "zerosize_ok"],
+        [["readonly"]] * inputs
+        + [["writeonly", "allocate", "no_broadcast"] for _ in ops[inputs:]],
+        op_dtypes=[None if op is not None else d for op, d in zip(ops, dtypes)], order="K",
+        casting="unsafe").operands
+    for i in range(inputs, len(ops)):
+        if ops[i] is None:
+            ops[i] = made[i]
+    return 0
+
+
+cdef extern from *:
+    """
+    /* PyArray_Empty steals the descriptor. */
+    #define pb_incref_dtype(d) Py_INCREF((PyObject *)(d))
+    """
+    void Py_INCREF_dtype "pb_incref_dtype"(object)
+
+
+cdef int fill_map(Map* m, list ops, int ndim, cnp.npy_intp* shape, int first_output) noexcept:
+    """Pointers and strides of the operands, broadcast to the shape."""
+    cdef ndarray a
+    cdef int k, d, own
+    m.operands = len(ops)
+    m.dims = ndim
+    m.size = 1
+    for d in range(ndim):
+        m.shape[d] = shape[d]
+        m.size *= shape[d]
+    for k in range(m.operands):
+        a = ops[k]
+        m.base[k] = <char*>cnp.PyArray_DATA(a)
+        for d in range(ndim):
+            own = d - (ndim - cnp.PyArray_NDIM(a))
+            if own < 0 or (cnp.PyArray_DIM(a, own) == 1 and shape[d] != 1):
+                m.strides[d][k] = 0
+            else:
+                m.strides[d][k] = cnp.PyArray_STRIDE(a, own)
+    map_normalize(m, first_output)
+    return 0
+
+
+cdef object run_map(Map* m, list ops, str name):
+    """Runs the loop over all elements; reports floating-point flags."""
+    cdef int64_t bytes = 0
+    cdef int rc = 0
+    cdef Entry e
+    for a in ops:
+        if cnp.PyArray_NDIM(<ndarray>a) > 0:
+            bytes += cnp.PyArray_ITEMSIZE(<ndarray>a)
+    if m.size > 0:
+        with nogil:
+            enter(&e)
+            rc = map_run(e.worker, m, map_grain(bytes))
+            rc = leave(&e, rc)
+        check(rc, "the map")
+        report_flags(name, u32_load_relaxed(&m.flags))

@@ -1,0 +1,14 @@
+"""Compiled functions, recognised by type and signature: capsules,
+``scipy.LowLevelCallable``, ctypes and cffi functions, Numba's ``cfunc``."""
+from pyblitz.kernels.map cimport Kernel
+
+cdef class CompiledKernel:
+    """A C function that was recognised, with what it takes and gives."""
+    cdef Kernel kernel
+    cdef bint block
+    cdef str signature
+    cdef object dtype       # of all inputs and the output
+    cdef object owner       # keeps the function's memory alive
+
+# None when fn is no compiled kernel; TypeError when it is one that cannot be called.
+cdef CompiledKernel as_kernel(object fn)
