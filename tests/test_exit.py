@@ -327,7 +327,7 @@ for names in [], ["pyblitz"], ["pyblitz._config"], [n for n in sys.modules if "p
     assert first.num_threads() == 2
     assert pb.ThreadPool is first.ThreadPool
     assert open_.install(pb.num_threads) == 2
-    for name in "_python", "arrays.common", "arrays.map":
+    for name in "_python", "arrays.map":
         importlib.reload(sys.modules["pyblitz." + name])
         check()
 """)
