@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t, intptr_t, uint32_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz._python cimport Entry, enter, leave
-from pyblitz.kernels.map cimport MAP_OPERANDS, Map, loop_fn, map_grain, map_normalize, map_run
+from pyblitz.kernels.map cimport STEP_ARGS, Map, loop_fn, map_grain, map_normalize, map_run
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run, combine_fn, leaf_fn
 from pyblitz.runtime.os cimport fe_raise
@@ -246,7 +246,7 @@ cdef bint may_skip_gil(ufunc fn, tuple dtypes):
     # An integer to a negative integer power raises from inside the loop.
     if fn is np.power and dtypes[0].kind in "iu":
         return False
-    return fn.nargs <= MAP_OPERANDS
+    return fn.nargs <= STEP_ARGS
 
 
 cdef bint is_plain(object x):
@@ -428,4 +428,4 @@ cdef object run_map(Map* m, list ops, str name):
             rc = map_run(e.worker, m, map_grain(bytes))
             rc = leave(&e, rc)
         check(rc, "the map")
-        report_flags(name, u32_load_relaxed(&m.flags))
+        report_flags(name, u32_load_relaxed(&m.one.flags))

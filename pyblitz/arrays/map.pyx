@@ -10,7 +10,7 @@ from pyblitz.arrays.common cimport (
     SLICE_ITEMS, Resolved, Slices, at, broadcast_shape, fill_map, is_plain, longest_axis,
     make_outputs, may_overlap, outputs_are_safe, report_flags, resolve, run_map, same_memory)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
-from pyblitz.kernels.map cimport LEAF_BYTES, MAP_DIMS, Map, block_loop, scalar_loop
+from pyblitz.kernels.map cimport LEAF_BYTES, MAP_DIMS, Map, block_loop, map_of_loop, scalar_loop
 from pyblitz.runtime.os cimport now_ns
 
 cnp.import_array()
@@ -134,9 +134,8 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
         fast = False
     make_outputs(ops, inputs, r.dtypes, ndim, shape)
     if fast:
-        m.loop = r.loop
-        m.data = r.data
         fill_map(&m, ops, ndim, shape, inputs)
+        map_of_loop(&m, r.loop, r.data)
         begun = now_ns()
         run_map(&m, ops, fn.__name__)
         # As if it had run alone: an estimate from below.
@@ -210,10 +209,9 @@ cdef object map_kernel(CompiledKernel k, tuple arrays, object out):
         ops[len(arrays)] = np.empty(full, k.dtype)
         if out is None:
             result = ops[len(arrays)]
-    m.data = &k.kernel
-    m.loop = block_loop if k.block else scalar_loop(
-        <char>ord(k.dtype.kind), k.kernel.itemsize, k.kernel.inputs)
     fill_map(&m, ops, ndim, shape, len(arrays))
+    map_of_loop(&m, block_loop if k.block else scalar_loop(
+        <char>ord(k.dtype.kind), k.kernel.itemsize, k.kernel.inputs), &k.kernel)
     run_map(&m, ops, k.signature)
     if not direct:
         result[...] = ops[len(arrays)]

@@ -1,12 +1,29 @@
 """Elementwise loops; see map.pxd."""
+from libc.errno cimport ENOMEM
 from libc.stdint cimport (
-    int8_t, int16_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t)
+    INT64_MAX, int8_t, int16_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t)
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 from pyblitz.runtime.atomic cimport u32_fetch_or_relaxed, u32_store_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.os cimport fe_clear, fe_test
 
 
 # ---- shape ------------------------------------------------------------------
+
+cdef void map_of_loop(Map* m, loop_fn loop, void* data) noexcept nogil:
+    cdef int k
+    m.one.kind = STEP_LOOP
+    m.one.loop = loop
+    m.one.data = data
+    m.one.args = m.operands
+    for k in range(m.operands):
+        m.one.slots[k] = k
+    m.n_steps = 1
+    m.steps = &m.one
+    m.registers = m.constants = 0
+    m.block = INT64_MAX
+
 
 cdef void map_normalize(Map* m, int out) noexcept nogil:
     """Orders the axes so that operand ``out`` walks memory forwards, and joins
@@ -24,13 +41,13 @@ cdef void map_normalize(Map* m, int out) noexcept nogil:
                 m.strides[kept][k] = m.strides[i][k]
             kept += 1
     m.dims = kept
-    for i in range(m.dims):
+    for i in range(m.dims if out >= 0 else 0):
         if m.strides[i][out] < 0:
             for k in range(m.operands):
                 m.base[k] += (m.shape[i] - 1) * m.strides[i][k]
                 m.strides[i][k] = -m.strides[i][k]
     # Insertion sort, largest step of `out` first; stable.
-    for i in range(1, m.dims):
+    for i in range(1, m.dims if out >= 0 else 0):
         j = i
         while j > 0 and m.strides[j][out] > m.strides[j - 1][out]:
             n = m.shape[j]
@@ -71,32 +88,115 @@ cdef int64_t map_grain(int64_t bytes_per_item) noexcept nogil:
 
 # ---- the leaf ---------------------------------------------------------------
 
-cdef int map_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Map* m = <Map*>ctx
+cdef int64_t compress(char* to, const char* items, intptr_t step, intptr_t itemsize,
+                      const char* mask, int64_t n) noexcept nogil:
+    """Copies the items whose mask is true; their number.  Writes one item past them."""
+    cdef int64_t i, kept = 0
+    if itemsize == 8:
+        for i in range(n):
+            (<uint64_t*>to)[kept] = (<const uint64_t*>(items + i * step))[0]
+            kept += mask[i] != 0
+    elif itemsize == 4:
+        for i in range(n):
+            (<uint32_t*>to)[kept] = (<const uint32_t*>(items + i * step))[0]
+            kept += mask[i] != 0
+    elif itemsize == 1:
+        for i in range(n):
+            to[kept] = items[i * step]
+            kept += mask[i] != 0
+    else:
+        for i in range(n):
+            if mask[i]:
+                memcpy(to + kept * itemsize, items + i * step, itemsize)
+                kept += 1
+    return kept
+
+
+cdef int run_steps(Worker* w, Map* m, Block* b) noexcept nogil:
+    """All steps on one block."""
+    cdef char* args[STEP_ARGS]
+    cdef intptr_t steps[STEP_ARGS]
+    cdef Step* s
+    cdef int i, k, flags, rc
+    cdef intptr_t j, kept
+    for i in range(m.n_steps):
+        s = &m.steps[i]
+        for k in range(s.args):
+            args[k] = b.at[s.slots[k]]      # a loop may change its arguments
+            steps[k] = b.step[s.slots[k]]
+        if s.kind == STEP_LOOP:
+            s.loop(args, &b.n, steps, s.data)
+            flags = fe_test()
+            if flags:
+                # relaxed: read after the join
+                u32_fetch_or_relaxed(&s.flags, flags)
+                fe_clear()
+        elif s.kind == STEP_INDEX:
+            for j in range(b.n):
+                (<int64_t*>args[0])[j] = b.lo + j
+        elif s.kind == STEP_CALL:
+            rc = s.call(w, s, args, steps, b.lo, b.n)
+            fe_clear()      # the callee has reported its own
+            if rc != 0:
+                return rc
+        else:
+            kept = 0
+            for k in range(1, s.args, 2):
+                kept = compress(args[k + 1], args[k], steps[k], m.sizes[s.slots[k]], args[0], b.n)
+            if s.last:
+                b.n = kept
+                if kept == 0:
+                    break
+    return 0
+
+
+cdef int walk_runs(Worker* w, Map* m, int64_t lo, int64_t hi, char* scratch, sink_fn sink,
+                   void* state) noexcept nogil:
+    cdef Block b
     cdef int last = m.dims - 1
     cdef int64_t index[MAP_DIMS]
-    cdef char* args[MAP_OPERANDS]
     cdef char* row[MAP_OPERANDS]
-    cdef int64_t rest = lo
-    cdef intptr_t n
-    cdef int d, k, flags
+    cdef int64_t rest = lo, run, left
+    cdef int d, k, rc
     fe_clear()
     for k in range(m.operands):
         row[k] = m.base[k]
+    for k in range(m.operands, m.operands + m.registers):
+        b.at[k] = scratch
+        b.step[k] = m.sizes[k]
+        scratch += (m.sizes[k] * (m.block + 1) + 63) & ~<intptr_t>63    # compress: one past
+    for k in range(m.operands + m.registers, m.operands + m.registers + m.constants):
+        b.at[k] = m.constant[k]
+        b.step[k] = 0
     for d in range(last, -1, -1):
         index[d] = rest % m.shape[d]
         rest = rest // m.shape[d]
         for k in range(m.operands):
             row[k] += index[d] * m.strides[d][k]
     while True:
-        # `row` is at `index`; one run along the last axis.
-        n = min(m.shape[last] - index[last], hi - lo)
+        # `row` is at `index`; one run along the last axis, in blocks.
+        run = min(m.shape[last] - index[last], hi - lo)
         for k in range(m.operands):
-            args[k] = row[k]        # a loop may change its arguments
-        m.loop(args, &n, m.strides[last], m.data)
-        lo += n
+            b.at[k] = row[k]
+            b.step[k] = m.strides[last][k]
+        left = run
+        while True:
+            b.n = min(left, m.block)
+            b.lo = lo + run - left
+            left -= b.n
+            rest = b.n
+            rc = run_steps(w, m, &b)
+            if rc == 0 and sink != NULL:
+                rc = sink(state, &b)
+            if rc != 0:
+                return rc
+            if left == 0:
+                break
+            for k in range(m.operands):
+                b.at[k] += rest * b.step[k]
+        lo += run
         if lo >= hi:
-            break
+            return 0
         # The start of the next run: carry.
         for k in range(m.operands):
             row[k] -= index[last] * m.strides[last][k]
@@ -112,16 +212,41 @@ cdef int map_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
                 row[k] -= m.shape[d] * m.strides[d][k]
             index[d] = 0
             d -= 1
-    flags = fe_test()
-    if flags:
-        # relaxed: read after the join
-        u32_fetch_or_relaxed(&m.flags, flags)
-    return 0
+
+
+cdef int walk_near(Worker* w, Map* m, int64_t lo, int64_t hi, sink_fn sink, void* state) noexcept nogil:
+    """With scratch memory on the stack."""
+    cdef double scratch[SCRATCH_DOUBLES]
+    return walk_runs(w, m, lo, hi, <char*>scratch, sink, state)
+
+
+cdef int map_walk(Worker* w, Map* m, int64_t lo, int64_t hi, sink_fn sink, void* state) noexcept nogil:
+    cdef intptr_t bytes = 0
+    cdef char* scratch
+    cdef int k, rc
+    if m.registers == 0:
+        return walk_runs(w, m, lo, hi, NULL, sink, state)
+    for k in range(m.operands, m.operands + m.registers):
+        bytes += (m.sizes[k] * (m.block + 1) + 63) & ~<intptr_t>63
+    if bytes <= SCRATCH_BYTES:
+        return walk_near(w, m, lo, hi, sink, state)
+    scratch = <char*>malloc(bytes)
+    if scratch == NULL:
+        return ENOMEM
+    rc = walk_runs(w, m, lo, hi, scratch, sink, state)
+    free(scratch)
+    return rc
+
+
+cdef int map_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    return map_walk(w, <Map*>ctx, lo, hi, NULL, NULL)
 
 
 cdef int map_run(Worker* w, Map* m, int64_t grain) noexcept nogil:
     cdef Bridge b
-    u32_store_relaxed(&m.flags, 0)
+    cdef int i
+    for i in range(m.n_steps):
+        u32_store_relaxed(&m.steps[i].flags, 0)
     bridge_init(&b, map_leaf, NULL, m, grain)
     return bridge_run(w, &b, m.size)
 
