@@ -17,7 +17,7 @@ from setuptools import Extension, setup
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ.get("PYBLITZ_BUILD", "")
 
-compile_args = ["-std=c11", "-O3", "-fno-math-errno", "-Wall", "-Wextra"]
+compile_args = ["-std=c11", "-O3", "-fno-math-errno", "-ffp-contract=off", "-Wall", "-Wextra"]
 # Cython's own constructs, not ours: unused helpers and parameters, and the
 # missing fields of its static type objects.
 compile_args += ["-Wno-unused-parameter", "-Wno-unused-function"]
@@ -51,12 +51,16 @@ MODULES = [
     "capi",
     "kernels/map",
     "kernels/reduce",
+    "kernels/find",
+    "kernels/collect",
     "kernels/sort",
     "arrays/common",
     "arrays/compiled",
+    "arrays/expression",
     "arrays/map",
     "arrays/reduce",
     "arrays/sort",
+    "arrays/iter",
 ]
 
 compile_args += os.environ.get("PYBLITZ_CFLAGS", "").split()

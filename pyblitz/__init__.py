@@ -14,6 +14,7 @@ import sys as _sys  # noqa: E402
 
 from pyblitz._python import CancelScope, ThreadPool, num_threads, set_num_threads  # noqa: E402
 from pyblitz._stats import stats, trace  # noqa: E402
+from pyblitz.arrays.iter import ParIter, par_iter  # noqa: E402
 from pyblitz.arrays.map import par_map  # noqa: E402
 from pyblitz.arrays.reduce import par_reduce  # noqa: E402
 from pyblitz.arrays.sort import par_sort  # noqa: E402
@@ -22,8 +23,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CancelScope",
+    "ParIter",
     "ThreadPool",
     "num_threads",
+    "par_iter",
     "par_map",
     "par_reduce",
     "par_sort",

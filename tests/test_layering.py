@@ -27,7 +27,7 @@ ROWS = [
 WITHIN_A_ROW = {
     ("runtime.scope", "runtime.join"),
     ("runtime.bridge", "runtime.join"),
-    ("kernels.reduce", "kernels.map"),
+    ("kernels.*", "kernels.map"),
     ("capi", "_python"),
     ("arrays.*", "arrays.common"),
     ("arrays.*", "arrays.compiled"),

@@ -3,15 +3,15 @@
 import numpy as np
 
 cimport numpy as cnp
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, int64_t
+from libc.string cimport memcpy
 from numpy cimport ndarray, ufunc
 
-from pyblitz._python cimport Entry, enter, leave
 from pyblitz.arrays.common cimport (
-    SLICE_ITEMS, Resolved, Slices, at, check, is_plain, longest_axis, may_overlap, report_flags,
-    resolve)
-from pyblitz.kernels.reduce cimport Reduce, reduce_blocks, reduce_run
-from pyblitz.runtime.atomic cimport u32_load_relaxed
+    SLICE_ITEMS, Resolved, Slices, at, is_plain, longest_axis, may_overlap, report_flags, resolve)
+from pyblitz.arrays.expression cimport run_reduce, set_fold
+from pyblitz.kernels.map cimport Map
+from pyblitz.kernels.reduce cimport Reduce
 
 cnp.import_array()
 
@@ -90,32 +90,33 @@ cdef object direct_reduce(object op, object a, object axis, object dtype, object
     return op.reduce(a, **options)
 
 
+cdef void map_of_row(Map* m, ndarray a) noexcept:
+    """All elements of a contiguous array, in memory order, without a step."""
+    m.operands = m.dims = 1
+    m.registers = m.constants = m.n_steps = 0
+    m.size = m.shape[0] = cnp.PyArray_SIZE(a)
+    m.sizes[0] = m.strides[0][0] = cnp.PyArray_ITEMSIZE(a)
+    m.base[0] = <char*>cnp.PyArray_DATA(a)
+    m.block = INT64_MAX
+
+
 cdef object reduce_row(ufunc op, ndarray a, Resolved r, object initial):
     """All elements of a contiguous array, by the ufunc's own loop: a scalar."""
+    cdef Map m
     cdef Reduce red
-    cdef Entry e
-    cdef int rc
-    cdef int64_t n = cnp.PyArray_SIZE(a), blocks
-    cdef ndarray partials
-    red.loop = r.loop
-    red.data = r.data
-    red.items = <char*>cnp.PyArray_DATA(a)
-    red.itemsize = red.stride = cnp.PyArray_ITEMSIZE(a)
-    blocks = reduce_blocks(n, red.itemsize, &red.grain)
-    partials = np.empty(blocks, a.dtype)
-    red.partials = <char*>cnp.PyArray_DATA(partials)
-    with nogil:
-        enter(&e)
-        rc = reduce_run(e.worker, &red, n)
-        rc = leave(&e, rc)
-    check(rc, "the reduction")
-    report_flags("reduce", u32_load_relaxed(&red.flags))
-    result = partials[0]
+    map_of_row(&m, a)
+    red.map = &m
+    red.arg = NULL
+    red.folds = 1
+    set_fold(&red.fold[0], op, r, 0)
+    run_reduce(&red)
+    result = np.empty((), a.dtype)
+    memcpy(cnp.PyArray_DATA(<ndarray>result), red.result.acc[0], cnp.PyArray_ITEMSIZE(a))
     if initial is not no_initial or result == 0:
         # NumPy's own start: `initial`, or the identity, which shows in the sign
         # of a zero.
-        result = op.reduce(partials[:1], 0, None, None, False, initial)
-    return result
+        return op.reduce(result.reshape(1), 0, None, None, False, initial)
+    return result[()]
 
 
 cdef object place(object result, object out, tuple kept, object keepdims, int ndim):

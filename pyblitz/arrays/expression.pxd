@@ -1,0 +1,91 @@
+"""Expressions of arrays that are not computed yet, and the programs that compute them.
+
+A *node* says what NumPy would give for an operation on other nodes: shape, dtype and
+how.  A *program* is a map (kernels/map.pxd) made of nodes: each distinct
+subexpression is one step, what is constant was computed when the node was made, and a
+register is used again as soon as nobody needs what it holds (linear scan, after
+Poletto and Sarkar, 1999).
+"""
+from libc.stdint cimport int64_t
+from numpy cimport ndarray
+from pyblitz.arrays.common cimport Resolved, Slices
+from pyblitz.kernels.map cimport Map, Step
+from pyblitz.kernels.reduce cimport Fold, Reduce
+
+cdef enum NodeKind:
+    NODE_INPUT      # what: an array
+    NODE_CONSTANT   # what: a Python number, or an array of no dimension
+    NODE_CALL       # what: a ufunc
+    NODE_KERNEL     # what: a CompiledKernel
+    NODE_BLOCKS     # what: a Python function of blocks
+    NODE_LOOK       # what: a Python function that is shown the blocks
+    NODE_CAST       # to its dtype
+    NODE_INDEX      # the element's position
+    NODE_KEPT       # the elements that its domain keeps
+
+cdef class Filter:
+    cdef Node mask          # a node of the domain around
+    cdef int depth          # of filters
+
+cdef class Node:
+    cdef NodeKind kind
+    cdef tuple shape        # None: only running it tells
+    cdef object dtype
+    cdef object what
+    cdef tuple args
+    cdef Resolved resolved
+    cdef int output         # of several
+    cdef Filter domain      # whose elements it is of; None: of all
+
+cdef class Program:
+    cdef Map m
+    cdef Step* steps
+    cdef void* casts
+    cdef list code          # what the steps are made of
+    cdef dict seen          # what was computed already -> where
+    cdef dict kept
+    cdef list operands
+    cdef list constants
+    cdef list types         # of the registers of the code
+    cdef list names         # of the steps
+    cdef list values        # where the results are, in the code
+    cdef list slots         # and in the map
+    cdef Slices calls       # what functions that need the GIL run in; None: there are none
+    cdef list owners
+    cdef int operand(self, object array) except -1
+    cdef int constant(self, object value) except -1
+    cdef int register(self, object dtype) except -1
+    cdef object type_at(self, int where)
+    cdef int step(self, NodeKind kind, object what, object resolved, tuple ins, tuple outs) except -1
+    cdef int converted(self, int where, object dtype) except -1
+    cdef int emit(self, Node node) except -1
+    cdef int emit_filters(self, list nodes) except -1
+    cdef int in_register(self, Node node) except -1
+    cdef int finish(self, list values, list shape, list outs, bint in_order) except -1
+    cdef int slot(self, int where, dict places, int registers) except -1
+    cdef bint call(self, Step* s, NodeKind kind, object what, object dtypes, int inputs) except -1
+    cdef int64_t grain(self)
+    cdef object report(self)
+
+cdef Node node_of(object x)
+cdef object apply(object fn, tuple args, dict options)
+cdef Node cast(Node node, object dtype)
+cdef Node index_node(int64_t n)
+cdef Node call_kernel(object kernel, tuple args)
+cdef Node call_blocks(NodeKind kind, object fn, tuple args, object dtype)
+cdef Filter keep(Node mask)
+cdef Node kept(Node node, Filter domain)
+cdef Node sliced(Node node, object how, dict memo)
+cdef list depends(Node node)
+
+cdef Program program_of(list nodes, list outs, bint in_order)
+cdef list collect(list nodes, object out)
+cdef bint set_fold(Fold* f, object op, Resolved r, int slot) except -1
+cdef int run_reduce(Reduce* red) except -1
+cdef tuple fold_node(object op, Node node)
+cdef object reduce_node(object op, Node node, object initial)
+cdef tuple reduce_two(object op1, Node one, object op2, Node two)
+cdef object find_node(Node mask, int which)
+cdef object count_node(Node mask)
+cdef int run_only(Node node) except -1
+cdef str plan_of(list nodes)

@@ -1,0 +1,1048 @@
+# cython: wraparound=True, boundscheck=True
+"""Nodes and programs: see expression.pxd."""
+import numpy as np
+
+cimport numpy as cnp
+from cpython.ref cimport Py_INCREF, PyObject
+from libc.stdint cimport INT64_MAX, int64_t, intptr_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+from numpy cimport ndarray, ufunc
+
+from pyblitz._python cimport Entry, enter, leave
+from pyblitz.arrays.common cimport (
+    Slices, check, fill_map, is_plain, may_overlap, report_flags, resolve, same_memory)
+from pyblitz.arrays.compiled cimport CompiledKernel
+from pyblitz.kernels.collect cimport (
+    COLLECTED, Collect, collect_begin, collect_free, collect_place, collect_run, collect_write)
+from pyblitz.kernels.find cimport (
+    Count, Find, FindWhich, count_run, find_run)
+from pyblitz.kernels.map cimport (
+    MAP_DIMS, MAP_OPERANDS, MAP_SLOTS, SCRATCH_BYTES, STEP_ARGS, STEP_CALL, STEP_COMPRESS,
+    STEP_INDEX, STEP_LOOP, map_grain, map_run, block_loop, scalar_loop)
+from pyblitz.kernels.reduce cimport Fold, Reduce, reduce_run, sum_double, sum_float
+from pyblitz.runtime.atomic cimport i64_load_relaxed, u32_load_relaxed
+from pyblitz.runtime.pool cimport Worker
+
+cnp.import_array()
+cnp.import_umath()
+
+ctypedef void (*cast_fn)(void* items, void* to, intptr_t n, void* a, void* b) noexcept nogil
+
+cdef extern from "numpy/arrayobject.h":
+    ctypedef struct PyArray_ArrFuncs:
+        cast_fn cast[21]
+    PyArray_ArrFuncs* PyDataType_GetArrFuncs(cnp.PyArray_Descr*)
+    ctypedef struct PyTypeObject:
+        pass
+    PyTypeObject PyArray_Type
+    object PyArray_NewFromDescr(PyTypeObject*, cnp.dtype, int ndim, cnp.npy_intp* shape,
+                                cnp.npy_intp* strides, void* data, int flags, PyObject*)
+
+cdef enum:
+    # Code refers to operand k as k, to constant k and to register k as these and k.
+    CONSTANT = 1000
+    REGISTER = 2000
+    MAX_STEPS = 128
+    # Elements of a block that functions under the GIL are called with.
+    CALL_ITEMS = 32768
+
+cdef class _TooLarge(Exception):
+    """More operands, registers or steps than a program has room for."""
+
+
+# ---- nodes ------------------------------------------------------------------
+
+cdef Node new_node(NodeKind kind, object what, tuple args, tuple shape, object dtype,
+                   Filter domain):
+    cdef Node n = Node.__new__(Node)
+    n.kind = kind
+    n.what = what
+    n.args = args
+    n.shape = shape
+    n.dtype = dtype
+    n.domain = domain
+    return n
+
+
+cdef class Node:
+    """One value of an expression."""
+
+
+cdef class Filter:
+    """A mask, and the elements that it keeps."""
+
+
+cdef Node node_of(object x):
+    """Of an array or a number."""
+    cdef ndarray a
+    if type(x) is int or type(x) is float or type(x) is complex or type(x) is bool:
+        return new_node(NODE_CONSTANT, x, (), (), None if type(x) is not bool else np.dtype(bool), None)
+    a = x if cnp.PyArray_CheckExact(x) else np.asarray(x)
+    return new_node(NODE_CONSTANT if cnp.PyArray_NDIM(a) == 0 else NODE_INPUT, a, (),
+                    tuple([cnp.PyArray_DIM(a, i) for i in range(cnp.PyArray_NDIM(a))]), a.dtype, None)
+
+
+cdef tuple common_shape(tuple nodes):
+    """Of nodes of one domain; None in a filtered one."""
+    cdef Node n
+    shape = ()
+    for node in nodes:
+        n = node
+        if n.kind == NODE_CONSTANT:
+            continue
+        if n.domain is not None:
+            return None
+        if n.shape != shape:
+            shape = np.broadcast_shapes(shape, n.shape) if shape else n.shape
+    return shape
+
+
+cdef Filter common_domain(tuple nodes):
+    cdef Node n
+    cdef Filter found = None
+    cdef bint first = True
+    for node in nodes:
+        n = node
+        if n.kind == NODE_CONSTANT:
+            continue
+        if not first and n.domain is not found:
+            raise ValueError("elements that were filtered can only be combined with numbers and with "
+                             "others of the same filter")
+        found = n.domain
+        first = False
+    return found
+
+
+cdef list depends(Node node):
+    """All nodes that one is made of, itself last."""
+    cdef list order = []
+    visit(node, set(), order)
+    return order
+
+
+cdef int visit(Node node, set seen, list order) except -1:
+    if node in seen:
+        return 0
+    seen.add(node)
+    for arg in node.args:
+        visit(arg, seen, order)
+    if node.kind == NODE_KEPT:
+        visit(node.domain.mask, seen, order)
+    order.append(node)
+    return 0
+
+
+cdef object apply(object fn, tuple args, dict options):
+    """What ``fn(*args, **options)`` is, not computed yet: a node, or a tuple of them."""
+    cdef list nodes = [a if isinstance(a, Node) else node_of(a) for a in args]
+    cdef ufunc u = fn
+    cdef Resolved r = None
+    cdef Node n, one
+    cdef list given = [], ready = []
+    cdef bint constant = True
+    dtype = options.get("dtype")
+    casting = options.get("casting", "same_kind")
+    if u.signature is None and len(nodes) == u.nin and not set(options) - {"dtype", "casting"}:
+        for node in nodes:
+            n = node
+            constant = constant and n.kind == NODE_CONSTANT
+            given.append(type(n.what) if n.kind == NODE_CONSTANT and n.dtype is None else n.dtype)
+        if not constant:
+            r = resolve(u, tuple(given + [None] * u.nout),
+                        None if dtype is None else (None,) * u.nin + (np.dtype(dtype),) * u.nout,
+                        casting, False)
+    if constant and r is None and all([(<Node>n).kind == NODE_CONSTANT for n in nodes]):
+        return as_nodes(fn(*[(<Node>n).what for n in nodes], **options))
+    if r is None or r.dtypes is None or not all([is_numeric(d) for d in r.dtypes]):
+        return at_once(fn, nodes, options)
+    for i, node in enumerate(nodes):
+        n = node
+        if n.kind == NODE_CONSTANT:
+            try:
+                value = np.asarray(n.what, r.dtypes[i]) if n.dtype is None else n.what.astype(r.dtypes[i]) \
+                    if type(n.what) is not bool else np.asarray(n.what, r.dtypes[i])
+            except OverflowError:
+                return at_once(fn, nodes, options)
+            n = new_node(NODE_CONSTANT, value, (), (), r.dtypes[i], None)
+        elif n.dtype != r.dtypes[i]:
+            n = cast(n, r.dtypes[i])
+        ready.append(n)
+    inputs = tuple(ready)
+    domain = common_domain(inputs)
+    shape = common_shape(inputs)
+    made = []
+    for i in range(u.nout):
+        one = new_node(NODE_CALL, fn, inputs, shape, r.dtypes[u.nin + i], domain)
+        one.resolved = r
+        one.output = i
+        made.append(one)
+    return made[0] if u.nout == 1 else tuple(made)
+
+
+cdef bint is_numeric(object dtype):
+    return dtype.isnative and dtype.kind in "biufcmM"
+
+
+cdef object as_nodes(object result):
+    return tuple([node_of(x) for x in result]) if isinstance(result, tuple) else node_of(result)
+
+
+cdef object at_once(object fn, list nodes, dict options):
+    """By NumPy, on arrays: what no program can do, and what NumPy refuses."""
+    cdef Node n
+    # First without elements, so that a refusal costs nothing.
+    fn(*[(<Node>n).what if (<Node>n).kind == NODE_CONSTANT else np.empty(0, (<Node>n).dtype)
+         for n in nodes] if fn.signature is None else (), **options) if fn.signature is None else None
+    arrays = [(<Node>n).what if (<Node>n).kind == NODE_CONSTANT else evaluate(n) for n in nodes]
+    return as_nodes(fn(*arrays, **options))
+
+
+cdef object evaluate(Node node):
+    return node.what if node.kind == NODE_INPUT else collect([node], None)[0]
+
+
+cdef Node cast(Node node, object dtype):
+    if node.kind == NODE_CONSTANT:
+        return node_of(np.asarray(node.what).astype(dtype))
+    return new_node(NODE_CAST, None, (node,), node.shape, np.dtype(dtype), node.domain)
+
+
+cdef Node index_node(int64_t n):
+    return new_node(NODE_INDEX, (0, 1), (), (n,), np.dtype(np.int64), None)
+
+
+cdef Node call_kernel(object kernel, tuple args):
+    cdef CompiledKernel k = kernel
+    cdef Node n
+    if len(args) != k.kernel.inputs:
+        raise TypeError(f"fn: the kernel {k.signature!r} takes {k.kernel.inputs} arrays, not {len(args)}")
+    ready = []
+    for i, node in enumerate(args):
+        n = node
+        if n.dtype != k.dtype:
+            raise TypeError(f"the kernel {k.signature!r} takes {k.dtype}, not {n.dtype}")
+        ready.append(n)
+    return new_node(NODE_KERNEL, k, tuple(ready), common_shape(args), k.dtype, common_domain(args))
+
+
+cdef Node call_blocks(NodeKind kind, object fn, tuple args, object dtype):
+    return new_node(kind, fn, args, common_shape(args), dtype, common_domain(args))
+
+
+cdef Filter keep(Node mask):
+    cdef Filter f = Filter()
+    f.mask = mask
+    f.depth = 1 if mask.domain is None else mask.domain.depth + 1
+    return f
+
+
+cdef Node kept(Node node, Filter domain):
+    if node.kind == NODE_CONSTANT:
+        return node
+    return new_node(NODE_KEPT, None, (node,), None, node.dtype, domain)
+
+
+cdef Node sliced(Node node, object how, dict memo):
+    """The expression of ``how(a)`` for each of its arrays: a slice along the first axis,
+    or a view of another shape.  Element by element, that is the same."""
+    cdef Node n
+    found = memo.get(node)
+    if found is not None:
+        return found
+    if node.kind == NODE_CONSTANT:
+        return node
+    if node.kind == NODE_INPUT or node.kind == NODE_INDEX:
+        n = how(node)
+    else:
+        n = new_node(node.kind, node.what, tuple([sliced(a, how, memo) for a in node.args]), None,
+                     node.dtype, None)
+        n.shape = common_shape(n.args)
+        n.resolved = node.resolved
+        n.output = node.output
+    memo[node] = n
+    return n
+
+
+# ---- casts ------------------------------------------------------------------
+
+cdef struct Cast:
+    cast_fn fn              # NULL: the same type
+    intptr_t from_size
+    intptr_t to_size
+
+
+cdef void cast_loop(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
+    cdef Cast* c = <Cast*>data
+    cdef double row[256]
+    cdef char* items = args[0]
+    cdef char* to = args[1]
+    cdef intptr_t n = dims[0], part, i
+    if c.fn == NULL:
+        if steps[0] == c.from_size and steps[1] == c.to_size:
+            memcpy(to, items, n * c.from_size)
+        else:
+            for i in range(n):
+                memcpy(to + i * steps[1], items + i * steps[0], c.from_size)
+        return
+    if steps[0] == c.from_size and steps[1] == c.to_size:
+        c.fn(items, to, n, NULL, NULL)
+        return
+    # NumPy's casts are of rows without gaps.
+    while n > 0:
+        part = min(n, <intptr_t>32)
+        for i in range(part):
+            memcpy(<char*>row + i * c.from_size, items + i * steps[0], c.from_size)
+        c.fn(row, <char*>row + 1024, part, NULL, NULL)
+        for i in range(part):
+            memcpy(to + i * steps[1], <char*>row + 1024 + i * c.to_size, c.to_size)
+        items += part * steps[0]
+        to += part * steps[1]
+        n -= part
+
+
+cdef cast_fn find_cast(object of, object to):
+    """NumPy's cast from one number type to another, or NULL."""
+    cdef cnp.dtype a = of
+    cdef cnp.dtype b = to
+    if (a.kind in "biufc" and b.kind in "biufc" and a.type_num < 21 and b.type_num < 21
+            and not (a.kind == "c" and b.kind != "c")):
+        return PyDataType_GetArrFuncs(<cnp.PyArray_Descr*>a).cast[b.type_num]
+    return NULL
+
+
+# ---- calls under the GIL ----------------------------------------------------
+
+cdef class Call:
+    """A step that needs the GIL: a function on arrays of one block."""
+    cdef object fn
+    cdef NodeKind kind
+    cdef list dtypes        # of inputs and outputs
+    cdef int inputs
+    cdef Slices calls
+
+    def _run(self, views, lo):
+        ins, outs = views[:self.inputs], views[self.inputs:]
+        if self.kind == NODE_CALL:
+            self.fn(*ins, out=tuple(outs))
+        elif self.kind == NODE_CAST:
+            np.copyto(outs[0], ins[0], casting="unsafe")
+        else:
+            # Copies: the function may keep what it was given.
+            copies = [a.copy() for a in ins]
+            if self.kind == NODE_LOOK:
+                self.fn(*copies)
+                outs[0][...] = ins[0]
+            else:
+                result = np.asarray(self.fn(*copies))
+                if result.shape not in ((), ins[0].shape):
+                    raise ValueError(f"fn returned an array of shape {result.shape} for a block of shape "
+                                     f"{ins[0].shape}; it must be elementwise")
+                np.copyto(outs[0], result, casting="same_kind")
+
+
+cdef int call_step(Worker* w, Step* s, char** args, const intptr_t* steps, int64_t lo,
+                   intptr_t n) except -1 nogil:
+    with gil:
+        run_call(<Call>s.data, args, steps, lo, n)
+    return 0
+
+
+cdef object run_call(Call call, char** args, const intptr_t* steps, int64_t lo, intptr_t n):
+    cdef cnp.npy_intp dim = n, stride
+    cdef list views = []
+    for i, dtype in enumerate(call.dtypes):
+        stride = steps[i]
+        Py_INCREF(dtype)        # which NumPy takes
+        views.append(PyArray_NewFromDescr(
+            &PyArray_Type, dtype, 1, &dim, &stride, args[i],
+            cnp.NPY_ARRAY_WRITEABLE if i >= call.inputs else 0, NULL))
+    try:
+        call.calls.context.copy().run(call._run, views, lo)
+    finally:
+        views.clear()
+
+
+# ---- programs ---------------------------------------------------------------
+
+cdef class Program:
+    """See expression.pxd."""
+
+    def __cinit__(self):
+        self.code = []
+        self.seen = {}
+        self.kept = {}
+        self.operands = []
+        self.constants = []
+        self.types = []
+        self.names = []
+        self.owners = []
+
+    def __dealloc__(self):
+        free(self.steps)
+        free(self.casts)
+
+    cdef int operand(self, object array) except -1:
+        if len(self.operands) == MAP_OPERANDS:
+            raise _TooLarge
+        self.operands.append(array)
+        return len(self.operands) - 1
+
+    cdef int constant(self, object value) except -1:
+        self.constants.append(value)
+        return CONSTANT + len(self.constants) - 1
+
+    cdef int register(self, object dtype) except -1:
+        self.types.append(dtype)
+        return REGISTER + len(self.types) - 1
+
+    cdef object type_at(self, int where):
+        if where >= REGISTER:
+            return self.types[where - REGISTER]
+        return (self.constants[where - CONSTANT] if where >= CONSTANT else self.operands[where]).dtype
+
+    cdef int step(self, NodeKind kind, object what, object resolved, tuple ins, tuple outs) except -1:
+        if len(self.code) == MAX_STEPS:
+            raise _TooLarge
+        self.code.append((<int>kind, what, resolved, ins, outs))
+        return 0
+
+    cdef int converted(self, int where, object dtype) except -1:
+        """As ``dtype``: a step of its own."""
+        key = (NODE_CAST, where, dtype)
+        found = self.seen.get(key)
+        if found is None:
+            found = self.register(dtype)
+            self.step(NODE_CAST, (self.type_at(where), dtype), None, (where,), (found,))
+            self.seen[key] = found
+        return found
+
+    cdef int emit(self, Node node) except -1:
+        """The code of a node; where its value is."""
+        cdef Node sibling
+        cdef ndarray a
+        if node.kind == NODE_INPUT:
+            a = node.what
+            key = (NODE_INPUT, id(a))
+            found = self.seen.get(key)
+            if found is None:
+                found = self.operand(a)
+                if not (cnp.PyArray_ISALIGNED(a) and a.dtype.isnative):
+                    found = self.converted(found, a.dtype.newbyteorder("="))
+                self.seen[key] = found
+            return found
+        if node.kind == NODE_CONSTANT:
+            value = np.asarray(node.what)
+            key = (NODE_CONSTANT, value.dtype, value.tobytes())
+            found = self.seen.get(key)
+            if found is None:
+                found = self.seen[key] = self.constant(value)
+            return found
+        if node.kind == NODE_KEPT:
+            return self.kept[node]
+        if node.kind == NODE_CAST:
+            where = self.emit(node.args[0])
+            return where if self.type_at(where) == node.dtype else self.converted(where, node.dtype)
+        ins = tuple([self.emit(n) for n in node.args])
+        key = (node.kind, node.what, ins, node.resolved)
+        found = self.seen.get(key)
+        if found is None:
+            if node.kind == NODE_CALL:
+                found = tuple([self.register(d) for d in node.resolved.dtypes[len(ins):]])
+            else:
+                found = (self.register(node.dtype),)
+            self.step(node.kind, node.what, node.resolved, ins, found)
+            self.seen[key] = found
+        return found[node.output]
+
+    cdef int emit_filters(self, list nodes) except -1:
+        """Everything up to the innermost filter of the values."""
+        cdef Node n
+        cdef list order = []
+        cdef set seen = set()
+        for node in nodes:
+            visit(node, seen, order)
+        wanted = {}
+        for node in order:
+            n = node
+            if n.kind == NODE_KEPT:
+                wanted.setdefault(n.domain, []).append(n)
+        for domain in sorted(wanted, key=filter_depth):
+            mask = self.in_register((<Filter>domain).mask)
+            values = [(n, self.emit((<Node>n).args[0])) for n in wanted[domain]]
+            made = {}
+            for n, where in values:
+                if where not in made:
+                    made[where] = self.register(self.type_at(where))
+                self.kept[n] = made[where]
+            pairs = list(made.items())
+            for i in range(0, len(pairs), 3):
+                group = pairs[i:i + 3]
+                self.step(NODE_KEPT, i + 3 >= len(pairs), None,
+                          (mask,) + tuple([p[0] for p in group]), tuple([p[1] for p in group]))
+            # What was there before is of another length.
+            self.seen.clear()
+        return 0
+
+    cdef int in_register(self, Node node) except -1:
+        """Its value in memory of the program's own, side by side."""
+        where = self.emit(node)
+        if where < REGISTER:
+            key = ("copy", where)
+            if key not in self.seen:
+                self.seen[key] = self.register(node.dtype)
+                self.step(NODE_CAST, (node.dtype, node.dtype), None, (where,), (self.seen[key],))
+            where = self.seen[key]
+        return where
+
+    cdef int finish(self, list values, list shape, list outs, bint in_order) except -1:
+        """Turns the code into a map.  values: where the results are.  outs: arrays for
+        them, or None."""
+        cdef Map* m = &self.m
+        cdef Step* s
+        cdef Cast* casts
+        cdef Resolved r
+        cdef CompiledKernel kernel
+        cdef cnp.npy_intp dims[64]
+        cdef int i, k, n_casts = 0, first_out = -1
+        cdef intptr_t bytes = 0
+        cdef bint calls = False
+        places = {}
+        if outs is not None:
+            first_out = len(self.operands)
+            for where, out in zip(values, outs):
+                # The last step of a value writes where it belongs.
+                if where < REGISTER or where in places or self.type_at(where) != out.dtype:
+                    made = self.register(out.dtype)
+                    self.step(NODE_CAST, (self.type_at(where), out.dtype), None, (where,), (made,))
+                    where = made
+                places[where] = self.operand(out)
+        ends = {}
+        for i, line in enumerate(self.code):
+            for where in line[3]:
+                ends[where] = i
+            for where in line[4]:
+                ends.setdefault(where, i)
+        for where in values:
+            ends[where] = len(self.code)
+        registers, idle = [], {}
+        for i, line in enumerate(self.code):
+            kind, what, resolved, ins, made = line
+            dying = [w for w in set(ins) if w >= REGISTER and w not in ("",) and ends[w] == i
+                     and places.get(w, -1) >= CONSTANT]
+            # An elementwise loop may write over what it reads.
+            in_place = kind == NODE_CALL and len(made) == 1
+            if in_place:
+                release(dying, places, registers, idle)
+            for where in made:
+                if where in places:
+                    continue
+                size = self.type_at(where).itemsize
+                free_ = idle.get(size)
+                if free_:
+                    places[where] = free_.pop()
+                else:
+                    places[where] = CONSTANT + len(registers)
+                    registers.append(size)
+            if not in_place:
+                release(dying, places, registers, idle)
+            release([w for w in made if ends[w] == i and places[w] >= CONSTANT], places, registers, idle)
+        n_ops, n_regs = len(self.operands), len(registers)
+        if (n_ops > MAP_OPERANDS or n_ops + n_regs + len(self.constants) > MAP_SLOTS
+                or len(shape) > MAP_DIMS or len(self.code) > MAX_STEPS):
+            raise _TooLarge
+        for k in range(len(shape)):
+            dims[k] = shape[k]
+        fill_map(m, self.operands, len(shape), dims, -1 if in_order else first_out if first_out >= 0 else 0)
+        m.registers = n_regs
+        m.constants = len(self.constants)
+        for k in range(n_ops):
+            m.sizes[k] = self.operands[k].dtype.itemsize
+        for k in range(n_regs):
+            m.sizes[n_ops + k] = registers[k]
+            bytes += registers[k]
+        for k in range(m.constants):
+            m.sizes[n_ops + n_regs + k] = self.constants[k].dtype.itemsize
+            m.constant[n_ops + n_regs + k] = <char*>cnp.PyArray_DATA(<ndarray>self.constants[k])
+        m.n_steps = len(self.code)
+        self.steps = <Step*>malloc(max(m.n_steps, 1) * sizeof(Step))
+        self.casts = malloc(max(m.n_steps, 1) * sizeof(Cast))
+        if self.steps == NULL or self.casts == NULL:
+            raise MemoryError("no memory for the program of an expression")
+        memset(self.steps, 0, max(m.n_steps, 1) * sizeof(Step))
+        casts = <Cast*>self.casts
+        m.steps = self.steps
+        for i, line in enumerate(self.code):
+            kind, what, resolved, ins, made = line
+            s = &self.steps[i]
+            s.kind = STEP_LOOP
+            wheres = list(ins) + list(made)
+            name = ""
+            if kind == NODE_KEPT:
+                s.kind = STEP_COMPRESS
+                s.last = what
+                wheres = [ins[0]]
+                for k in range(len(made)):
+                    wheres += [ins[1 + k], made[k]]
+            elif kind == NODE_INDEX:
+                s.kind = STEP_INDEX
+            elif kind == NODE_CAST:
+                casts[i].fn = find_cast(what[0], what[1])
+                casts[i].from_size = what[0].itemsize
+                casts[i].to_size = what[1].itemsize
+                if (casts[i].fn == NULL and what[0] != what[1]) or not (
+                        ins[0] >= CONSTANT or cnp.PyArray_ISALIGNED(<ndarray>self.operands[ins[0]])):
+                    calls |= self.call(s, kind, None, what, 1)
+                else:
+                    if what[0] == what[1]:
+                        casts[i].fn = NULL
+                    s.loop = cast_loop
+                    s.data = &casts[i]
+                    name = "cast"
+            elif kind == NODE_CALL:
+                r = resolved
+                name = what.__name__
+                if r.loop != NULL:
+                    s.loop = r.loop
+                    s.data = r.data
+                else:
+                    calls |= self.call(s, kind, what, r.dtypes, len(ins))
+            elif kind == NODE_KERNEL:
+                kernel = what
+                s.loop = block_loop if kernel.block else scalar_loop(
+                    <char>ord(kernel.dtype.kind), kernel.kernel.itemsize, kernel.kernel.inputs)
+                s.data = &kernel.kernel
+                name = kernel.signature
+                self.owners.append(kernel)
+            else:
+                calls |= self.call(s, kind, what, [self.type_at(w) for w in ins + made], len(ins))
+            if len(wheres) > STEP_ARGS:
+                raise _TooLarge
+            s.args = len(wheres)
+            for k, where in enumerate(wheres):
+                s.slots[k] = self.slot(where, places, n_regs)
+            self.names.append(name)
+        self.values = values
+        self.slots = [self.slot(where, places, n_regs) for where in values]
+        if m.n_steps == 0:
+            m.block = INT64_MAX
+        elif calls:
+            m.block = CALL_ITEMS
+        elif bytes == 0:
+            m.block = INT64_MAX if m.n_steps == 1 else 4096
+        else:
+            m.block = min(<intptr_t>4096, max(<intptr_t>64, (SCRATCH_BYTES // bytes - 72) & ~<intptr_t>63))
+        return 0
+
+    cdef int slot(self, int where, dict places, int registers) except -1:
+        place = places.get(where, where)
+        if place < CONSTANT:
+            return place
+        if where >= REGISTER:
+            return len(self.operands) + place - CONSTANT
+        return len(self.operands) + registers + where - CONSTANT
+
+    cdef bint call(self, Step* s, NodeKind kind, object what, object dtypes, int inputs) except -1:
+        cdef Call c = Call()
+        if self.calls is None:
+            self.calls = Slices("the expression", True)
+        c.fn = what
+        c.kind = kind
+        c.dtypes = list(dtypes)
+        c.inputs = inputs
+        c.calls = self.calls
+        self.owners.append(c)
+        s.kind = STEP_CALL
+        s.call = <int (*)(Worker*, Step*, char**, const intptr_t*, int64_t, intptr_t) noexcept nogil>call_step
+        s.data = <void*>c
+        return True
+
+    cdef int64_t grain(self):
+        cdef int64_t bytes = 8, found
+        for a in self.operands:
+            if (<ndarray>a).ndim > 0:
+                bytes += a.dtype.itemsize
+        found = map_grain(bytes)
+        return found if self.calls is None else max(found, <int64_t>CALL_ITEMS)
+
+    cdef object report(self):
+        """What the steps met, in NumPy's words."""
+        cdef int i
+        for i in range(self.m.n_steps):
+            if u32_load_relaxed(&self.steps[i].flags):
+                report_flags(self.names[i], u32_load_relaxed(&self.steps[i].flags))
+        if self.calls is not None and self.calls.flags.seen:
+            report_flags("the expression", self.calls.flags.seen)
+
+
+cdef object release(list dying, dict places, list registers, dict idle):
+    for where in dying:
+        place = places[where]
+        idle.setdefault(registers[place - CONSTANT], []).append(place)
+
+
+def filter_depth(Filter f):
+    return f.depth
+
+
+cdef Program program_of(list nodes, list outs, bint in_order):
+    """in_order: positions count, so the axes stay as they are."""
+    cdef Program p = Program()
+    cdef Node n
+    cdef list order = []
+    cdef set seen = set()
+    for node in nodes:
+        visit(node, seen, order)
+    # The shape of what is read: that of the domain around all filters.
+    inner = tuple([n for n in order if (<Node>n).domain is None])
+    shape = list(common_shape(inner)) if inner else []
+    p.emit_filters(nodes)
+    if outs is None:
+        values = [p.in_register(node) if (<Node>node).dtype == np.bool_ or (<Node>node).domain is not None
+                  or (<Node>node).kind == NODE_CONSTANT else p.emit(node) for node in nodes]
+    else:
+        values = [p.emit(node) for node in nodes]
+    p.finish(values, shape, outs, in_order)
+    return p
+
+
+# ---- running ----------------------------------------------------------------
+
+cdef list collect(list nodes, object out):
+    """The values of nodes of one domain, as arrays.  out: an array for the only one."""
+    cdef Program p
+    cdef Node n
+    cdef Entry e
+    cdef int rc
+    cdef int64_t grain
+    n = nodes[0]
+    if n.domain is not None:
+        return collect_kept(nodes, out)
+    if out is None:
+        outs = [empty_for(node) for node in nodes]
+    else:
+        outs = [out]
+        n = nodes[0]
+        if out.shape != n.shape:
+            raise ValueError(f"out: shape {out.shape} does not match that of the result, {n.shape}")
+        if not np.can_cast(n.dtype, out.dtype, "same_kind"):
+            raise TypeError(f"out: cannot cast the result from {n.dtype} to {out.dtype} "
+                            "according to the rule 'same_kind'")
+        if not out.flags.writeable:
+            raise ValueError("out: output array is read-only")
+        for part in depends(n):
+            if (<Node>part).kind == NODE_INPUT and may_overlap(out, (<Node>part).what) and (
+                    not same_memory(out, (<Node>part).what)):
+                out[...] = collect(nodes, None)[0]
+                return [out]
+        if not (cnp.PyArray_ISALIGNED(out) and out.dtype.isnative):
+            out[...] = collect(nodes, None)[0]
+            return [out]
+    try:
+        p = program_of(nodes, outs, False)
+    except _TooLarge:
+        return [collect_alone(node, o) for node, o in zip(nodes, outs)]
+    grain = p.grain()
+    if p.m.size > 0:
+        with nogil:
+            enter(&e)
+            rc = map_run(e.worker, &p.m, grain)
+            rc = leave(&e, rc)
+        check(rc, "the expression")
+        p.report()
+    return outs
+
+
+cdef object empty_for(Node node):
+    """As NumPy would allocate the result: in the order of the first input that has all its
+    dimensions."""
+    cdef Node n
+    for part in depends(node):
+        n = part
+        if n.kind == NODE_INPUT and n.shape == node.shape:
+            return np.empty_like(n.what, node.dtype, subok=False)
+    return np.empty(node.shape, node.dtype)
+
+
+cdef object collect_alone(Node node, ndarray out):
+    """One operation at a time: an expression too large for a program."""
+    arrays = [n.what if (<Node>n).kind in (NODE_CONSTANT, NODE_INPUT) else evaluate(n)
+              for n in node.args]
+    if node.kind == NODE_CALL:
+        result = node.what(*arrays)
+        out[...] = result[node.output] if isinstance(result, tuple) else result
+    elif node.kind == NODE_CAST:
+        np.copyto(out, arrays[0], casting="unsafe")
+    elif node.kind == NODE_INPUT or node.kind == NODE_CONSTANT:
+        out[...] = node.what
+    else:
+        raise ValueError("the expression has too many arrays in one step")
+    return out
+
+
+cdef list collect_kept(list nodes, object out):
+    """Of a filtered domain."""
+    cdef Collect c
+    cdef Program p = program_of(nodes, None, True)
+    cdef Entry e
+    cdef int rc, k
+    cdef int64_t total
+    if len(nodes) > COLLECTED:
+        raise ValueError(f"at most {COLLECTED} values can be collected at once, not {len(nodes)}")
+    c.map = &p.m
+    c.values = len(nodes)
+    c.grain = p.grain()
+    for k in range(c.values):
+        c.slots[k] = p.slots[k]
+        c.sizes[k] = (<Node>nodes[k]).dtype.itemsize
+    rc = collect_begin(&c)
+    try:
+        if rc == 0:
+            with nogil:
+                enter(&e)
+                rc = collect_run(e.worker, &c)
+                rc = leave(&e, rc)
+        check(rc, "what was kept")
+        total = collect_place(&c)
+        outs = []
+        for k in range(c.values):
+            outs.append(np.empty(total, (<Node>nodes[k]).dtype))
+            c.out[k] = <char*>cnp.PyArray_DATA(<ndarray>outs[k])
+        with nogil:
+            enter(&e)
+            rc = collect_write(e.worker, &c)
+            rc = leave(&e, rc)
+        check(rc, "what was kept")
+    finally:
+        collect_free(&c)
+    p.report()
+    if out is not None:
+        if out.shape != outs[0].shape:
+            raise ValueError(f"out: shape {out.shape} does not match that of the result, {outs[0].shape}")
+        np.copyto(out, outs[0])
+        return [out]
+    return outs
+
+
+cdef bint set_fold(Fold* f, object op, Resolved r, int slot) except -1:
+    """False: there is no loop for it."""
+    if r.dtypes is None or r.loop == NULL or not r.dtypes[0] == r.dtypes[1] == r.dtypes[2]:
+        return False
+    f.inputs = 1
+    f.slots[0] = slot
+    f.itemsize = (<cnp.dtype>r.dtypes[0]).itemsize
+    f.has_start = False
+    f.loop = r.loop
+    f.data = r.data
+    if op is np.add and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_DOUBLE:
+        f.loop = sum_double
+    elif op is np.add and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_FLOAT:
+        f.loop = sum_float
+    return True
+
+
+cdef int run_reduce(Reduce* red) except -1:
+    """Leaves the result in red.result."""
+    cdef Entry e
+    cdef int rc
+    red.grain = 0
+    with nogil:
+        enter(&e)
+        rc = reduce_run(e.worker, red)
+        rc = leave(&e, rc)
+    check(rc, "the reduction")
+    report_flags("reduce", u32_load_relaxed(&red.flags))
+    return 0
+
+
+cdef list reduce_program(Program p, Reduce* red, list dtypes):
+    """The values of the folds; red.result.items says of how many items."""
+    cdef ndarray value
+    cdef int i
+    red.map = &p.m
+    red.arg = NULL
+    red.folds = len(dtypes)
+    run_reduce(red)
+    p.report()
+    values = []
+    for i in range(red.folds):
+        value = np.empty((), dtypes[i])
+        memcpy(cnp.PyArray_DATA(value), red.result.acc[i], dtypes[i].itemsize)
+        values.append(value)
+    return values
+
+
+cdef Resolved resolve_reduction(object op, Node node):
+    return resolve(op, (None, node.dtype, None), None, "unsafe", True)
+
+
+cdef tuple fold_node(object op, Node node):
+    """(``op.reduce`` of all elements as an array of no dimension, or None of nothing; how
+    many there were); None: there is no loop for it."""
+    cdef Reduce red
+    cdef Program p
+    cdef CompiledKernel k
+    cdef Resolved r = None
+    if isinstance(op, CompiledKernel):
+        k = op
+        if k.block or k.kernel.inputs != 2:
+            raise TypeError(f"op: a kernel of signature {k.signature!r} does not combine two elements; "
+                            "expected T (T, T)")
+        if node.dtype != k.dtype:
+            raise TypeError(f"op: the kernel {k.signature!r} takes {k.dtype}, not {node.dtype}")
+    else:
+        r = resolve_reduction(op, node)
+        if r.dtypes is None or r.loop == NULL:
+            return None
+        if node.dtype != r.dtypes[1]:
+            node = cast(node, r.dtypes[1])
+    try:
+        p = program_of([node], None, False)
+    except _TooLarge:
+        return None
+    if r is None:
+        red.fold[0].inputs = 1
+        red.fold[0].slots[0] = p.slots[0]
+        red.fold[0].itemsize = node.dtype.itemsize
+        red.fold[0].has_start = False
+        red.fold[0].loop = scalar_loop(<char>ord(k.dtype.kind), k.kernel.itemsize, 2)
+        red.fold[0].data = &k.kernel
+    elif not set_fold(&red.fold[0], op, r, p.slots[0]):
+        return None
+    values = reduce_program(p, &red, [node.dtype])
+    return values[0] if red.result.items else None, red.result.items
+
+
+cdef object reduce_node(object op, Node node, object initial):
+    """``op.reduce`` of all elements; a scalar."""
+    cdef object options = {} if initial is np._NoValue else {"initial": initial}
+    if node.kind == NODE_CONSTANT:
+        return op.reduce(np.asarray(node.what), axis=None, **options)
+    found = fold_node(op, node)
+    if found is None:
+        return op.reduce(evaluate(node), axis=None, **options)
+    result, items = found
+    if items == 0:
+        return op.reduce(np.empty(0, node.dtype), **options)
+    if options or result == 0:
+        # NumPy's own start, which shows in the sign of a zero.
+        return op.reduce(result.reshape(1), **options)
+    return result[()]
+
+
+cdef tuple reduce_two(object op1, Node one, object op2, Node two):
+    """Two reductions in one pass, of one dtype that stays, or None: (a, b, items)."""
+    cdef Reduce red
+    cdef Program p
+    cdef Resolved r1 = resolve_reduction(op1, one), r2 = resolve_reduction(op2, two)
+    if r1.dtypes is None or r2.dtypes is None:
+        return None
+    try:
+        p = program_of([one if one.dtype == r1.dtypes[1] else cast(one, r1.dtypes[1]),
+                        two if two.dtype == r2.dtypes[1] else cast(two, r2.dtypes[1])], None, False)
+    except _TooLarge:
+        return None
+    if not (set_fold(&red.fold[0], op1, r1, p.slots[0])
+            and set_fold(&red.fold[1], op2, r2, p.slots[1])):
+        return None
+    values = reduce_program(p, &red, [r1.dtypes[0], r2.dtypes[0]])
+    return values[0][()], values[1][()], red.result.items
+
+
+cdef object find_node(Node mask, int which):
+    """The position of a true element of a mask of one dimension or more, or -1."""
+    cdef Find f
+    cdef Entry e
+    cdef int rc
+    cdef Program p = program_of([mask], None, True)
+    f.map = &p.m
+    f.slot = p.slots[0]
+    f.which = <FindWhich>which
+    f.grain = p.grain()
+    if p.m.size == 0:
+        return -1
+    with nogil:
+        enter(&e)
+        rc = find_run(e.worker, &f)
+        rc = leave(&e, rc)
+    check(rc, "the search")
+    p.report()
+    return i64_load_relaxed(&f.hit)
+
+
+cdef object count_node(Node mask):
+    """How many are true."""
+    cdef Count c
+    cdef Entry e
+    cdef int rc
+    cdef Program p = program_of([mask], None, True)
+    cdef ndarray counts
+    if p.m.size == 0:
+        return 0
+    c.map = &p.m
+    c.slot = p.slots[0]
+    c.grain = p.grain()
+    counts = np.zeros((p.m.size + c.grain - 1) // c.grain, np.int64)
+    c.counts = <int64_t*>cnp.PyArray_DATA(counts)
+    with nogil:
+        enter(&e)
+        rc = count_run(e.worker, &c)
+        rc = leave(&e, rc)
+    check(rc, "the count")
+    p.report()
+    return int(counts.sum())
+
+
+cdef int run_only(Node node) except -1:
+    """For what its steps do."""
+    cdef Program p = program_of([node], None, True)
+    cdef Entry e
+    cdef int rc
+    cdef int64_t grain = p.grain()
+    if p.m.size > 0:
+        with nogil:
+            enter(&e)
+            rc = map_run(e.worker, &p.m, grain)
+            rc = leave(&e, rc)
+        check(rc, "the expression")
+        p.report()
+    return 0
+
+
+cdef str plan_of(list nodes):
+    """The steps of the program that computes them, a line each."""
+    cdef Program p
+    try:
+        p = program_of(nodes, None, True)
+    except _TooLarge:
+        return "  one operation after another: too large for one pass"
+    lines = []
+    for kind, what, resolved, ins, made in p.code:
+        names = [name_of(p, w) for w in ins]
+        if kind == NODE_CAST:
+            call = f"{what[1]}({names[0]})"
+        elif kind == NODE_INDEX:
+            call = "index"
+        elif kind == NODE_KEPT:
+            call = f"keep({', '.join(names[1:])} where {names[0]})"
+        elif kind == NODE_KERNEL:
+            call = f"kernel {(<CompiledKernel>what).signature!r} of {', '.join(names)}"
+        else:
+            call = f"{getattr(what, '__name__', type(what).__name__)}({', '.join(names)})"
+            if kind != NODE_CALL or (<Resolved>resolved).loop == NULL:
+                call += "    under the GIL"
+        lines.append(f"  {', '.join([name_of(p, w) for w in made])} = {call}")
+    lines += [f"  -> {name_of(p, w)}" for w in p.values]
+    if p.m.n_steps:
+        lines.append(f"  in blocks of {p.m.block if p.m.block != INT64_MAX else 'any number of'} elements, "
+                     f"{p.m.registers} registers")
+    return "\n".join(lines)
+
+
+cdef str name_of(Program p, int where):
+    if where >= REGISTER:
+        return f"t{where - REGISTER}"
+    if where >= CONSTANT:
+        return str(p.constants[where - CONSTANT])
+    a = p.operands[where]
+    return f"a{where}:{a.dtype}{list(a.shape)}"

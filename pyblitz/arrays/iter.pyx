@@ -1,0 +1,984 @@
+# cython: wraparound=True, boundscheck=True
+"""``par_iter``: expressions of arrays that are computed in one pass.
+
+Operators and ufuncs on a ``ParIter`` build nodes (expression.pxd); adaptors that choose
+elements by position are pushed down to the arrays, as views; what ends the chain makes
+one program of it all and runs that.
+"""
+import numpy as np
+
+cimport numpy as cnp
+from libc.stdint cimport int64_t
+from numpy cimport ndarray, ufunc
+
+from pyblitz.arrays.common cimport SLICE_ITEMS, Slices
+from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
+from pyblitz.arrays.expression cimport (
+    NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Filter, Node, apply,
+    call_blocks, call_kernel, cast, collect, count_node, depends, find_node, fold_node, index_node,
+    keep, kept, node_of, plan_of, reduce_node, run_only, sliced)
+from pyblitz.arrays.sort import par_sort
+
+cnp.import_array()
+
+cdef object no_value = np._NoValue
+
+
+class _Untraceable(TypeError):
+    """A function wants to know values that are not computed yet."""
+
+
+cdef ParIter wrap(list parts, bint traced=False):
+    cdef ParIter x = ParIter.__new__(ParIter)
+    x.parts = parts
+    x.traced = traced
+    return x
+
+
+cdef object wrapped(object nodes, bint traced):
+    """What apply gave, as the caller sees it."""
+    if isinstance(nodes, tuple):
+        return tuple([wrap([n], traced) for n in nodes])
+    return wrap([nodes], traced)
+
+
+def par_iter(*arrays):
+    """Lazy arrays: what is written with them is computed in one pass, on all cores.
+
+    Operators and ufuncs on a lazy array give another one. Nothing is computed until a
+    method that ends the chain is called (``collect``, ``sum``, ``any``, ...) or it is handed
+    to a function that needs its elements. Then all steps run on one block of some thousand
+    elements before the next, so that no temporary of the arrays' size exists.
+
+    Parameters
+    ----------
+    *arrays : array_like
+        At least one. Arrays are not copied: what is in them when the chain ends counts.
+
+    Returns
+    -------
+    ParIter or tuple of ParIter
+        One for each array.
+
+    Raises
+    ------
+    TypeError
+        Without an array; for objects, strings and structured arrays.
+
+    Notes
+    -----
+    Values and dtypes are what NumPy gives for the same expression; common subexpressions
+    are computed once, and what consists of numbers only when it is written. Floating-point
+    warnings come when the chain ends. What needs the GIL (Python functions that do not
+    work on lazy arrays, ufuncs of others) is called with one block after another.
+    ``print(x)`` shows the plan.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> x, y = pb.par_iter(np.arange(5.0), np.ones(5))
+    >>> (np.sqrt(x) * 2 - y).collect()
+    array([-1.        ,  1.        ,  1.82842712,  2.46410162,  3.        ])
+    >>> ((x - x.mean()) ** 2).sum()
+    np.float64(10.0)
+    >>> x.filter(lambda v: v % 2 == 0).map(np.square).collect()
+    array([ 0.,  4., 16.])
+    """
+    cdef Node n
+    if not arrays:
+        raise TypeError("par_iter: at least one array is needed")
+    made = []
+    for a in arrays:
+        if isinstance(a, ParIter):
+            made.append(a)
+            continue
+        a = np.asarray(a)
+        if a.dtype.kind not in "biufcmM":
+            raise TypeError(f"par_iter: expected arrays of numbers or times, not {a.dtype}")
+        n = node_of(np.atleast_1d(a))
+        made.append(wrap([n]))
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+cdef bint is_scalar(object x):
+    return isinstance(x, (int, float, complex, np.generic)) or (isinstance(x, np.ndarray) and x.ndim == 0)
+
+
+cdef list lengths(list parts):
+    return [(<Node>p).shape[0] for p in parts]
+
+
+cdef list splits(Node node, list sizes):
+    """A node cut into parts of these lengths."""
+    made = []
+    start = 0
+    for size in sizes:
+        made.append(select(node, slice(start, start + size)))
+        start += size
+    return made
+
+
+cdef list parts_of(object x, list like):
+    """An operand's parts beside those of another."""
+    cdef ParIter other
+    cdef Node n
+    if isinstance(x, ParIter):
+        other = x
+        if len(other.parts) == len(like):
+            return other.parts
+        if len(other.parts) == 1:
+            n = other.parts[0]
+        else:
+            other.settle()
+            n = other.parts[0]
+    else:
+        n = node_of(x)
+    if len(like) == 1:
+        return [n]
+    if n.kind == NODE_CONSTANT or n.shape[0] == 1:
+        return [n] * len(like)
+    sizes = lengths(like)
+    if n.shape[0] != sum(sizes):
+        raise ValueError(f"operands could not be broadcast together with lengths {n.shape[0]} and {sum(sizes)}")
+    return splits(n, sizes)
+
+
+cdef object call(object fn, tuple inputs, dict options):
+    """A ufunc on lazy arrays and others."""
+    cdef ParIter x, first = None
+    cdef bint traced = False
+    for a in inputs:
+        if isinstance(a, ParIter):
+            x = a
+            traced = traced or x.traced
+            if first is None or len(x.parts) > len(first.parts):
+                first = x
+    if len(first.parts) == 1:
+        return wrapped(apply(fn, tuple([(<ParIter>a).parts[0] if isinstance(a, ParIter) else a
+                                        for a in inputs]), options), traced)
+    columns = [parts_of(a, first.parts) if not is_scalar(a) else [a] * len(first.parts) for a in inputs]
+    results = [apply(fn, row, options) for row in zip(*columns)]
+    if fn.nout == 1:
+        return wrap(results, traced)
+    return tuple([wrap(list(column), traced) for column in zip(*results)])
+
+
+cdef Node select(Node node, object index):
+    """``node[index]`` for a slice of the first axis."""
+    cdef int64_t n
+
+    def how(part):
+        cdef Node p = part
+        cdef Node made
+        if p.kind == NODE_INDEX:
+            start, step = p.what
+            places = range(p.shape[0])[index]
+            made = index_node(len(places))
+            made.what = (start + step * places.start, step * places.step)
+            return made
+        if len(p.shape) < len(node.shape) or (p.shape[0] == 1 and node.shape[0] != 1):
+            return p        # broadcast along that axis
+        return node_of(p.what[index])
+
+    return sliced(node, how, {})
+
+
+cdef object predicate_of(object what, tuple values):
+    """The mask that a value, ufunc, kernel or function stands for, lazily."""
+    if isinstance(what, ParIter):
+        mask = what
+    elif callable(what) or is_kernel(what):
+        mask = mapped(what, values, None)
+    else:
+        mask = call(np.equal, (values[0], what), {})
+    if not isinstance(mask, ParIter):
+        raise TypeError("predicate: must give one value for each element")
+    if (<Node>(<ParIter>mask).parts[0]).dtype != np.bool_:
+        mask = call(np.not_equal, (mask, 0), {})
+    return mask
+
+
+cdef bint is_kernel(object fn):
+    return not isinstance(fn, (ufunc, np.ndarray, int, float, complex, np.generic)) and as_kernel(fn) is not None
+
+
+cdef object mapped(object fn, tuple values, object dtype):
+    """``fn`` of lazy arrays, element by element."""
+    cdef CompiledKernel k
+    cdef ParIter x = values[0]
+    cdef Node n
+    if isinstance(fn, ufunc):
+        return call(fn, values, {} if dtype is None else {"dtype": dtype})
+    if isinstance(getattr(fn, "ufunc", None), ufunc):       # Numba's DUFunc
+        fn(*[np.ones(1, v.dtype) for v in values])
+        return call(fn.ufunc, values, {} if dtype is None else {"dtype": dtype})
+    k = as_kernel(fn)
+    if k is None and not callable(fn):
+        raise TypeError(f"fn: expected a ufunc, a compiled kernel or a callable, not {type(fn).__name__}")
+    rows = list(zip(*[parts_of(v, x.parts) for v in values]))
+    if k is not None:
+        return wrap([call_kernel(k, row) for row in rows])
+    # A function of arrays can be asked for the expression that it stands for.
+    made = []
+    for row in rows:
+        try:
+            result = fn(*[wrap([n], True) for n in row])
+        except Exception:
+            break
+        if not isinstance(result, ParIter) or len((<ParIter>result).parts) != 1:
+            break
+        n = (<ParIter>result).parts[0]
+        if n.shape != (<Node>row[0]).shape or n.domain is not (<Node>row[0]).domain:
+            break
+        made.append(n if dtype is None or n.dtype == dtype else cast(n, dtype))
+    else:
+        return wrap(made)
+    made = []
+    for row in rows:
+        n = row[0]
+        if n.shape is None:
+            row = tuple([node_of(a) for a in collect(list(row), None)])
+            n = row[0]
+        if dtype is None:
+            # The first element tells.
+            one = [collect([select(v, slice(0, 1))], None)[0].reshape(-1)[:1] for v in row]
+            dtype = np.asarray(fn(*one)).dtype
+            if dtype.kind not in "biufcmM":
+                raise TypeError(f"fn returned {dtype}; expected numbers or times")
+        made.append(call_blocks(NODE_BLOCKS, fn, row, np.dtype(dtype)))
+    return wrap(made)
+
+
+cdef class ParIter:
+    """A lazy array: see :func:`par_iter`, which makes them.
+
+    Operators, comparisons and ufuncs work as on arrays and give lazy arrays. A lazy array
+    is used any number of times; each end runs it anew.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype
+    shape : tuple of int, or None after a filter
+    """
+    cdef list parts         # nodes; more than one after chain
+    cdef bint traced        # a function is being asked for its expression
+
+    __array_priority__ = 1000
+    __hash__ = None
+
+    def __init__(self, *args):
+        raise TypeError("ParIter: use par_iter")
+
+    # ---- what it is
+
+    @property
+    def dtype(self):
+        return (<Node>self.parts[0]).dtype
+
+    @property
+    def shape(self):
+        cdef Node n = self.parts[0]
+        if len(self.parts) == 1 or n.shape is None:
+            return n.shape
+        return (sum(lengths(self.parts)),) + n.shape[1:]
+
+    @property
+    def ndim(self):
+        shape = self.shape
+        return 1 if shape is None else len(shape)
+
+    @property
+    def size(self):
+        """Its number of elements, which after a filter are counted now."""
+        self.known()
+        if self.shape is None:
+            return self.count()
+        return int(np.prod(self.shape, dtype=object))
+
+    def __len__(self):
+        self.known()
+        return self.size if self.shape is None else self.shape[0]
+
+    def __repr__(self):
+        shape = "" if self.shape is None else list(self.shape)
+        text = f"<ParIter of {self.dtype}{shape}"
+        for part in self.parts:
+            text += "\n" + plan_of([part])
+        return text + ">"
+
+    cdef object known(self):
+        """Before its elements are looked at."""
+        if self.traced:
+            raise _Untraceable("a lazy array has no values yet")
+
+    cdef object settle(self):
+        """Computes it now, into one array."""
+        self.known()
+        n = node_of(self.collect())
+        self.parts = [n]
+
+    def __bool__(self):
+        self.known()
+        raise ValueError("The truth value of a lazy array is ambiguous. Use x.any() or x.all()")
+
+    def __iter__(self):
+        self.known()
+        return iter(self.collect())
+
+    def __array__(self, dtype=None, copy=None):
+        self.known()
+        if copy is False:
+            raise ValueError("a lazy array has no memory: it cannot be had without a copy")
+        a = self.collect()
+        return a if dtype is None else a.astype(dtype, copy=False)
+
+    def __getitem__(self, index):
+        if isinstance(index, ParIter):
+            return self.filter(index)
+        if not isinstance(index, slice):
+            raise TypeError("a lazy array is indexed with slices of its first axis and with masks")
+        self.positions()
+        if len(self.parts) > 1:
+            self.settle()
+        return wrap([select(self.parts[0], index)])
+
+    # ---- operators and ufuncs
+
+    def __array_ufunc__(self, fn, method, *inputs, out=None, where=True, **options):
+        cdef ParIter x
+        if method == "reduce" and isinstance(inputs[0], ParIter):
+            self.known()
+            if set(options) - {"axis", "initial", "keepdims"} or options.get("keepdims") or where is not True:
+                return fn.reduce(np.asarray(inputs[0]), out=out, where=where, **options)
+            x = inputs[0]
+            axis = options.get("axis", 0)
+            if out is None and (axis is None or (axis in (0, -1) and x.ndim == 1)):
+                return x.reduce(fn, initial=options.get("initial", no_value))
+            return fn.reduce(np.asarray(x), out=out, **options)
+        if (method != "__call__" or where is not True or fn.signature is not None
+                or set(options) - {"dtype", "casting"}):
+            self.known()
+            if where is not True:
+                options["where"] = np.asarray(where)
+            return getattr(fn, method)(
+                *[np.asarray(a) if isinstance(a, ParIter) else a for a in inputs],
+                **({} if out is None else {"out": out}), **options)
+        result = call(fn, inputs, options)
+        if out is None:
+            return result
+        self.known()
+        results = result if isinstance(result, tuple) else (result,)
+        ends = [r if o is None else r.collect(o) for r, o in zip(results, out)]
+        return ends[0] if len(ends) == 1 else tuple(ends)
+
+    def __add__(self, other):
+        return binary(np.add, self, other)
+
+    def __radd__(self, other):
+        return binary(np.add, other, self)
+
+    def __sub__(self, other):
+        return binary(np.subtract, self, other)
+
+    def __rsub__(self, other):
+        return binary(np.subtract, other, self)
+
+    def __mul__(self, other):
+        return binary(np.multiply, self, other)
+
+    def __rmul__(self, other):
+        return binary(np.multiply, other, self)
+
+    def __truediv__(self, other):
+        return binary(np.true_divide, self, other)
+
+    def __rtruediv__(self, other):
+        return binary(np.true_divide, other, self)
+
+    def __floordiv__(self, other):
+        return binary(np.floor_divide, self, other)
+
+    def __rfloordiv__(self, other):
+        return binary(np.floor_divide, other, self)
+
+    def __mod__(self, other):
+        return binary(np.remainder, self, other)
+
+    def __rmod__(self, other):
+        return binary(np.remainder, other, self)
+
+    def __divmod__(self, other):
+        return binary(np.divmod, self, other)
+
+    def __rdivmod__(self, other):
+        return binary(np.divmod, other, self)
+
+    def __pow__(self, other, modulo):
+        if modulo is not None:
+            return NotImplemented
+        fn = power_of(self.dtype, other)
+        return binary(np.power, self, other) if fn is None else call(fn, (self,), {})
+
+    def __rpow__(self, other, modulo):
+        return NotImplemented if modulo is not None else binary(np.power, other, self)
+
+    def __and__(self, other):
+        return binary(np.bitwise_and, self, other)
+
+    def __rand__(self, other):
+        return binary(np.bitwise_and, other, self)
+
+    def __or__(self, other):
+        return binary(np.bitwise_or, self, other)
+
+    def __ror__(self, other):
+        return binary(np.bitwise_or, other, self)
+
+    def __xor__(self, other):
+        return binary(np.bitwise_xor, self, other)
+
+    def __rxor__(self, other):
+        return binary(np.bitwise_xor, other, self)
+
+    def __lshift__(self, other):
+        return binary(np.left_shift, self, other)
+
+    def __rlshift__(self, other):
+        return binary(np.left_shift, other, self)
+
+    def __rshift__(self, other):
+        return binary(np.right_shift, self, other)
+
+    def __rrshift__(self, other):
+        return binary(np.right_shift, other, self)
+
+    def __lt__(self, other):
+        return binary(np.less, self, other)
+
+    def __le__(self, other):
+        return binary(np.less_equal, self, other)
+
+    def __gt__(self, other):
+        return binary(np.greater, self, other)
+
+    def __ge__(self, other):
+        return binary(np.greater_equal, self, other)
+
+    def __eq__(self, other):
+        return binary(np.equal, self, other)
+
+    def __ne__(self, other):
+        return binary(np.not_equal, self, other)
+
+    def __neg__(self):
+        return call(np.negative, (self,), {})
+
+    def __pos__(self):
+        return call(np.positive, (self,), {})
+
+    def __invert__(self):
+        return call(np.invert, (self,), {})
+
+    def __abs__(self):
+        return call(np.absolute, (self,), {})
+
+    def astype(self, dtype):
+        """Its elements as another dtype, as ``ndarray.astype``."""
+        dtype = np.dtype(dtype)
+        if dtype.kind not in "biufcmM":
+            raise TypeError(f"dtype: expected a number or time, not {dtype}")
+        return wrap([cast(p, dtype) for p in self.parts], self.traced)
+
+    # ---- adaptors
+
+    cdef object positions(self):
+        """Before elements are chosen by position: after a filter they must be known."""
+        if (<Node>self.parts[0]).shape is None:
+            self.settle()
+
+    def map(self, fn, *, dtype=None):
+        """``fn`` of each element.
+
+        Parameters
+        ----------
+        fn : ufunc, compiled kernel, or callable
+            As in :func:`par_map`. A Python function is first called with the lazy array; if
+            that gives a lazy array of the same length, its expression is part of the plan.
+            Otherwise it is called under the GIL with one block of elements after another.
+        dtype : dtype, optional
+            Of the result. Without it, a function that is called with blocks is called once
+            more, with the first element, to tell.
+        """
+        return mapped(fn, (self,), dtype)
+
+    def zip(self, *others):
+        """Its elements side by side with those of others of the same length."""
+        return ParZip(self, *others)
+
+    def enumerate(self):
+        """Positions and elements, zipped."""
+        self.positions()
+        indices, start = [], 0
+        for part in self.parts:
+            n = index_node((<Node>part).shape[0])
+            (<Node>n).what = (start, 1)
+            indices.append(n)
+            start += (<Node>part).shape[0]
+        if self.ndim != 1:
+            raise ValueError("enumerate: expected one dimension; flatten() first")
+        return ParZip(wrap(indices), self)
+
+    def chain(self, *others):
+        """Its elements, then those of others, which must have the same dtype and row shape."""
+        parts = list(self.parts)
+        for other in others:
+            x = par_iter(other)
+            if x.dtype != self.dtype:
+                raise TypeError(f"chain: dtype {x.dtype} is not {self.dtype}; use astype")
+            if x.shape is not None and self.shape is not None and x.shape[1:] != self.shape[1:]:
+                raise ValueError(f"chain: rows of shape {x.shape[1:]} do not fit rows of {self.shape[1:]}")
+            parts += (<ParIter>x).parts
+        return wrap(parts)
+
+    def chunks(self, n):
+        """Stretches of ``n`` elements, the last one maybe shorter."""
+        return ParChunks(self, n, n)
+
+    def windows(self, n):
+        """All stretches of ``n`` neighbours."""
+        return ParChunks(self, n, 1)
+
+    def step_by(self, step):
+        """Every ``step``-th element, from the first on."""
+        if step < 1:
+            raise ValueError(f"step: must be positive, not {step}")
+        return self[::step]
+
+    def rev(self):
+        """From the last to the first."""
+        return self[::-1]
+
+    def take(self, n):
+        """The first ``n`` elements, or all if there are fewer."""
+        if n < 0:
+            raise ValueError(f"n: must not be negative, not {n}")
+        return self[:n]
+
+    def skip(self, n):
+        """All but the first ``n`` elements."""
+        if n < 0:
+            raise ValueError(f"n: must not be negative, not {n}")
+        return self[n:]
+
+    def filter(self, predicate):
+        """The elements for which a predicate is true.
+
+        Parameters
+        ----------
+        predicate : ufunc, compiled kernel, callable, lazy mask, or a value
+            What ``map`` would make of it, taken as true or false; a value keeps the elements
+            that are equal to it.
+        """
+        self.flat()
+        mask = predicate_of(predicate, (self,))
+        return wrap([kept(p, keep(m)) for p, m in zip(self.parts, parts_of(mask, self.parts))])
+
+    cdef object flat(self):
+        if self.ndim != 1:
+            raise ValueError(f"expected one dimension, not {self.ndim}; flatten() first")
+
+    def flatten(self):
+        """All elements in C order, in one dimension."""
+        cdef Node n = self.parts[0]
+        if self.ndim == 1:
+            return self
+        if len(self.parts) > 1:
+            self.settle()
+        shape = n.shape
+
+        def how(part):
+            return node_of((<Node>part).what.reshape(-1))
+
+        for part in depends(n):
+            if (<Node>part).kind == NODE_INDEX or ((<Node>part).kind == NODE_INPUT and (
+                    (<Node>part).shape != shape or not (<Node>part).what.flags.c_contiguous)):
+                return wrap([node_of(self.collect().reshape(-1))])
+        return wrap([sliced(n, how, {})])
+
+    def inspect(self, fn):
+        """The same; shows each block of elements to ``fn`` as it passes, from any thread."""
+        if not callable(fn):
+            raise TypeError(f"fn: expected a callable, not {type(fn).__name__}")
+        return wrap([call_blocks(NODE_LOOK, fn, (p,), (<Node>p).dtype) for p in self.parts])
+
+    # ---- ends
+
+    def collect(self, out=None):
+        """All elements, as an array.
+
+        Parameters
+        ----------
+        out : ndarray, optional
+            Where they go.
+        """
+        self.known()
+        if len(self.parts) == 1:
+            return collect([self.parts[0]], check_out(out))[0]
+        if out is None:
+            if self.shape is None:
+                return np.concatenate([collect([p], None)[0] for p in self.parts])
+            out = np.empty(self.shape, self.dtype)
+        check_out(out)
+        if self.shape is None or out.shape != self.shape:
+            whole = self.collect()
+            if out.shape != whole.shape:
+                raise ValueError(f"out: shape {out.shape} does not match that of the result, {whole.shape}")
+            out[...] = whole
+            return out
+        start = 0
+        for p in self.parts:
+            end = start + (<Node>p).shape[0]
+            collect([p], out[start:end])
+            start = end
+        return out
+
+    def reduce(self, op, initial=no_value):
+        """All elements combined by a ufunc (``op.reduce``, over all axes), or by a compiled
+        kernel ``T op(T, T)`` that does not care about grouping."""
+        self.known()
+        kernel = None if isinstance(op, ufunc) else as_kernel(op)
+        if kernel is None and not isinstance(op, ufunc):
+            raise TypeError(f"op: expected a ufunc or a compiled kernel, not {type(op).__name__}")
+        if kernel is not None:
+            found = [fold_node(kernel, p) for p in self.parts]
+            values = [v for v, items in found if items]
+            if initial is not no_value:
+                values.insert(0, np.asarray(initial, self.dtype))
+            if not values:
+                raise ValueError("reduce: there are no elements, and no initial value")
+            x = par_iter(np.array(values, self.dtype))
+            return fold_node(kernel, (<ParIter>x).parts[0])[0][()]
+        if len(self.parts) == 1:
+            return reduce_node(op, self.parts[0], initial)
+        if op.identity is None and initial is no_value and any([(<Node>p).shape is None or
+                                                               0 in (<Node>p).shape for p in self.parts]):
+            return op.reduce(self.collect(), axis=None)
+        values = [reduce_node(op, p, no_value) for p in self.parts]
+        if initial is not no_value:
+            values.insert(0, initial)
+        result = values[0]
+        for value in values[1:]:
+            result = op(result, value)
+        return result
+
+    def sum(self, initial=no_value):
+        """``np.sum`` of all elements; floats are summed pairwise, in blocks."""
+        return self.reduce(np.add, initial)
+
+    def prod(self, initial=no_value):
+        """``np.prod`` of all elements."""
+        return self.reduce(np.multiply, initial)
+
+    def min(self, initial=no_value):
+        """``np.min`` of all elements."""
+        return self.reduce(np.minimum, initial)
+
+    def max(self, initial=no_value):
+        """``np.max`` of all elements."""
+        return self.reduce(np.maximum, initial)
+
+    cdef tuple total(self):
+        """(sum in the type of a mean, number of elements, dtype of the mean)"""
+        dtype = self.dtype
+        if dtype.kind in "mM":
+            raise TypeError(f"expected numbers, not {dtype}")
+        kind = np.dtype(np.float64) if dtype.kind in "biu" else np.dtype(np.float32) if dtype == np.float16 else dtype
+        x = self if dtype == kind else self.astype(kind)
+        total, items = kind.type(0), 0
+        for p in (<ParIter>x).parts:
+            value, n = fold_node(np.add, p)
+            if n:
+                total = value[()] if items == 0 else total + value[()]
+            items += n
+        return total, items, dtype if dtype.kind in "fc" else kind
+
+    def mean(self):
+        """``np.mean`` of all elements."""
+        self.known()
+        total, n, dtype = self.total()
+        if n == 0:
+            return np.empty(0, dtype).mean()
+        return dtype.type(total / n)
+
+    def var(self, ddof=0):
+        """``np.var`` of all elements: two passes."""
+        cdef ParIter rest
+        self.known()
+        total, n, dtype = self.total()
+        if n - ddof <= 0:
+            return np.ones(n, dtype).var(ddof=ddof)
+        rest = self.astype(total.dtype) - total.dtype.type(total / n)
+        if dtype.kind == "c":
+            real, imaginary = rest.map(np.real), rest.map(np.imag)
+            square = real * real + imaginary * imaginary
+        else:
+            square = rest * rest
+        total = square.sum()
+        return np.dtype(dtype.type(0).real.dtype).type(total / (n - ddof))
+
+    def std(self, ddof=0):
+        """``np.std`` of all elements: two passes."""
+        return np.sqrt(self.var(ddof))
+
+    def any(self, predicate=None):
+        """Whether the predicate (by default: is not zero) is true of an element; stops at
+        the first that is found."""
+        self.known()
+        mask = predicate_of((self != 0) if predicate is None else predicate, (self,))
+        return any([find_node(p, 2) >= 0 for p in (<ParIter>mask).parts])
+
+    def all(self, predicate=None):
+        """Whether the predicate (by default: is not zero) is true of all elements; stops at
+        the first of which it is not."""
+        self.known()
+        mask = predicate_of((self != 0) if predicate is None else predicate, (self,))
+        return not (~mask).any()
+
+    def count(self, predicate=None):
+        """How many elements there are, or of how many the predicate is true."""
+        self.known()
+        if predicate is None:
+            if self.shape is not None:
+                return self.size
+            predicate = self == self
+            return sum([fold_node(np.add, cast(p, np.dtype(np.int64)))[1] for p in (<ParIter>predicate).parts])
+        mask = predicate_of(predicate, (self,))
+        return sum([count_node(p) for p in (<ParIter>mask).parts])
+
+    def position(self, predicate):
+        """The position, in C order, of the first element of which it is true, or None."""
+        return self.search(predicate, 0)
+
+    cdef object search(self, object predicate, int which):
+        self.known()
+        self.positions()
+        mask = predicate_of(predicate, (self,))
+        parts = (<ParIter>mask).parts
+        starts = np.cumsum([0] + [int(np.prod((<Node>p).shape, dtype=object)) for p in parts]).tolist()
+        order = range(len(parts))
+        for i in reversed(order) if which == 1 else order:
+            at = find_node(parts[i], which)
+            if at >= 0:
+                return int(starts[i] + at)
+        return None
+
+    cdef object item(self, object at):
+        """The element at a position, computed alone."""
+        cdef Node n
+        if at is None:
+            return None
+        x = self.flatten()
+        for p in (<ParIter>x).parts:
+            n = p
+            if at < n.shape[0]:
+                return collect([select(n, slice(at, at + 1))], None)[0][0]
+            at -= n.shape[0]
+
+    def find_first(self, predicate):
+        """The first element of which it is true, or None."""
+        return self.item(self.search(predicate, 0))
+
+    def find_last(self, predicate):
+        """The last element of which it is true, or None."""
+        return self.item(self.search(predicate, 1))
+
+    def find_any(self, predicate):
+        """An element of which it is true, the first that is found, or None."""
+        return self.item(self.search(predicate, 2))
+
+    def for_each(self, fn):
+        """Calls ``fn`` with each block of elements, from any thread, in any order."""
+        self.known()
+        for p in (<ParIter>self.inspect(fn)).parts:
+            run_only(p)
+
+    def sort(self, **options):
+        """All elements, sorted by :func:`par_sort` with these options, as a new array."""
+        a = self.collect()
+        for p in self.parts:
+            if (<Node>p).what is a:
+                a = a.copy()
+        return par_sort(a, out=a, **options)
+
+
+cdef object check_out(object out):
+    if out is not None and not isinstance(out, np.ndarray):
+        raise TypeError(f"out: must be an array, not {type(out).__name__}")
+    return out
+
+
+cdef object binary(object fn, object a, object b):
+    for x in (a, b):
+        if not isinstance(x, (ParIter, np.ndarray, int, float, complex, np.generic, list, tuple)):
+            return NotImplemented
+    return call(fn, (a, b), {})
+
+
+cdef object power_of(object dtype, object exponent):
+    """The ufunc that NumPy's ``**`` takes for some exponents, or None."""
+    if type(exponent) is not int and type(exponent) is not float:
+        return None
+    if dtype.kind in "fc":
+        return {2: np.square, 1: np.positive, 0.5: np.sqrt, -1: np.reciprocal}.get(exponent)
+    return np.square if dtype.kind in "iu" and type(exponent) is int and exponent == 2 else None
+
+
+class ParZip:
+    """Lazy arrays side by side: functions take one argument for each."""
+
+    def __init__(self, *values):
+        self._values = tuple([par_iter(v) for v in values])
+        shapes = {v.shape for v in self._values}
+        if len(shapes) > 1:
+            raise ValueError(f"zip: shapes differ: {[v.shape for v in self._values]}")
+
+    def __len__(self):
+        return len(self._values[0])
+
+    def __iter__(self):
+        return iter(self._values)
+
+    def __repr__(self):
+        return "<ParZip of\n" + ",\n".join([repr(v) for v in self._values]) + ">"
+
+    def _each(self, name, *args):
+        return ParZip(*[getattr(v, name)(*args) for v in self._values])
+
+    def map(self, fn, *, dtype=None):
+        """``fn`` of the elements of one place, one lazy array."""
+        return mapped(fn, self._values, dtype)
+
+    def filter(self, predicate):
+        """The places for which a predicate of their elements is true."""
+        cdef ParIter first = self._values[0]
+        mask = predicate_of(predicate, self._values)
+        domains = [keep(m) for m in parts_of(mask, first.parts)]
+        return ParZip(*[wrap([kept(p, d) for p, d in zip(parts_of(v, first.parts), domains)])
+                        for v in self._values])
+
+    def step_by(self, step):
+        """Every ``step``-th place."""
+        return self._each("step_by", step)
+
+    def rev(self):
+        """From the last place to the first."""
+        return self._each("rev")
+
+    def take(self, n):
+        """The first ``n`` places."""
+        return self._each("take", n)
+
+    def skip(self, n):
+        """All but the first ``n`` places."""
+        return self._each("skip", n)
+
+    def collect(self):
+        """A tuple of arrays, computed in one pass."""
+        cdef ParIter first = self._values[0]
+        first.known()
+        if all([len((<ParIter>v).parts) == 1 for v in self._values]):
+            return tuple(collect([(<ParIter>v).parts[0] for v in self._values], None))
+        return tuple([v.collect() for v in self._values])
+
+    def count(self):
+        """How many places there are."""
+        return self._values[0].count()
+
+
+class ParChunks:
+    """Stretches of a lazy array, from :meth:`ParIter.chunks` and :meth:`ParIter.windows`."""
+
+    def __init__(self, source, n, step):
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
+            raise TypeError(f"n: expected an integer, not {type(n).__name__}")
+        if n < 1:
+            raise ValueError(f"n: must be positive, not {n}")
+        (<ParIter>source).flat()
+        (<ParIter>source).positions()
+        self._source, self._n, self._step = source, int(n), int(step)
+        size = len(source)
+        if step == 1:
+            self._length = max(size - n + 1, 0)
+        else:
+            self._length = -(-size // n)
+
+    def __len__(self):
+        return self._length
+
+    def __repr__(self):
+        what = "windows" if self._step == 1 else "chunks"
+        return f"<ParChunks: {self._length} {what} of {self._n} of\n{self._source!r}>"
+
+    def _rows(self, lo, hi):
+        """Stretches lo .. hi as arrays, from one piece of the source."""
+        start = lo * self._step
+        piece = self._source[start:(hi - 1) * self._step + self._n].collect()
+        return [piece[i:i + self._n] for i in range(0, (hi - lo) * self._step, self._step)]
+
+    def _run(self, fn):
+        cdef Chunked c = Chunked("chunk ", True)
+        c.chunks = self
+        c.fn = fn
+        c.results = [None] * self._length
+        if self._length:
+            c.run(max(1, SLICE_ITEMS // 2 // max(self._step, self._n // 8)), self._length, False)
+        return c.results
+
+    def map(self, fn):
+        """``fn`` of each stretch (an array), as a lazy array of its results."""
+        results = self._run(fn)
+        return par_iter(np.array(results) if results else np.empty(0))
+
+    def for_each(self, fn):
+        """Calls ``fn`` with each stretch, from any thread, in any order."""
+        self._run(lambda chunk: fn(chunk) and None)
+
+    def reduce(self, op):
+        """Each stretch combined by a ufunc, as a lazy array."""
+        results = self._run(op.reduce)
+        return par_iter(np.array(results) if results else op.reduce(np.empty((0, self._n), self._source.dtype), axis=1))
+
+    def sum(self):
+        """The sum of each stretch."""
+        return self.reduce(np.add)
+
+    def min(self):
+        """The least element of each stretch."""
+        return self.reduce(np.minimum)
+
+    def max(self):
+        """The greatest element of each stretch."""
+        return self.reduce(np.maximum)
+
+    def mean(self):
+        """The mean of each stretch."""
+        return self.map(np.mean)
+
+    def flatten(self):
+        """The elements again, one stretch after another."""
+        return self._source if self._step != 1 or self._n == 1 else par_iter(
+            np.concatenate(self._run(np.copy)) if self._length else np.empty(0, self._source.dtype))
+
+    def collect(self):
+        """A list of arrays."""
+        return self._run(np.copy)
+
+
+cdef class Chunked(Slices):
+    cdef object chunks
+    cdef object fn
+    cdef list results
+
+    cdef object part(self, int64_t lo, int64_t hi):
+        for i, row in enumerate(self.chunks._rows(lo, hi)):
+            self.results[lo + i] = self.fn(row)

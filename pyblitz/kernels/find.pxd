@@ -1,0 +1,31 @@
+"""Searches for what a mask is true for.
+
+The mask is one byte an element, the last thing that a map gives (or an array of bools).
+The first and the last hit are exact: whatever lies behind a hit is not looked at
+any more, whatever lies before it still is.  No Python, no NumPy.
+"""
+from libc.stdint cimport int64_t
+from pyblitz.kernels.map cimport Map
+from pyblitz.runtime.atomic cimport atomic_i64
+from pyblitz.runtime.pool cimport Worker
+
+cdef enum FindWhich:
+    FIND_FIRST
+    FIND_LAST
+    FIND_ANY
+
+cdef struct Find:
+    Map* map
+    int slot            # of the mask; its elements lie side by side
+    FindWhich which
+    int64_t grain
+    atomic_i64 hit      # -1: none
+
+cdef struct Count:
+    Map* map
+    int slot
+    int64_t grain
+    int64_t* counts     # one for each block
+
+cdef int find_run(Worker* w, Find* f) noexcept nogil
+cdef int count_run(Worker* w, Count* c) noexcept nogil

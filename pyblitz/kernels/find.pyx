@@ -1,0 +1,129 @@
+"""Searches; see find.pxd."""
+from libc.stdint cimport INT64_MAX, uint8_t
+from libc.string cimport memchr
+from pyblitz.kernels.map cimport Block, map_walk
+from pyblitz.runtime.atomic cimport (
+    i64_cas_relaxed, i64_load_relaxed, i64_store_relaxed, u32_store_relaxed)
+from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run, bridge_wants
+
+cdef struct Search:
+    Find* find
+    Bridge bridge
+
+cdef struct Look:
+    Search* search
+    int64_t found           # in this leaf; -1: nothing
+
+
+cdef int look(void* state, const Block* b) noexcept nogil:
+    cdef Look* l = <Look*>state
+    cdef const char* mask = b.at[l.search.find.slot]
+    cdef const char* hit
+    cdef int64_t i
+    if l.search.find.which == FIND_LAST:
+        for i in range(b.n - 1, -1, -1):
+            if mask[i]:
+                l.found = b.lo + i
+                break
+        return 0
+    # A bool is 0 or 1.
+    hit = <const char*>memchr(mask, 1, b.n)
+    if hit == NULL:
+        return 0
+    l.found = b.lo + (hit - mask)
+    return 1
+
+
+cdef int find_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Search* s = <Search*>ctx
+    cdef Find* f = s.find
+    cdef int64_t n = f.map.size, at, seen
+    cdef Look l
+    cdef int rc
+    l.search = s
+    l.found = -1
+    if f.which == FIND_LAST:
+        # The bridge goes from the end: its item i is element n - 1 - i.
+        rc = map_walk(w, f.map, n - hi, n - lo, look, &l)
+    else:
+        rc = map_walk(w, f.map, lo, hi, look, &l)
+    if l.found < 0:
+        return rc
+    at = n - 1 - l.found if f.which == FIND_LAST else l.found
+    # relaxed: the caller reads after the join, which orders it behind this
+    seen = i64_load_relaxed(&f.hit)
+    while at < seen and not i64_cas_relaxed(&f.hit, seen, at):
+        seen = i64_load_relaxed(&f.hit)
+    # For any hit nothing more is wanted at all.
+    bridge_limit(&s.bridge, 0 if f.which == FIND_ANY else at)
+    return 0
+
+
+cdef int find_run(Worker* w, Find* f) noexcept nogil:
+    """Leaves the hit's position in f.hit, or -1."""
+    cdef Search s
+    cdef int64_t at
+    cdef int i, rc
+    s.find = f
+    i64_store_relaxed(&f.hit, INT64_MAX)
+    for i in range(f.map.n_steps):
+        u32_store_relaxed(&f.map.steps[i].flags, 0)
+    bridge_init(&s.bridge, find_leaf, NULL, &s, f.grain)
+    rc = bridge_run(w, &s.bridge, f.map.size)
+    at = i64_load_relaxed(&f.hit)
+    if at == INT64_MAX:
+        at = -1
+    elif f.which == FIND_LAST:
+        at = f.map.size - 1 - at
+    i64_store_relaxed(&f.hit, at)
+    return rc
+
+
+# ---- counting ---------------------------------------------------------------
+
+cdef struct Tally:
+    int slot
+    int64_t count
+
+
+cdef int tally(void* state, const Block* b) noexcept nogil:
+    cdef Tally* t = <Tally*>state
+    cdef const uint8_t* mask = <const uint8_t*>b.at[t.slot]
+    cdef int64_t i = 0, end
+    cdef uint8_t lane[32]
+    cdef int k
+    # Bytes count to 255, so a sum of bytes is as fast as the memory.
+    while i + 32 <= b.n:
+        end = min(i + 32 * 255, b.n - 31)
+        for k in range(32):
+            lane[k] = 0
+        while i < end:
+            for k in range(32):
+                lane[k] += mask[i + k]
+            i += 32
+        for k in range(32):
+            t.count += lane[k]
+    while i < b.n:
+        t.count += mask[i]
+        i += 1
+    return 0
+
+
+cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Count* c = <Count*>ctx
+    cdef Tally t
+    cdef int rc
+    t.slot = c.slot
+    t.count = 0
+    rc = map_walk(w, c.map, lo, hi, tally, &t)
+    c.counts[lo // c.grain] = t.count
+    return rc
+
+
+cdef int count_run(Worker* w, Count* c) noexcept nogil:
+    cdef Bridge b
+    cdef int i
+    for i in range(c.map.n_steps):
+        u32_store_relaxed(&c.map.steps[i].flags, 0)
+    bridge_init(&b, count_leaf, NULL, c, c.grain)
+    return bridge_run(w, &b, c.map.size)
