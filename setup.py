@@ -61,6 +61,7 @@ MODULES = [
     "arrays/reduce",
     "arrays/sort",
     "arrays/iter",
+    "arrays/find",
 ]
 
 compile_args += os.environ.get("PYBLITZ_CFLAGS", "").split()

@@ -14,9 +14,34 @@ import sys as _sys  # noqa: E402
 
 from pyblitz._python import CancelScope, ThreadPool, num_threads, set_num_threads  # noqa: E402
 from pyblitz._stats import stats, trace  # noqa: E402
+from pyblitz.arrays.find import (  # noqa: E402
+    par_find_any,
+    par_find_first,
+    par_find_last,
+    par_position,
+)
 from pyblitz.arrays.iter import ParIter, par_iter  # noqa: E402
 from pyblitz.arrays.map import par_map  # noqa: E402
-from pyblitz.arrays.reduce import par_reduce  # noqa: E402
+from pyblitz.arrays.reduce import (  # noqa: E402
+    par_all,
+    par_any,
+    par_argmax,
+    par_argmin,
+    par_count_nonzero,
+    par_dot,
+    par_max,
+    par_mean,
+    par_min,
+    par_minmax,
+    par_nanmax,
+    par_nanmin,
+    par_nansum,
+    par_prod,
+    par_reduce,
+    par_std,
+    par_sum,
+    par_var,
+)
 from pyblitz.arrays.sort import par_sort  # noqa: E402
 
 __version__ = "0.1.0"
@@ -26,10 +51,31 @@ __all__ = [
     "ParIter",
     "ThreadPool",
     "num_threads",
+    "par_all",
+    "par_any",
+    "par_argmax",
+    "par_argmin",
+    "par_count_nonzero",
+    "par_dot",
+    "par_find_any",
+    "par_find_first",
+    "par_find_last",
     "par_iter",
     "par_map",
+    "par_max",
+    "par_mean",
+    "par_min",
+    "par_minmax",
+    "par_nanmax",
+    "par_nanmin",
+    "par_nansum",
+    "par_position",
+    "par_prod",
     "par_reduce",
     "par_sort",
+    "par_std",
+    "par_sum",
+    "par_var",
     "set_num_threads",
     "stats",
     "trace",

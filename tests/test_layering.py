@@ -31,6 +31,7 @@ WITHIN_A_ROW = {
     ("capi", "_python"),
     ("arrays.*", "arrays.common"),
     ("arrays.*", "arrays.compiled"),
+    ("arrays.*", "arrays.expression"),
 }
 
 CIMPORT = re.compile(r"^(?:from\s+([\w.]+)\s+cimport\s+(\([^)]*\)|.*)|cimport\s+(.*))$", re.M)

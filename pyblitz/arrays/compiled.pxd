@@ -12,3 +12,4 @@ cdef class CompiledKernel:
 
 # None when fn is no compiled kernel; TypeError when it is one that cannot be called.
 cdef CompiledKernel as_kernel(object fn)
+cdef bint is_compiled(object fn)

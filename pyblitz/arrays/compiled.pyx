@@ -110,3 +110,8 @@ cdef CompiledKernel as_kernel(object fn):
     k.dtype = np.dtype(k.dtype)
     k.kernel.itemsize = k.dtype.itemsize
     return k
+
+
+cdef bint is_compiled(object fn):
+    """Whether it is a compiled kernel, and not a number, array or ufunc."""
+    return not isinstance(fn, (np.ufunc, np.ndarray, int, float, complex, np.generic)) and as_kernel(fn) is not None

@@ -9,6 +9,7 @@ Poletto and Sarkar, 1999).
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 from pyblitz.arrays.common cimport Resolved, Slices
+from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.kernels.map cimport Map, Step
 from pyblitz.kernels.reduce cimport Fold, Reduce
 
@@ -20,6 +21,7 @@ cdef enum NodeKind:
     NODE_BLOCKS     # what: a Python function of blocks
     NODE_LOOK       # what: a Python function that is shown the blocks
     NODE_CAST       # to its dtype
+    NODE_COPY       # in memory of the program, side by side
     NODE_INDEX      # the element's position
     NODE_KEPT       # the elements that its domain keeps
 
@@ -70,6 +72,7 @@ cdef class Program:
 cdef Node node_of(object x)
 cdef object apply(object fn, tuple args, dict options)
 cdef Node cast(Node node, object dtype)
+cdef Node side_by_side(Node node)
 cdef Node index_node(int64_t n)
 cdef Node call_kernel(object kernel, tuple args)
 cdef Node call_blocks(NodeKind kind, object fn, tuple args, object dtype)
@@ -82,7 +85,9 @@ cdef Program program_of(list nodes, list outs, bint in_order)
 cdef list collect(list nodes, object out)
 cdef bint set_fold(Fold* f, object op, Resolved r, int slot) except -1
 cdef int run_reduce(Reduce* red) except -1
-cdef tuple fold_node(object op, Node node)
+cdef tuple fold_node(object op, Node node, Resolved r)
+cdef object fold_kernel(CompiledKernel k, CompiledKernel combine, list nodes, object initial)
+cdef object at_once(object fn, list nodes, dict options)
 cdef object reduce_node(object op, Node node, object initial)
 cdef tuple reduce_two(object op1, Node one, object op2, Node two)
 cdef object find_node(Node mask, int which)

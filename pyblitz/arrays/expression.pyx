@@ -19,7 +19,8 @@ from pyblitz.kernels.find cimport (
     Count, Find, FindWhich, count_run, find_run)
 from pyblitz.kernels.map cimport (
     MAP_DIMS, MAP_OPERANDS, MAP_SLOTS, SCRATCH_BYTES, STEP_ARGS, STEP_CALL, STEP_COMPRESS,
-    STEP_INDEX, STEP_LOOP, map_grain, map_run, block_loop, scalar_loop)
+    STEP_INDEX, STEP_LOOP, map_grain, map_run, block_loop, loop_fn,
+    scalar_loop)
 from pyblitz.kernels.reduce cimport Fold, Reduce, reduce_run, sum_double, sum_float
 from pyblitz.runtime.atomic cimport i64_load_relaxed, u32_load_relaxed
 from pyblitz.runtime.pool cimport Worker
@@ -208,6 +209,10 @@ cdef Node cast(Node node, object dtype):
     return new_node(NODE_CAST, None, (node,), node.shape, np.dtype(dtype), node.domain)
 
 
+cdef Node side_by_side(Node node):
+    return new_node(NODE_COPY, None, (node,), node.shape, node.dtype, node.domain)
+
+
 cdef Node index_node(int64_t n):
     return new_node(NODE_INDEX, (0, 1), (), (n,), np.dtype(np.int64), None)
 
@@ -221,7 +226,10 @@ cdef Node call_kernel(object kernel, tuple args):
     for i, node in enumerate(args):
         n = node
         if n.dtype != k.dtype:
-            raise TypeError(f"the kernel {k.signature!r} takes {k.dtype}, not {n.dtype}")
+            raise TypeError(f"fn: the kernel {k.signature!r} takes {k.dtype}, not {n.dtype}")
+        # A block kernel knows no gaps.
+        if k.block and not (n.kind == NODE_INPUT and n.what.ndim == 1 and n.what.flags.c_contiguous):
+            n = side_by_side(n)
         ready.append(n)
     return new_node(NODE_KERNEL, k, tuple(ready), common_shape(args), k.dtype, common_domain(args))
 
@@ -443,6 +451,8 @@ cdef class Program:
         if node.kind == NODE_CAST:
             where = self.emit(node.args[0])
             return where if self.type_at(where) == node.dtype else self.converted(where, node.dtype)
+        if node.kind == NODE_COPY:
+            return self.in_register(node.args[0])
         ins = tuple([self.emit(n) for n in node.args])
         key = (node.kind, node.what, ins, node.resolved)
         found = self.seen.get(key)
@@ -508,11 +518,13 @@ cdef class Program:
         cdef intptr_t bytes = 0
         cdef bint calls = False
         places = {}
+        rows = [line[4][0] for line in self.code if line[0] == NODE_KERNEL and (<CompiledKernel>line[1]).block]
         if outs is not None:
             first_out = len(self.operands)
             for where, out in zip(values, outs):
-                # The last step of a value writes where it belongs.
-                if where < REGISTER or where in places or self.type_at(where) != out.dtype:
+                # The last step of a value writes where it belongs, if it can.
+                if (where < REGISTER or where in places or self.type_at(where) != out.dtype
+                        or where in rows and not out.flags.forc):
                     made = self.register(out.dtype)
                     self.step(NODE_CAST, (self.type_at(where), out.dtype), None, (where,), (made,))
                     where = made
@@ -834,6 +846,7 @@ cdef bint set_fold(Fold* f, object op, Resolved r, int slot) except -1:
     f.has_start = False
     f.loop = r.loop
     f.data = r.data
+    f.join = NULL
     if op is np.add and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_DOUBLE:
         f.loop = sum_double
     elif op is np.add and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_FLOAT:
@@ -876,41 +889,67 @@ cdef Resolved resolve_reduction(object op, Node node):
     return resolve(op, (None, node.dtype, None), None, "unsafe", True)
 
 
-cdef tuple fold_node(object op, Node node):
+cdef tuple fold_node(object op, Node node, Resolved r):
     """(``op.reduce`` of all elements as an array of no dimension, or None of nothing; how
-    many there were); None: there is no loop for it."""
+    many there were); None: there is no loop for it.  r: None, or how op is resolved."""
     cdef Reduce red
     cdef Program p
-    cdef CompiledKernel k
-    cdef Resolved r = None
-    if isinstance(op, CompiledKernel):
-        k = op
-        if k.block or k.kernel.inputs != 2:
-            raise TypeError(f"op: a kernel of signature {k.signature!r} does not combine two elements; "
-                            "expected T (T, T)")
-        if node.dtype != k.dtype:
-            raise TypeError(f"op: the kernel {k.signature!r} takes {k.dtype}, not {node.dtype}")
-    else:
+    if r is None:
         r = resolve_reduction(op, node)
-        if r.dtypes is None or r.loop == NULL:
-            return None
-        if node.dtype != r.dtypes[1]:
-            node = cast(node, r.dtypes[1])
+    if r.dtypes is None or r.loop == NULL:
+        return None
+    if node.dtype != r.dtypes[1]:
+        node = cast(node, r.dtypes[1])
     try:
         p = program_of([node], None, False)
     except _TooLarge:
         return None
-    if r is None:
-        red.fold[0].inputs = 1
-        red.fold[0].slots[0] = p.slots[0]
-        red.fold[0].itemsize = node.dtype.itemsize
-        red.fold[0].has_start = False
-        red.fold[0].loop = scalar_loop(<char>ord(k.dtype.kind), k.kernel.itemsize, 2)
-        red.fold[0].data = &k.kernel
-    elif not set_fold(&red.fold[0], op, r, p.slots[0]):
+    if not set_fold(&red.fold[0], op, r, p.slots[0]):
         return None
     values = reduce_program(p, &red, [node.dtype])
     return values[0] if red.result.items else None, red.result.items
+
+
+cdef loop_fn combining_loop(CompiledKernel k, object dtype) except NULL:
+    if k.block or k.kernel.inputs != 2:
+        raise TypeError(f"op: a kernel of signature {k.signature!r} does not combine two elements; "
+                        "expected T (T, T)")
+    if dtype != k.dtype:
+        raise TypeError(f"op: the kernel {k.signature!r} takes {k.dtype}, not {dtype}")
+    return scalar_loop(<char>ord(k.dtype.kind), k.kernel.itemsize, 2)
+
+
+cdef object fold_kernel(CompiledKernel k, CompiledKernel combine, list nodes, object initial):
+    """The same by compiled functions, of the elements of all nodes.  initial: an identity,
+    or no value."""
+    cdef Reduce red
+    cdef Program p
+    cdef Node node
+    cdef ndarray start
+    result = None
+    for n in nodes:
+        node = n
+        red.fold[0].loop = combining_loop(k, node.dtype)
+        red.fold[0].data = &k.kernel
+        red.fold[0].join = NULL if combine is None else combining_loop(combine, node.dtype)
+        red.fold[0].join_data = NULL if combine is None else <void*>&combine.kernel
+        red.fold[0].inputs = 1
+        red.fold[0].itemsize = node.dtype.itemsize
+        red.fold[0].has_start = initial is not np._NoValue
+        if red.fold[0].has_start:
+            start = np.asarray(initial, node.dtype)
+            memcpy(red.fold[0].start, cnp.PyArray_DATA(start), node.dtype.itemsize)
+        p = program_of([node], None, True)
+        red.fold[0].slots[0] = p.slots[0]
+        value = reduce_program(p, &red, [node.dtype])[0]
+        if red.result.items:
+            result = value if result is None else fold_kernel(
+                k if combine is None else combine, None, [node_of(np.array([result, value]))], np._NoValue)
+    if result is None:
+        if initial is np._NoValue:
+            raise ValueError("op: there are no elements, and no initial value")
+        return np.asarray(initial, (<Node>nodes[0]).dtype)[()]
+    return result[()]
 
 
 cdef object reduce_node(object op, Node node, object initial):
@@ -918,7 +957,7 @@ cdef object reduce_node(object op, Node node, object initial):
     cdef object options = {} if initial is np._NoValue else {"initial": initial}
     if node.kind == NODE_CONSTANT:
         return op.reduce(np.asarray(node.what), axis=None, **options)
-    found = fold_node(op, node)
+    found = fold_node(op, node, None)
     if found is None:
         return op.reduce(evaluate(node), axis=None, **options)
     result, items = found

@@ -12,12 +12,13 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport SLICE_ITEMS, Slices
-from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
+from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel, is_compiled
 from pyblitz.arrays.expression cimport (
     NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Filter, Node, apply,
-    call_blocks, call_kernel, cast, collect, count_node, depends, find_node, fold_node, index_node,
+    call_blocks, call_kernel, cast, collect, count_node, depends, find_node, fold_kernel, fold_node, index_node,
     keep, kept, node_of, plan_of, reduce_node, run_only, sliced)
 from pyblitz.arrays.sort import par_sort
+from pyblitz.kernels.find cimport FIND_ANY, FIND_FIRST, FIND_LAST
 
 cnp.import_array()
 
@@ -187,7 +188,7 @@ cdef object predicate_of(object what, tuple values):
     """The mask that a value, ufunc, kernel or function stands for, lazily."""
     if isinstance(what, ParIter):
         mask = what
-    elif callable(what) or is_kernel(what):
+    elif callable(what) or is_compiled(what):
         mask = mapped(what, values, None)
     else:
         mask = call(np.equal, (values[0], what), {})
@@ -196,10 +197,6 @@ cdef object predicate_of(object what, tuple values):
     if (<Node>(<ParIter>mask).parts[0]).dtype != np.bool_:
         mask = call(np.not_equal, (mask, 0), {})
     return mask
-
-
-cdef bint is_kernel(object fn):
-    return not isinstance(fn, (ufunc, np.ndarray, int, float, complex, np.generic)) and as_kernel(fn) is not None
 
 
 cdef object mapped(object fn, tuple values, object dtype):
@@ -650,14 +647,7 @@ cdef class ParIter:
         if kernel is None and not isinstance(op, ufunc):
             raise TypeError(f"op: expected a ufunc or a compiled kernel, not {type(op).__name__}")
         if kernel is not None:
-            found = [fold_node(kernel, p) for p in self.parts]
-            values = [v for v, items in found if items]
-            if initial is not no_value:
-                values.insert(0, np.asarray(initial, self.dtype))
-            if not values:
-                raise ValueError("reduce: there are no elements, and no initial value")
-            x = par_iter(np.array(values, self.dtype))
-            return fold_node(kernel, (<ParIter>x).parts[0])[0][()]
+            return fold_kernel(kernel, None, self.parts, initial)
         if len(self.parts) == 1:
             return reduce_node(op, self.parts[0], initial)
         if op.identity is None and initial is no_value and any([(<Node>p).shape is None or
@@ -696,7 +686,7 @@ cdef class ParIter:
         x = self if dtype == kind else self.astype(kind)
         total, items = kind.type(0), 0
         for p in (<ParIter>x).parts:
-            value, n = fold_node(np.add, p)
+            value, n = fold_node(np.add, p, None)
             if n:
                 total = value[()] if items == 0 else total + value[()]
             items += n
@@ -735,7 +725,7 @@ cdef class ParIter:
         the first that is found."""
         self.known()
         mask = predicate_of((self != 0) if predicate is None else predicate, (self,))
-        return any([find_node(p, 2) >= 0 for p in (<ParIter>mask).parts])
+        return any([find_node(p, FIND_ANY) >= 0 for p in (<ParIter>mask).parts])
 
     def all(self, predicate=None):
         """Whether the predicate (by default: is not zero) is true of all elements; stops at
@@ -751,13 +741,13 @@ cdef class ParIter:
             if self.shape is not None:
                 return self.size
             predicate = self == self
-            return sum([fold_node(np.add, cast(p, np.dtype(np.int64)))[1] for p in (<ParIter>predicate).parts])
+            return sum([fold_node(np.add, cast(p, np.dtype(np.int64)), None)[1] for p in (<ParIter>predicate).parts])
         mask = predicate_of(predicate, (self,))
         return sum([count_node(p) for p in (<ParIter>mask).parts])
 
     def position(self, predicate):
         """The position, in C order, of the first element of which it is true, or None."""
-        return self.search(predicate, 0)
+        return self.search(predicate, FIND_FIRST)
 
     cdef object search(self, object predicate, int which):
         self.known()
@@ -766,7 +756,7 @@ cdef class ParIter:
         parts = (<ParIter>mask).parts
         starts = np.cumsum([0] + [int(np.prod((<Node>p).shape, dtype=object)) for p in parts]).tolist()
         order = range(len(parts))
-        for i in reversed(order) if which == 1 else order:
+        for i in reversed(order) if which == FIND_LAST else order:
             at = find_node(parts[i], which)
             if at >= 0:
                 return int(starts[i] + at)
@@ -786,15 +776,15 @@ cdef class ParIter:
 
     def find_first(self, predicate):
         """The first element of which it is true, or None."""
-        return self.item(self.search(predicate, 0))
+        return self.item(self.search(predicate, FIND_FIRST))
 
     def find_last(self, predicate):
         """The last element of which it is true, or None."""
-        return self.item(self.search(predicate, 1))
+        return self.item(self.search(predicate, FIND_LAST))
 
     def find_any(self, predicate):
         """An element of which it is true, the first that is found, or None."""
-        return self.item(self.search(predicate, 2))
+        return self.item(self.search(predicate, FIND_ANY))
 
     def for_each(self, fn):
         """Calls ``fn`` with each block of elements, from any thread, in any order."""

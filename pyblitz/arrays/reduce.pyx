@@ -1,5 +1,7 @@
 # cython: wraparound=True, boundscheck=True
-"""``par_reduce``."""
+"""``par_reduce`` and its relatives: sums, extremes, moments, dot products."""
+import warnings
+
 import numpy as np
 
 cimport numpy as cnp
@@ -9,11 +11,22 @@ from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
     SLICE_ITEMS, Resolved, Slices, at, is_plain, longest_axis, may_overlap, report_flags, resolve)
-from pyblitz.arrays.expression cimport run_reduce, set_fold
+from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
+from pyblitz.arrays.expression cimport (
+    Node, Program, apply, call_kernel, cast, count_node, find_node, fold_kernel, fold_node, node_of,
+    program_of, reduce_node, side_by_side, reduce_two, run_reduce, set_fold)
+from pyblitz.kernels.find cimport FIND_ANY
 from pyblitz.kernels.map cimport Map
-from pyblitz.kernels.reduce cimport Reduce
+from pyblitz.kernels.reduce cimport (
+    Reduce, arg_fn, dot_double, dot_float, sum_double, sum_float, zero_nans_double, zero_nans_float)
 
 cnp.import_array()
+
+cdef extern from "numpy/arrayobject.h":
+    ctypedef struct PyArray_ArrFuncs:
+        arg_fn argmax
+        arg_fn argmin
+    PyArray_ArrFuncs* PyDataType_GetArrFuncs(cnp.PyArray_Descr*)
 
 cdef enum:
     # Below this NumPy's reduction is done before another thread could help.
@@ -130,13 +143,17 @@ cdef object place(object result, object out, tuple kept, object keepdims, int nd
     return result if result.ndim else result[()]
 
 
-def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._NoValue, where=True):
+def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._NoValue, where=True, *,
+               combine=None):
     """Reduces an array by a binary ufunc, on all cores: ``op.reduce``.
 
     Parameters
     ----------
-    op : ufunc
-        With two inputs and one output.
+    op : ufunc or compiled kernel
+        With two inputs and one output. A kernel ``T op(T, T)`` (as for
+        :func:`par_map`) reduces a whole array of T, or one of one dimension: it gets what
+        was accumulated and an element, and must not care about grouping, or come with
+        ``combine``.
     a : array_like
     axis : None or int or tuple of int, optional
         What to reduce along; the first axis by default, as in ``op.reduce``.
@@ -147,9 +164,11 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
     keepdims : bool, optional
         Whether reduced axes stay, with length one.
     initial : scalar, optional
-        What to start from.
+        What to start from. For a kernel, an identity: each block of elements starts from it.
     where : array_like of bool, optional
         Which elements to include.
+    combine : compiled kernel, optional
+        For a kernel: what joins the accumulated values of two stretches of elements.
 
     Returns
     -------
@@ -159,7 +178,8 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
     Raises
     ------
     TypeError, ValueError, numpy.exceptions.AxisError
-        What ``op.reduce`` raises for the same mistake.
+        What ``op.reduce`` raises for the same mistake; for kernels: a signature that cannot
+        be called or does not fit the dtype, options that only ufuncs have.
 
     Notes
     -----
@@ -181,15 +201,36 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
     >>> pb.par_reduce(np.maximum, np.eye(3), axis=1)
     array([1., 1., 1.])
     """
+    cdef CompiledKernel k
+    if isinstance(op, ufunc):
+        if combine is not None:
+            raise TypeError("combine: only a compiled kernel takes it")
+        return reduce_ufunc(op, a, axis, dtype, out, keepdims, initial, where)
+    if isinstance(getattr(op, "ufunc", None), ufunc):      # Numba's DUFunc
+        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
+    k = as_kernel(op)
+    if k is None:
+        raise TypeError(f"op: expected a ufunc or a compiled kernel, not {type(op).__name__}")
+    a = np.asarray(a)
+    if (dtype is not None and np.dtype(dtype) != k.dtype) or out is not None or keepdims or where is not True:
+        raise TypeError("dtype, out, keepdims and where: only a ufunc takes them")
+    if axis is not None and not (a.ndim == 1 and axis in (0, -1)):
+        raise TypeError("axis: a kernel reduces the whole array; give axis=None")
+    joined = None
+    if combine is not None:
+        joined = as_kernel(combine)
+        if joined is None:
+            raise TypeError(f"combine: expected a compiled kernel, not {type(combine).__name__}")
+    return fold_kernel(k, joined, [node_of(np.atleast_1d(a))], initial)
+
+
+cdef object reduce_ufunc(object op, object a, object axis, object dtype, object out, object keepdims,
+                         object initial, object where):
     cdef ndarray x
     cdef Resolved r
     cdef SlicedReduce s
     cdef int ndim, kept_axis, cut_axis
     cdef int64_t size
-    if not isinstance(op, ufunc):
-        if isinstance(getattr(op, "ufunc", None), ufunc):      # Numba's DUFunc
-            return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
-        raise TypeError(f"op: expected a ufunc, not {type(op).__name__}")
     if not cnp.PyArray_CheckExact(a):
         if not is_plain(a):
             return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
@@ -230,8 +271,15 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
     if len(axes) > 1 and not associative:
         return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
 
-    if len(axes) == ndim and where is True and loop_fits(op, x, r):
-        return place(np.asarray(reduce_row(op, x, r, initial)), out, kept, keepdims, ndim)
+    if len(axes) == ndim and where is True and associative:
+        if loop_fits(op, x, r):
+            return place(np.asarray(reduce_row(op, x, r, initial)), out, kept, keepdims, ndim)
+        found = fold_node(op, node_of(x), r)
+        if found is not None:
+            result = found[0]
+            if initial is not no_initial or result == 0:
+                result = np.asarray(op.reduce(result.reshape(1), 0, None, None, False, initial))
+            return place(result, out, kept, keepdims, ndim)
 
     kept_axis = longest_axis(shape, [d for d in range(ndim) if d not in axes])
     cut_axis = longest_axis(shape, sorted(axes))
@@ -264,3 +312,845 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
         s.run(s.grain, shape[s.axis], False)
     report_flags("reduce", s.flags.seen)
     return place(result.reshape(small), out, kept, keepdims, ndim)
+
+
+# ---- namesakes --------------------------------------------------------------
+# What NumPy's functions of these names do, in terms of the above.  Arrays that are not
+# plain go to NumPy's own function, which asks them for their method.
+
+cdef bint is_small(object a):
+    """Plain, and too small to share."""
+    return cnp.PyArray_CheckExact(a) and cnp.PyArray_NBYTES(<ndarray>a) <= SMALL_REDUCE_BYTES
+
+
+cdef dict given(dict options):
+    return {name: value for name, value in options.items() if value is not no_initial}
+
+
+cdef object reduce_as(object op, object namesake, object a, object axis, object dtype, object out,
+                      object keepdims, object initial, object where):
+    if not is_plain(a):
+        options = given({"axis": axis, "out": out, "keepdims": keepdims, "initial": initial, "where": where})
+        if dtype is not None:
+            options["dtype"] = dtype
+        return namesake(a, **options)
+    return reduce_ufunc(op, a, axis, dtype, out, False if keepdims is no_initial else keepdims, initial,
+                        True if where is no_initial else where)
+
+
+cdef class KeptAxis(Slices):
+    """A function of an array along some axes, on slices of another axis."""
+    cdef object fn
+    cdef object a
+    cdef object out
+    cdef dict options
+    cdef int axis
+
+    cdef object part(self, int64_t lo, int64_t hi):
+        index = at(self.axis, lo, hi)
+        self.out[index] = self.fn(self.a[index], **self.options)
+
+
+cdef object along_kept(object fn, ndarray a, object axis, object keepdims, dict options):
+    """``fn(a, axis=axis, ...)``, shared along an axis that stays, or None when there is none
+    that is long enough."""
+    cdef KeptAxis s
+    cdef int ndim = cnp.PyArray_NDIM(a), kept
+    if axis is None:
+        return None
+    axes = np.lib.array_utils.normalize_axis_tuple(axis, ndim)
+    shape = (<object>a).shape
+    kept = longest_axis(shape, [d for d in range(ndim) if d not in axes])
+    if kept < 0 or shape[kept] < 32:
+        return None
+    options = {**options, "axis": axis, "keepdims": True}
+    whole = tuple([1 if d in axes else shape[d] for d in range(ndim)])
+    s = KeptAxis(fn.__name__, True)
+    s.fn = fn
+    s.a = a
+    s.axis = kept
+    s.options = options
+    one = fn(a[at(kept, 0, 1)], **options)      # its dtype, and what is wrong with the arguments
+    s.out = np.empty(whole, one.dtype)
+    s.run(max(1, SLICE_ITEMS * shape[kept] // max(cnp.PyArray_SIZE(a), 1), shape[kept] // 64), shape[kept], False)
+    report_flags(fn.__name__, s.flags.seen)
+    return s.out if keepdims is True else s.out.reshape(tuple([shape[d] for d in range(ndim) if d not in axes]))
+
+
+def par_sum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue):
+    """The sum of array elements, on all cores: ``np.sum``.
+
+    Parameters
+    ----------
+    a : array_like
+    axis : None or int or tuple of int, optional
+        What to sum along; all axes by default.
+    dtype : dtype, optional
+        The type of the calculation and the result.
+    out : ndarray, optional
+        Where the result goes.
+    keepdims : bool, optional
+        Whether reduced axes stay, with length one.
+    initial : scalar, optional
+        What to start from.
+    where : array_like of bool, optional
+        Which elements to include.
+
+    Returns
+    -------
+    ndarray or scalar
+        ``out`` if it was given.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError
+        What ``np.sum`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work. Floats are summed pairwise (Higham, 1993), in blocks and a tree that depend on
+    the shape alone: the same bits for any number of threads, and an error bound no greater
+    than NumPy's.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> pb.par_sum(np.arange(100_000))
+    np.int64(4999950000)
+    """
+    return reduce_as(np.add, np.sum, a, axis, dtype, out, keepdims, initial, where)
+
+
+def par_prod(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue):
+    """The product of array elements, on all cores: ``np.prod``.
+
+    Parameters
+    ----------
+    a, axis, dtype, out, keepdims, initial, where
+        As for :func:`par_sum`.
+
+    Returns
+    -------
+    ndarray or scalar
+        ``out`` if it was given.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError
+        What ``np.prod`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work. See :func:`par_reduce`.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> pb.par_prod(np.arange(1, 6))
+    np.int64(120)
+    """
+    return reduce_as(np.multiply, np.prod, a, axis, dtype, out, keepdims, initial, where)
+
+
+def par_min(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue):
+    """The least array element, on all cores: ``np.min``; not-a-number if there is one.
+
+    Parameters
+    ----------
+    a, axis, out, keepdims, initial, where
+        As for :func:`par_sum`.
+
+    Returns
+    -------
+    ndarray or scalar
+        ``out`` if it was given.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError
+        What ``np.min`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> pb.par_min([[3, 1], [2, 5]], axis=1)
+    array([1, 2])
+    """
+    return reduce_as(np.minimum, np.min, a, axis, None, out, keepdims, initial, where)
+
+
+def par_max(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue):
+    """The greatest array element, on all cores: ``np.max``; not-a-number if there is one.
+
+    Parameters
+    ----------
+    a, axis, out, keepdims, initial, where
+        As for :func:`par_sum`.
+
+    Returns
+    -------
+    ndarray or scalar
+        ``out`` if it was given.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError
+        What ``np.max`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> pb.par_max([[3, 1], [2, 5]], axis=1)
+    array([3, 5])
+    """
+    return reduce_as(np.maximum, np.max, a, axis, None, out, keepdims, initial, where)
+
+
+def par_minmax(a, axis=None):
+    """The least and the greatest element, in one pass over the array.
+
+    Parameters
+    ----------
+    a : array_like
+    axis : None or int or tuple of int, optional
+        What to reduce along; all axes by default.
+
+    Returns
+    -------
+    least, greatest : ndarray or scalar
+        What ``np.min`` and ``np.max`` give.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError
+        What ``np.min`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> pb.par_minmax(np.array([3.0, 1.0, 2.0]))
+    (np.float64(1.0), np.float64(3.0))
+    """
+    if is_plain(a):
+        a = np.asarray(a)
+        if not is_small(a) and (axis is None or a.ndim == 1 and axis in (0, -1)):
+            node = node_of(a)
+            found = reduce_two(np.minimum, node, np.maximum, node)
+            if found is not None:
+                return found[0], found[1]
+    return par_min(a, axis), par_max(a, axis)
+
+
+cdef object mean_type(object dtype):
+    """What NumPy sums in for a mean of this type, or None."""
+    if dtype.kind in "biu":
+        return np.dtype(np.float64)
+    return np.dtype(np.float32) if dtype == np.float16 else dtype if dtype.kind in "fc" else None
+
+
+def par_mean(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
+    """The arithmetic mean, on all cores: ``np.mean``.
+
+    Parameters
+    ----------
+    a, axis, dtype, out, keepdims, where
+        As for :func:`par_sum`; integers are averaged as float64.
+
+    Returns
+    -------
+    ndarray or scalar
+        ``out`` if it was given.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError
+        What ``np.mean`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work. The sum is that of :func:`par_sum`.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> pb.par_mean(np.arange(5))
+    np.float64(2.0)
+    """
+    if type(a) is list or type(a) is tuple:
+        a = np.asarray(a)
+    if (not cnp.PyArray_CheckExact(a) or is_small(a) or where is not no_initial or out is not None
+            or dtype is not None or mean_type(a.dtype) is None):
+        return np.mean(a, axis, dtype, out, **given({"keepdims": keepdims, "where": where}))
+    kept = keepdims is not no_initial and bool(keepdims)
+    total = reduce_ufunc(np.add, a, axis, mean_type(a.dtype), None, kept, no_initial, True)
+    size = np.size(total)
+    if size == 0:
+        return np.mean(a, axis, **given({"keepdims": keepdims}))
+    result = np.true_divide(total, a.size // size)
+    want = a.dtype if a.dtype.kind in "fc" else result.dtype
+    return result.astype(want, copy=False)
+
+
+cdef tuple moments(ndarray a, object ddof):
+    """The variance of all elements, in the type of the mean."""
+    kind = mean_type(a.dtype)
+    node = node_of(a) if a.dtype == kind else cast(node_of(a), kind)
+    n = a.size
+    mean = kind.type(reduce_node(np.add, node, no_initial) / n)
+    rest = apply(np.subtract, (node, mean), {})
+    total = reduce_node(np.add, apply(np.multiply, (rest, rest), {}), no_initial)
+    return kind.type(total / (n - ddof)), a.dtype if a.dtype.kind == "f" else kind
+
+
+def par_var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, **options):
+    """The variance, on all cores: ``np.var``.
+
+    Parameters
+    ----------
+    a, axis, dtype, out, keepdims
+        As for :func:`par_mean`.
+    ddof : float, optional
+        The divisor is the number of elements less this.
+    **options
+        ``where``, ``mean`` and ``correction``, as for ``np.var``.
+
+    Returns
+    -------
+    ndarray or scalar
+        ``out`` if it was given.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError
+        What ``np.var`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work, two passes over the array: the mean, then the squared distances from it,
+    without a temporary of the array's size.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> pb.par_var(np.array([1.0, 2.0, 3.0, 4.0]))
+    np.float64(1.25)
+    """
+    return spread(np.var, a, axis, dtype, out, ddof, keepdims, options)
+
+
+def par_std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, **options):
+    """The standard deviation, on all cores: ``np.std``.
+
+    Parameters
+    ----------
+    a, axis, dtype, out, ddof, keepdims, **options
+        As for :func:`par_var`.
+
+    Returns
+    -------
+    ndarray or scalar
+        ``out`` if it was given.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError
+        What ``np.std`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work. See :func:`par_var`.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> pb.par_std(np.array([1.0, 1.0, 3.0, 3.0]))
+    np.float64(1.0)
+    """
+    return spread(np.std, a, axis, dtype, out, ddof, keepdims, options)
+
+
+cdef object spread(object namesake, object a, object axis, object dtype, object out, object ddof,
+                   object keepdims, dict options):
+    if type(a) is list or type(a) is tuple:
+        a = np.asarray(a)
+    if not (not cnp.PyArray_CheckExact(a) or is_small(a) or options or out is not None or dtype is not None
+            or a.dtype.kind not in "biuf" or a.dtype == np.float16 or type(ddof) is not int):
+        if axis is None or (a.ndim == 1 and type(axis) is int and axis in (0, -1)):
+            if keepdims in (no_initial, False) and a.size - ddof > 0:
+                value, kind = moments(a, ddof)
+                return kind.type(np.sqrt(value) if namesake is np.std else value)
+        else:
+            found = along_kept(namesake, a, axis, keepdims, {"ddof": ddof})
+            if found is not None:
+                return found
+    return namesake(a, axis, dtype, out, ddof, **given({"keepdims": keepdims}), **options)
+
+
+cdef object arg_reduce(object namesake, bint least, object a, object axis, object out, object keepdims):
+    cdef ndarray x
+    cdef Reduce red
+    cdef cnp.dtype dtype
+    cdef arg_fn f = NULL
+    if type(a) is list or type(a) is tuple:
+        a = np.asarray(a)
+    if cnp.PyArray_CheckExact(a) and not is_small(a) and out is None:
+        x = a
+        dtype = a.dtype
+        if dtype.kind in "biufcmM" and dtype.isnative:
+            f = (PyDataType_GetArrFuncs(cnp.PyArray_DESCR(x)).argmin if least
+                 else PyDataType_GetArrFuncs(cnp.PyArray_DESCR(x)).argmax)
+        if f != NULL and (axis is None or (cnp.PyArray_NDIM(x) == 1 and type(axis) is int and axis in (0, -1))) \
+                and keepdims is no_initial:
+            return arg_row(x, f)
+        if axis is not None and f != NULL and type(axis) is int:
+            found = along_kept(namesake, x, axis, keepdims, {})
+            if found is not None:
+                return found
+    return namesake(a, axis, out, **given({"keepdims": keepdims}))
+
+
+cdef object arg_row(ndarray x, arg_fn f):
+    cdef Map m
+    cdef Reduce red
+    cdef Program program
+    if cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_ISALIGNED(x):
+        map_of_row(&m, x)
+        red.map = &m
+        red.fold[0].slots[0] = 0
+    else:
+        # In C order, a block at a time, side by side.
+        program = program_of([side_by_side(node_of(x))], None, True)
+        red.map = &program.m
+        red.fold[0].slots[0] = program.slots[0]
+    red.folds = 0
+    red.arg = f
+    red.arr = <void*>x
+    red.fold[0].itemsize = cnp.PyArray_ITEMSIZE(x)
+    run_reduce(&red)
+    return np.intp(red.result.at)
+
+
+def par_argmin(a, axis=None, out=None, *, keepdims=np._NoValue):
+    """The position of the least element, on all cores: ``np.argmin``.
+
+    Parameters
+    ----------
+    a : array_like
+    axis : int, optional
+        What to search along; by default the array in C order.
+    out : ndarray, optional
+        Where the result goes.
+    keepdims : bool, optional
+        Whether the axis stays, with length one.
+
+    Returns
+    -------
+    ndarray of int or int
+        The first of equals; that of the first not-a-number if there is one.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError
+        What ``np.argmin`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> pb.par_argmin(np.array([3, 1, 2, 1]))
+    np.int64(1)
+    """
+    return arg_reduce(np.argmin, True, a, axis, out, keepdims)
+
+
+def par_argmax(a, axis=None, out=None, *, keepdims=np._NoValue):
+    """The position of the greatest element, on all cores: ``np.argmax``.
+
+    Parameters
+    ----------
+    a, axis, out, keepdims
+        As for :func:`par_argmin`.
+
+    Returns
+    -------
+    ndarray of int or int
+        The first of equals; that of the first not-a-number if there is one.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError
+        What ``np.argmax`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> pb.par_argmax(np.array([3, 1, 3, 1]))
+    np.int64(0)
+    """
+    return arg_reduce(np.argmax, False, a, axis, out, keepdims)
+
+
+cdef object truth(object namesake, object op, object compare, object a, object axis, object out,
+                  object keepdims, object where):
+    """any, and all as "not any that is not"."""
+    if type(a) is list or type(a) is tuple:
+        a = np.asarray(a)
+    if not cnp.PyArray_CheckExact(a) or is_small(a) or a.dtype.kind not in "biufc":
+        return namesake(a, axis, out, **given({"keepdims": keepdims, "where": where}))
+    if (axis is None and out is None and keepdims in (no_initial, False) and where is no_initial):
+        node = node_of(a)
+        mask = node if compare is np.not_equal and a.dtype == np.bool_ else apply(compare, (node, 0), {})
+        found = find_node(mask, FIND_ANY) >= 0
+        return np.bool_(found if compare is np.not_equal else not found)
+    return reduce_ufunc(op, a, axis, None, out, keepdims is not no_initial and keepdims,
+                        no_initial, True if where is no_initial else where)
+
+
+def par_any(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
+    """Whether any element is true (not zero), on all cores: ``np.any``.
+
+    Parameters
+    ----------
+    a : array_like
+    axis : None or int or tuple of int, optional
+        What to look along; all axes by default.
+    out, keepdims, where
+        As for :func:`par_sum`.
+
+    Returns
+    -------
+    ndarray of bool or bool
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError
+        What ``np.any`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work; over all axes it stops soon after the first hit.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> pb.par_any(np.zeros(1_000_000))
+    np.False_
+    """
+    return truth(np.any, np.logical_or, np.not_equal, a, axis, out, keepdims, where)
+
+
+def par_all(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
+    """Whether all elements are true (not zero), on all cores: ``np.all``.
+
+    Parameters
+    ----------
+    a, axis, out, keepdims, where
+        As for :func:`par_any`.
+
+    Returns
+    -------
+    ndarray of bool or bool
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError
+        What ``np.all`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work; over all axes it stops soon after the first zero.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> pb.par_all(np.arange(1_000_000))
+    np.False_
+    """
+    return truth(np.all, np.logical_and, np.equal, a, axis, out, keepdims, where)
+
+
+def par_count_nonzero(a, axis=None, *, keepdims=False):
+    """How many elements are not zero, on all cores: ``np.count_nonzero``.
+
+    Parameters
+    ----------
+    a : array_like
+    axis : None or int or tuple of int, optional
+        What to count along; all axes by default.
+    keepdims : bool, optional
+        Whether the axes stay, with length one.
+
+    Returns
+    -------
+    int or ndarray of int
+
+    Raises
+    ------
+    TypeError, numpy.exceptions.AxisError
+        What ``np.count_nonzero`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> int(pb.par_count_nonzero(np.arange(1_000_000)))
+    999999
+    """
+    if type(a) is list or type(a) is tuple:
+        a = np.asarray(a)
+    if cnp.PyArray_CheckExact(a) and not is_small(a) and a.dtype.kind in "biufc":
+        if axis is None and not keepdims:
+            count = count_node(node_of(a) if a.dtype == np.bool_ else apply(np.not_equal, (node_of(a), 0), {}))
+            return type(np.count_nonzero(np.empty(0)))(count)
+        found = along_kept(np.count_nonzero, a, axis, keepdims, {})
+        if found is not None:
+            return found
+    return np.count_nonzero(a, axis, keepdims=keepdims)
+
+
+def par_dot(a, b, out=None):
+    """The dot product of two arrays, on all cores: ``np.dot``.
+
+    Parameters
+    ----------
+    a, b : array_like
+        Two rows give a scalar, rows and matrices what ``np.dot`` gives.
+    out : ndarray, optional
+        Where the result goes.
+
+    Returns
+    -------
+    ndarray or scalar
+        ``out`` if it was given.
+
+    Raises
+    ------
+    ValueError
+        What ``np.dot`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work for rows. Products of floats are summed pairwise, as in :func:`par_sum`: the
+    same bits for any number of threads. Matrices of floats go to NumPy, whose BLAS has
+    threads of its own; the rows of a matrix of integers are shared.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> pb.par_dot(np.arange(4.0), np.ones(4))
+    np.float64(6.0)
+    """
+    cdef ndarray x, y
+    if not (cnp.PyArray_CheckExact(a) and cnp.PyArray_CheckExact(b)) or is_small(a):
+        return np.dot(a, b) if out is None else np.dot(a, b, out)
+    x = a
+    y = b
+    if out is None and x.dtype == y.dtype and x.dtype.isnative:
+        if cnp.PyArray_NDIM(x) == 1 == cnp.PyArray_NDIM(y) and cnp.PyArray_SIZE(x) == cnp.PyArray_SIZE(y):
+            if x.dtype.kind in "iuf" and x.dtype != np.float16:
+                return dot_rows(x, y)
+        elif (cnp.PyArray_NDIM(x) == 2 == cnp.PyArray_NDIM(y) and x.dtype.kind in "iu"
+                and cnp.PyArray_DIM(x, 1) == cnp.PyArray_DIM(y, 0)):
+            return dot_matrices(x, y)
+    return np.dot(a, b) if out is None else np.dot(a, b, out)
+
+
+cdef object dot_rows(ndarray x, ndarray y):
+    cdef Reduce red
+    cdef Program program
+    cdef bint double = x.dtype == np.float64
+    if not double and x.dtype != np.float32:
+        product = apply(np.multiply, (node_of(x), node_of(y)), {})
+        # NumPy's own type, which a sum would widen.
+        return fold_node(np.add, product, resolve(
+            np.add, (None, x.dtype, None), (x.dtype, None, None), "unsafe", True))[0][()]
+    program = program_of([node_of(x), node_of(y)], None, False)
+    red.map = &program.m
+    red.arg = NULL
+    red.folds = 1
+    red.fold[0].loop = dot_double if double else dot_float
+    red.fold[0].join = sum_double if double else sum_float
+    red.fold[0].inputs = 2
+    red.fold[0].slots[0] = program.slots[0]
+    red.fold[0].slots[1] = program.slots[1]
+    red.fold[0].itemsize = 8 if double else 4
+    red.fold[0].has_start = True
+    red.fold[0].start[0] = 0.0
+    run_reduce(&red)
+    result = np.empty((), x.dtype)
+    memcpy(cnp.PyArray_DATA(<ndarray>result), red.result.acc[0], red.fold[0].itemsize)
+    return result[()]
+
+
+cdef class RowsDot(Slices):
+    cdef object a
+    cdef object b
+    cdef object out
+
+    cdef object part(self, int64_t lo, int64_t hi):
+        np.dot(self.a[lo:hi], self.b, self.out[lo:hi])
+
+
+cdef object dot_matrices(ndarray x, ndarray y):
+    cdef RowsDot s
+    cdef int64_t rows = cnp.PyArray_DIM(x, 0)
+    s = RowsDot("dot ", False)
+    s.a = x
+    s.b = y
+    s.out = np.empty((rows, cnp.PyArray_DIM(y, 1)), x.dtype)
+    s.run(max(1, rows // 64), rows, False)
+    return s.out
+
+
+cdef CompiledKernel zeroing(object dtype):
+    """not-a-number -> zero."""
+    cdef CompiledKernel k = CompiledKernel()
+    k.kernel.fn = <void*>zero_nans_double if dtype == np.float64 else <void*>zero_nans_float
+    k.kernel.inputs = 1
+    k.kernel.itemsize = dtype.itemsize
+    k.block = True
+    k.signature = "not-a-number as zero"
+    k.dtype = dtype
+    return k
+
+
+def par_nansum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue):
+    """The sum of the elements that are numbers, on all cores: ``np.nansum``.
+
+    Parameters
+    ----------
+    a, axis, dtype, out, keepdims, initial, where
+        As for :func:`par_sum`.
+
+    Returns
+    -------
+    ndarray or scalar
+        ``out`` if it was given.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError
+        What ``np.nansum`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work. See :func:`par_sum`.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> pb.par_nansum(np.array([1.0, np.nan, 2.0]))
+    np.float64(3.0)
+    """
+    if type(a) is list or type(a) is tuple:
+        a = np.asarray(a)
+    if cnp.PyArray_CheckExact(a) and not is_small(a) and a.dtype.kind in "biuf":
+        if a.dtype.kind != "f":
+            return reduce_as(np.add, np.sum, a, axis, dtype, out, keepdims, initial, where)
+        if out is None and where is no_initial and dtype is None and a.dtype.isnative and a.dtype.char in "df":
+            if axis is None and keepdims in (no_initial, False):
+                return reduce_node(np.add, call_kernel(zeroing(a.dtype), (node_of(a),)), initial)
+            if axis is not None and initial is no_initial:
+                found = along_kept(np.nansum, a, axis, keepdims, {})
+                if found is not None:
+                    return found
+    options = given({"keepdims": keepdims, "initial": initial, "where": where})
+    return np.nansum(a, axis, dtype, out, **options)
+
+
+cdef object nan_extreme(object op, object namesake, object a, object axis, object out, object keepdims,
+                        object initial, object where):
+    if type(a) is list or type(a) is tuple:
+        a = np.asarray(a)
+    options = given({"keepdims": keepdims, "initial": initial, "where": where})
+    if not cnp.PyArray_CheckExact(a) or is_small(a) or a.dtype.kind not in "biuf" or out is not None:
+        return namesake(a, axis, out, **options)
+    result = reduce_ufunc(op, a, axis, None, None, keepdims is not no_initial and keepdims, initial,
+                          True if where is no_initial else where)
+    if np.isnan(result).any():
+        warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=2)
+    return result
+
+
+def par_nanmin(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue):
+    """The least element that is a number, on all cores: ``np.nanmin``.
+
+    Parameters
+    ----------
+    a, axis, out, keepdims, initial, where
+        As for :func:`par_sum`.
+
+    Returns
+    -------
+    ndarray or scalar
+        ``out`` if it was given. Not-a-number, with a RuntimeWarning, where there is none.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError
+        What ``np.nanmin`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> pb.par_nanmin(np.array([3.0, np.nan, 2.0]))
+    np.float64(2.0)
+    """
+    return nan_extreme(np.fmin, np.nanmin, a, axis, out, keepdims, initial, where)
+
+
+def par_nanmax(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue):
+    """The greatest element that is a number, on all cores: ``np.nanmax``.
+
+    Parameters
+    ----------
+    a, axis, out, keepdims, initial, where
+        As for :func:`par_sum`.
+
+    Returns
+    -------
+    ndarray or scalar
+        ``out`` if it was given. Not-a-number, with a RuntimeWarning, where there is none.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError
+        What ``np.nanmax`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> pb.par_nanmax(np.array([3.0, np.nan, 2.0]))
+    np.float64(3.0)
+    """
+    return nan_extreme(np.fmax, np.nanmax, a, axis, out, keepdims, initial, where)

@@ -18,11 +18,13 @@ cdef enum:
 cdef struct Fold:
     loop_fn loop
     void* data
+    # How two accumulators become one; NULL: by `loop`.
+    loop_fn join
+    void* join_data
     int inputs
     int slots[2]
     intptr_t itemsize       # of the accumulator
-    # Whether it starts from `zero`, which is any number of times the same as none; else
-    # from the first item.
+    # Whether each block starts from `start`, an identity; else from its first item.
     bint has_start
     double start[ACC_DOUBLES]
 
@@ -52,3 +54,6 @@ cdef void sum_float(char** args, const intptr_t* dims, const intptr_t* steps, vo
 cdef void sum_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 cdef void dot_float(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 cdef void dot_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
+# Not-a-numbers become zero: a block kernel (map.pxd).
+cdef void zero_nans_float(const float* items, float* to, intptr_t n, void* user) noexcept nogil
+cdef void zero_nans_double(const double* items, double* to, intptr_t n, void* user) noexcept nogil

@@ -153,6 +153,20 @@ cdef void dot_double(char** args, const intptr_t* dims, const intptr_t* steps, v
     dot_loop(args, dims[0], steps, <double*>args[0])
 
 
+cdef inline void zero_nans(const Real* items, Real* to, intptr_t n) noexcept nogil:
+    cdef intptr_t i
+    for i in range(n):
+        to[i] = items[i] if items[i] == items[i] else 0
+
+
+cdef void zero_nans_float(const float* items, float* to, intptr_t n, void* user) noexcept nogil:
+    zero_nans(items, to, n)
+
+
+cdef void zero_nans_double(const double* items, double* to, intptr_t n, void* user) noexcept nogil:
+    zero_nans(items, to, n)
+
+
 # ---- folds ------------------------------------------------------------------
 
 cdef inline void fold(const Fold* f, double* acc, char* first, intptr_t first_step, char* second,
@@ -243,6 +257,7 @@ cdef int reduce_combine(Worker* w, void* ctx, int64_t lo, int64_t mid, int64_t h
     cdef Partial* left = &r.partials[lo // r.grain]
     cdef Partial* right = &r.partials[mid // r.grain]
     cdef Fold* f
+    cdef Fold joined
     cdef double pair[2 * ACC_DOUBLES]
     cdef intptr_t k = 0
     cdef int i, flags
@@ -253,7 +268,13 @@ cdef int reduce_combine(Worker* w, void* ctx, int64_t lo, int64_t mid, int64_t h
         return 0
     fe_clear()
     for i in range(r.folds):
-        join_accumulators(&r.fold[i], left.acc[i], right.acc[i])
+        f = &r.fold[i]
+        joined = f[0]
+        if f.join != NULL:
+            joined.loop = f.join
+            joined.data = f.join_data
+            joined.inputs = 1
+        fold(&joined, left.acc[i], <char*>right.acc[i], f.itemsize, NULL, 0, 1)
     if r.arg != NULL:
         f = &r.fold[0]
         memcpy(pair, left.acc[0], f.itemsize)
@@ -266,16 +287,6 @@ cdef int reduce_combine(Worker* w, void* ctx, int64_t lo, int64_t mid, int64_t h
     if flags:
         u32_fetch_or_relaxed(&r.flags, flags)
     return 0
-
-
-cdef void join_accumulators(const Fold* f, double* left, double* right) noexcept nogil:
-    # Sums of products are joined as sums.
-    if f.loop == dot_double:
-        left[0] += right[0]
-    elif f.loop == dot_float:
-        (<float*>left)[0] += (<float*>right)[0]
-    else:
-        fold(f, left, <char*>right, f.itemsize, NULL, 0, 1)
 
 
 cdef int reduce_run(Worker* w, Reduce* r) noexcept nogil:
