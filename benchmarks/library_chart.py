@@ -37,7 +37,7 @@ PANELS = [
     ("reduction", "par_sum", "sum of a, float64"),
 ]
 WIDTH, HEIGHT, LEFT, TOP, LABELS, GAP = 330, 330, 52, 64, 128, 26
-ABOVE = 30  # times pyblitz's slowest: what takes longer leaves the picture at the top
+ABOVE = 15  # times pyblitz's slowest: what takes longer leaves the picture at the top
 
 
 def style() -> str:
