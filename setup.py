@@ -52,6 +52,7 @@ MODULES = [
     "kernels/map",
     "kernels/reduce",
     "kernels/sort",
+    "kernels/user",
     "arrays/common",
     "arrays/compiled",
     "arrays/map",

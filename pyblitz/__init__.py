@@ -14,7 +14,7 @@ import sys as _sys  # noqa: E402
 
 from pyblitz._python import CancelScope, ThreadPool, num_threads, set_num_threads  # noqa: E402
 from pyblitz._stats import stats, trace  # noqa: E402
-from pyblitz.arrays.map import par_map  # noqa: E402
+from pyblitz.arrays.map import par_fill, par_for, par_map, par_map_inplace  # noqa: E402
 from pyblitz.arrays.reduce import par_reduce  # noqa: E402
 from pyblitz.arrays.sort import par_sort  # noqa: E402
 
@@ -24,7 +24,10 @@ __all__ = [
     "CancelScope",
     "ThreadPool",
     "num_threads",
+    "par_fill",
+    "par_for",
     "par_map",
+    "par_map_inplace",
     "par_reduce",
     "par_sort",
     "set_num_threads",

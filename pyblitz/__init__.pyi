@@ -12,6 +12,7 @@ from pyblitz._stats import stats, trace
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _Array = npt.NDArray[Any]
+_AnyArray = TypeVar("_AnyArray", bound=npt.NDArray[Any])
 _Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 _SortKind = Literal["quicksort", "mergesort", "heapsort", "stable"]
 
@@ -20,7 +21,10 @@ __all__ = [
     "CancelScope",
     "ThreadPool",
     "num_threads",
+    "par_fill",
+    "par_for",
     "par_map",
+    "par_map_inplace",
     "par_reduce",
     "par_sort",
     "set_num_threads",
@@ -35,7 +39,19 @@ def par_map(
     where: npt.ArrayLike = True,
     dtype: npt.DTypeLike | None = None,
     casting: _Casting = "same_kind",
+    elementwise: bool = False,
+    **options: Any,
 ) -> Any: ...
+def par_map_inplace(
+    fn: Any,
+    a: _AnyArray,
+    *,
+    where: npt.ArrayLike = True,
+    casting: _Casting = "same_kind",
+    elementwise: bool = False,
+) -> _AnyArray: ...
+def par_fill(a: _Array, value: Any) -> None: ...
+def par_for(n: SupportsIndex, kernel: Any, *, grain: SupportsIndex | None = None) -> None: ...
 def par_reduce(
     op: np.ufunc,
     a: npt.ArrayLike,

@@ -28,6 +28,7 @@ WITHIN_A_ROW = {
     ("runtime.scope", "runtime.join"),
     ("runtime.bridge", "runtime.join"),
     ("kernels.reduce", "kernels.map"),
+    ("kernels.user", "kernels.map"),
     ("capi", "_python"),
     ("arrays.*", "arrays.common"),
     ("arrays.*", "arrays.compiled"),

@@ -145,6 +145,7 @@ cdef class Slices:
         cdef int rc
         bridge_init(&b, <leaf_fn>slice_leaf, <combine_fn>slice_combine if joins else NULL,
                     <void*>self, grain)
+        b.leaf_ns = SLICE_NS
         with nogil:
             enter(&e)
             rc = bridge_run(e.worker, &b, n)
@@ -247,6 +248,10 @@ cdef bint may_skip_gil(ufunc fn, tuple dtypes):
     if fn is np.power and dtypes[0].kind in "iu":
         return False
     return fn.nargs <= MAP_OPERANDS
+
+
+cdef bint is_numpys(object fn):
+    return fn in numpy_ufuncs
 
 
 cdef bint is_plain(object x):

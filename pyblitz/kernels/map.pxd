@@ -1,4 +1,4 @@
-"""Elementwise loops over strided operands, and loops made of scalar kernels.
+"""Elementwise loops over strided operands.
 
 A loop has NumPy's inner-loop signature, so that a ufunc's own SIMD loop and a
 user's compiled function are the same to the bridge.  No Python, no NumPy.
@@ -29,18 +29,6 @@ cdef struct Map:
     char* base[MAP_OPERANDS]
     atomic_u32 flags                        # floating-point flags seen
 
-# What a loop over a user's kernel has as its data.
-cdef struct Kernel:
-    void* fn
-    void* user
-    int inputs
-    bint takes_user     # scalar kernels: whether `user` is a last argument
-    intptr_t itemsize
-
 cdef void map_normalize(Map* m, int out) noexcept nogil
 cdef int64_t map_grain(int64_t bytes_per_item) noexcept nogil
 cdef int map_run(Worker* w, Map* m, int64_t grain) noexcept nogil
-# The loop over a scalar kernel of this type and number of inputs, or NULL.
-cdef loop_fn scalar_loop(char kind, int itemsize, int inputs) noexcept nogil
-cdef void block_loop(char** args, const intptr_t* dims, const intptr_t* steps,
-                     void* data) noexcept nogil

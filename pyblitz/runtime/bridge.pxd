@@ -36,9 +36,10 @@ cdef struct Bridge:
     leaf_fn leaf
     combine_fn combine          # NULL: there is nothing to combine
     void* ctx
-    # Items of one leaf.  0: as many as take LEAF_NS, found while running; only
+    # Items of one leaf.  0: as many as take leaf_ns, found while running; only
     # without combine, whose tree must not depend on time.
     int64_t grain
+    int64_t leaf_ns             # a few microseconds, if nobody says otherwise
     int64_t n
     # Items at or past it are not wanted.
     atomic_i64 limit
