@@ -28,9 +28,11 @@ cdef enum:
     BLOCK_CALL_BYTES = 524288
     # A map that takes less is done before another thread could help.
     DIRECT_NS = 45000
+    # Elements of a first slice whose cost is unknown.
+    FIRST_ITEMS = 4096
     # A slice of what is filled.
     FILL_BYTES = 2097152
-    # Products of a matrix multiplication from which OpenBLAS uses its own threads.
+    # Operations on one matrix from which a BLAS shares them among threads of its own.
     BLAS_SHARES = 262144
 
 
@@ -238,7 +240,7 @@ cdef object slice_map(ufunc fn, list ops, int inputs, object mask, tuple signatu
             # steps that leave each element where it was in a SIMD loop.
             s.unit = 64 if ndim == 1 else 1
             s.n = n
-            s.run(0, (n + s.unit - 1) // s.unit, False)
+            s.run(-max(1, FIRST_ITEMS * n // size // s.unit), (n + s.unit - 1) // s.unit, False)
         report_flags(fn.__name__, s.flags.seen)
 
 
@@ -296,11 +298,26 @@ cdef list core_axes(ufunc fn, list ndims, list cores, dict extra):
     return [np.lib.array_utils.normalize_axis_tuple(a, n) for a, n in zip(axes, ndims)]
 
 
+# What np.linalg calls, of LAPACK: of matrices, in cubic time.
+cdef set lapack_ufuncs = {u for u in vars(getattr(np.linalg, "_umath_linalg", np)).values()
+                          if isinstance(u, ufunc) and u.signature is not None and "m" in u.signature
+                          and u is not np.matmul}
+
+
+cdef int64_t work_of_item(object fn, dict sizes):
+    """A guess at the operations that one item of a gufunc takes."""
+    cdef int64_t work = 1, longest = 1
+    for n in sizes.values():
+        work *= n
+        longest = max(longest, <int64_t>n)
+    return work * longest * (longest if len(sizes) == 1 else 1) if fn in lapack_ufuncs else work
+
+
 cdef object map_gufunc(ufunc fn, tuple arrays, object out, object where, object dtype,
                        object casting, dict extra):
     cdef SlicedGufunc s
     cdef int i, k, shared, loops
-    cdef int64_t n, work
+    cdef int64_t n, each, work
     cdef tuple outs
     cdef list ops = [], cores, axes, loop_axes
     if out is None:
@@ -337,13 +354,15 @@ cdef object map_gufunc(ufunc fn, tuple arrays, object out, object where, object 
             *[tuple([x.shape[d] for d in own]) for x, own in zip(ops, loop_axes)])
         sizes = {name: x.shape[d] for x, core, own in zip(ops, cores, axes)
                  for name, d in zip(core, own)}
-        work = 1
-        for n in (*full, *sizes.values()):
+        each = work_of_item(fn, sizes)
+        work = each
+        for n in full:
             work *= n
         shared = longest_axis(full, range(loops))
         if shared < 0 or full[shared] < 2 or work < 2 * SLICE_ITEMS:
             raise ValueError
-        if is_blas_work(fn, ops, sizes):
+        if each >= BLAS_SHARES and (fn in lapack_ufuncs or (
+                fn is np.matmul and np.result_type(*[a.dtype for a in ops]).char in "fdFD")):
             raise ValueError
         s = SlicedGufunc(fn.__name__, True)
         s.fn = fn
@@ -383,18 +402,10 @@ cdef object map_gufunc(ufunc fn, tuple arrays, object out, object where, object 
         # Not to be shared, or wrong: NumPy says why.
         return direct_map(fn, arrays, out, where, dtype, casting, extra)
     s.outs = tuple(made)
-    s.run(max(1, SLICE_ITEMS * full[shared] // work), full[shared], False)
+    # What an item takes is only guessed (it may be a matrix to invert).
+    s.run(-max(1, FIRST_ITEMS * full[shared] // work), full[shared], False)
     report_flags(fn.__name__, s.flags.seen)
     return made[0] if fn.nout == 1 else tuple(made)
-
-
-cdef bint is_blas_work(object fn, list ops, dict sizes):
-    """Whether NumPy gives each item to a BLAS that shares it among threads itself."""
-    cdef int64_t work = 1
-    for n in sizes.values():
-        work *= n
-    return fn is np.matmul and work >= BLAS_SHARES and (
-        np.result_type(*[a.dtype for a in ops]).char in "fdFD")
 
 
 # ---- compiled kernels -------------------------------------------------------
@@ -666,8 +677,8 @@ def par_map(fn, *arrays, out=None, where=True, dtype=None, casting="same_kind", 
     parts of some microseconds.  A kernel on blocks is called with 1024 elements, the
     last time with fewer.
 
-    A BLAS has threads of its own: products of large matrices of floats are left to
-    NumPy.
+    A BLAS has threads of its own: stacks of matrices of floats of some 64 rows and
+    more are left to NumPy.
 
     Examples
     --------
@@ -881,7 +892,7 @@ def par_for(n, kernel, *, grain=None):
                             f"not {type(kernel).__name__}")
         s = RangeCalls("range ", False)
         s.fn = kernel
-        s.run(step, items, False)
+        s.run(-1 if step == 0 else step, items, False)
         return
     r.kernel = k.kernel
     r.gives_int = k.gives_int
