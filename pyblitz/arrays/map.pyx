@@ -299,9 +299,8 @@ cdef list core_axes(ufunc fn, list ndims, list cores, dict extra):
 
 
 # What np.linalg calls, of LAPACK: of matrices, in cubic time.
-cdef set lapack_ufuncs = {u for u in vars(getattr(np.linalg, "_umath_linalg", np)).values()
-                          if isinstance(u, ufunc) and u.signature is not None and "m" in u.signature
-                          and u is not np.matmul}
+cdef set lapack_ufuncs = {u for u in vars(getattr(np.linalg, "_umath_linalg", np.linalg)).values()
+                          if isinstance(u, ufunc) and u.signature is not None}
 
 
 cdef int64_t work_of_item(object fn, dict sizes):
