@@ -353,6 +353,32 @@ def test_floating_point_flags_are_told():
         pb.par_map(kernel, a)
 
 
+def test_numba_vectorize_reduces_as_it_does_itself(pool_size):
+    numba = pytest.importorskip("numba", reason="the extra that has Numba is not installed")
+
+    @numba.vectorize(identity=0)
+    def gcd_sum(x, y):
+        return x + y
+
+    @numba.vectorize(["i8(i8, i8)"])
+    def minus(x, y):
+        return x - y
+
+    a = np.arange(300_000).reshape(1000, 300)
+    for op in (gcd_sum, minus):
+        for x in (a, a.astype(float) if op is gcd_sum else a, a[:3]):
+            for axis in (0, 1):
+                expected = op.reduce(x, axis)
+                for threads in (1, 2, 3):
+                    pool_size(threads)
+                    got = pb.par_reduce(op, x, axis)
+                    np.testing.assert_array_equal(got, expected, strict=True)
+    assert pb.par_reduce(gcd_sum, a, None) == a.sum()
+    assert pb.par_reduce(gcd_sum, a.ravel()) == a.sum()
+    with pytest.raises(ValueError, match="identity|reorderable"):
+        pb.par_reduce(minus, np.zeros((2, 200_000), int), (0, 1))
+
+
 # ---- refused ----------------------------------------------------------------
 
 
@@ -427,13 +453,13 @@ def test_mismatches_spell_out_both(lib):
 
 
 def test_uneven_work_is_shared(lib, running_pool):
-    """Nearly all the work is in the last elements: a leaf of a fixed size would keep it."""
+    """Nearly all the work is in the last quarter: a leaf of 128 KiB would keep it."""
     running_pool(2)
     kernel = capsule(lib.who_after, "int64_t (int64_t)")
     a = np.zeros(4096, np.int64)
-    a[-16:] = 3_000_000
+    a[-1000:] = 30_000
     for _ in range(20):  # the other thread may be late on a busy machine
-        if len(set(pb.par_map(kernel, a)[-16:].tolist())) == 2:
+        if len(set(pb.par_map(kernel, a)[-1000:].tolist())) == 2:
             return
     pytest.fail("one thread did all of it")
 

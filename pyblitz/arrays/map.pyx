@@ -312,6 +312,22 @@ cdef int64_t work_of_item(object fn, dict sizes):
     return work * longest * (longest if len(sizes) == 1 else 1) if fn in lapack_ufuncs else work
 
 
+cdef object loop_order(list loop_views, int loops):
+    """The loop dimensions from outermost to innermost, as NumPy would walk them."""
+    if loops < 2:
+        return range(loops)
+    made = np.nditer(
+        loop_views + [None], ["refs_ok", "zerosize_ok"],
+        [["readonly"]] * len(loop_views) + [["writeonly", "allocate"]],
+        op_dtypes=[None] * len(loop_views) + [np.int8]).operands[-1]
+    return sorted(range(loops), key=lambda d: -made.strides[d])
+
+
+cdef object empty_in_order(list shape, object dtype, list axes):
+    """An array of that shape whose axes are so in memory, outermost first."""
+    return np.empty([shape[d] for d in axes], dtype).transpose(np.argsort(axes))
+
+
 cdef object map_gufunc(ufunc fn, tuple arrays, object out, object where, object dtype,
                        object casting, dict extra):
     cdef SlicedGufunc s
@@ -379,6 +395,8 @@ cdef object map_gufunc(ufunc fn, tuple arrays, object out, object where, object 
         # A call on nothing tells the results' types and core dimensions.
         none = fn(*s.cut(ops, 0, 0, 0), **s.options)
         made = []
+        walk = loop_order([x[tuple([0 if d in core else slice(None) for d in range(x.ndim)])]
+                           for x, core in zip(ops, axes)], loops)
         for i, (given, empty) in enumerate(
                 zip(outs, none if type(none) is tuple else (none,)), fn.nin):
             if type(empty) is not np.ndarray or empty.dtype.hasobject:
@@ -386,7 +404,8 @@ cdef object map_gufunc(ufunc fn, tuple arrays, object out, object where, object 
             whole = list(empty.shape)
             whole[s.axes[i]] = full[shared]
             if given is None:
-                given = np.empty_like(empty, shape=tuple(whole))
+                given = empty_in_order(
+                    whole, empty.dtype, [loop_axes[i][d] for d in walk] + list(axes[i]))
             elif (not cnp.PyArray_CheckExact(given) or given.shape != tuple(whole)
                     or not np.can_cast(empty.dtype, given.dtype, casting)):
                 raise ValueError
