@@ -357,7 +357,7 @@ def test_numba_vectorize_reduces_as_it_does_itself(pool_size):
     numba = pytest.importorskip("numba", reason="the extra that has Numba is not installed")
 
     @numba.vectorize(identity=0)
-    def gcd_sum(x, y):
+    def total(x, y):
         return x + y
 
     @numba.vectorize(["i8(i8, i8)"])
@@ -365,17 +365,17 @@ def test_numba_vectorize_reduces_as_it_does_itself(pool_size):
         return x - y
 
     a = np.arange(300_000).reshape(1000, 300)
-    for op in (gcd_sum, minus):
-        for x in (a, a.astype(float) if op is gcd_sum else a, a[:3]):
+    for op, into in ((total, np.add), (minus, np.subtract)):
+        for x in (a, a.astype(float) if op is total else a, a[:3], a[:, ::2].T):
             for axis in (0, 1):
-                expected = op.reduce(x, axis)
+                expected = into.reduce(x, axis)
                 for threads in (1, 2, 3):
                     pool_size(threads)
                     got = pb.par_reduce(op, x, axis)
                     np.testing.assert_array_equal(got, expected, strict=True)
-    assert pb.par_reduce(gcd_sum, a, None) == a.sum()
-    assert pb.par_reduce(gcd_sum, a.ravel()) == a.sum()
-    with pytest.raises(ValueError, match="identity|reorderable"):
+    assert pb.par_reduce(total, a, None) == a.sum()
+    assert pb.par_reduce(total, a.ravel()) == a.sum()
+    with pytest.raises(ValueError, match="reorderable"):
         pb.par_reduce(minus, np.zeros((2, 200_000), int), (0, 1))
 
 

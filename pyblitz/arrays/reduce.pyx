@@ -188,12 +188,13 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
     if not isinstance(op, ufunc):
         if not isinstance(getattr(op, "ufunc", None), ufunc):
             raise TypeError(f"op: expected a ufunc, not {type(op).__name__}")
-        # Numba's DUFunc.  It compiles its loop for these types in a reduction of nothing,
-        # except where NumPy is to say what is wrong.
-        if type(a) is not np.ndarray or (<ndarray>a).nbytes <= SMALL_REDUCE_BYTES or op.nin != 2:
+        # Numba's DUFunc: a call on nothing makes it compile the loop for these types.
+        one = np.asarray(a).reshape(-1)[:0]
+        try:
+            op(one, one)
+        except Exception:
+            # It says itself what is wrong.
             return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
-        one = (<ndarray>a).reshape(-1)[:0]
-        op(one, one)
         op = op.ufunc
     if not cnp.PyArray_CheckExact(a):
         if not is_plain(a):
