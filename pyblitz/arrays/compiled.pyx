@@ -77,6 +77,25 @@ cdef enum:
     NEEDS_GIL = 4
 
 
+cdef dict numba_signatures = {}     # id -> (Numba's signature, which this keeps alive, its text)
+
+
+cdef str numba_signature(object sig):
+    known = numba_signatures.get(id(sig))
+    if known is not None:
+        return known[1]
+    types = [str(t) for t in (sig.return_type, *sig.args)]
+    if "complex64" in types:
+        # LLVM passes its parts apart, C packs them into one register.
+        raise TypeError("fn: a Numba cfunc with complex64 does not follow C's calling "
+                        "convention; use complex128")
+    types = ["void" if t == "none" else t for t in types]
+    text = f"{types[0]} ({', '.join(types[1:])})"
+    if len(numba_signatures) < 4096:
+        numba_signatures[id(sig)] = (sig, text)
+    return text
+
+
 cdef tuple kernel_source(object fn):
     """(address, user data, signature) of a compiled function, or None."""
     if type(fn).__name__ == "LowLevelCallable" and isinstance(fn, tuple):
@@ -110,13 +129,7 @@ cdef tuple kernel_source(object fn):
             raise TypeError("fn: a function of a cffi module; give its address, "
                             "ffi.addressof(lib, name)")
     if hasattr(fn, "address") and hasattr(fn, "_sig"):      # Numba's cfunc
-        types = [str(t) for t in (fn._sig.return_type, *fn._sig.args)]
-        if "complex64" in types:
-            # LLVM passes its parts apart, C packs them into one register.
-            raise TypeError("fn: a Numba cfunc with complex64 does not follow C's calling "
-                            "convention; use complex128")
-        types = ["void" if t == "none" else t for t in types]
-        return fn.address, 0, f"{types[0]} ({', '.join(types[1:])})"
+        return fn.address, 0, numba_signature(fn._sig)
     return None
 
 

@@ -1,5 +1,6 @@
 # cython: wraparound=True, boundscheck=True
 """``par_map``, ``par_map_inplace``, ``par_fill``, ``par_for``."""
+import contextvars
 import operator
 import re
 
@@ -28,6 +29,8 @@ cdef enum:
     BLOCK_CALL_BYTES = 524288
     # A map that takes less is done before another thread could help.
     DIRECT_NS = 45000
+    # A gufunc on less is done before it is known how to share it.
+    SMALL_GUFUNC_BYTES = 32768
     # Elements of a first slice whose cost is unknown.
     FIRST_ITEMS = 4096
     # A slice of what is filled.
@@ -72,6 +75,17 @@ cdef object direct_map(object fn, tuple arrays, object out, object where, object
     return fn(*arrays, **options)
 
 
+cdef bint are_small(tuple arrays, int64_t limit):
+    """Whether they are NumPy's own arrays and numbers, and all of no more bytes."""
+    cdef int64_t bytes = 0
+    for x in arrays:
+        if cnp.PyArray_CheckExact(x):
+            bytes += cnp.PyArray_NBYTES(<ndarray>x)
+        elif not isinstance(x, (int, float, complex, np.generic)):
+            return False
+    return bytes <= limit
+
+
 cdef tuple plain_signature(ufunc fn, object given):
     """A ufunc's ``signature`` as one dtype or None for each operand; None if it is
     of another form."""
@@ -106,6 +120,8 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
         out = arrays[inputs:] + (None,) * (inputs + outputs - len(arrays))
         arrays = arrays[:inputs]
     if fn.signature is not None:
+        if are_small(arrays, SMALL_GUFUNC_BYTES):
+            return direct_map(fn, arrays, out, where, dtype, casting, extra)
         return map_gufunc(fn, arrays, out, where, dtype, casting, extra)
     if out is None:
         outs = (None,) * outputs
@@ -534,9 +550,7 @@ cdef class BlockMap(Slices):
         result = np.asanyarray(self.fn(*[a[lo:hi] for a in self.ins]))
         expected = (hi - lo,) + self.ins[0].shape[1:]
         if result.shape != expected:
-            raise ValueError(
-                f"fn returned an array of shape {result.shape} for a block of shape {expected}; "
-                "it must be elementwise")
+            raise not_elementwise(result.shape, expected)
         return result
 
     cdef object part(self, int64_t lo, int64_t hi):
@@ -579,11 +593,36 @@ cdef object map_elements(object fn, tuple arrays, object out, object dtype, obje
     return map_blocks(each, arrays, out, dtype, casting)
 
 
+cdef object map_one_block(object fn, tuple arrays):
+    """The result, where there is one block only and nothing to convert; else None."""
+    for a in arrays:
+        if not cnp.PyArray_CheckExact(a) or a.ndim == 0 or a.shape != arrays[0].shape:
+            return None
+        if cnp.PyArray_NBYTES(<ndarray>a) > BLOCK_CALL_BYTES or not len(a):
+            return None
+    result = np.asarray(contextvars.copy_context().run(fn, *[a[:] for a in arrays]))
+    expected = arrays[0].shape
+    if result.shape != expected:
+        raise not_elementwise(result.shape, expected)
+    # Never one of the inputs.
+    return result.copy()
+
+
+cdef object not_elementwise(tuple shape, tuple expected):
+    return ValueError(
+        f"fn returned an array of shape {shape} for a block of shape {expected}; "
+        "it must be elementwise")
+
+
 cdef object map_blocks(object fn, tuple arrays, object out, object dtype, object casting):
     cdef BlockMap s
     cdef int64_t n, grain, row_bytes
     if not arrays:
         raise TypeError("par_map: at least one array is needed")
+    if out is None and dtype is None:
+        result = map_one_block(fn, arrays)
+        if result is not None:
+            return result
     ins = list(np.broadcast_arrays(*[np.asarray(a) for a in arrays]))
     if type(out) is tuple and len(out) == 1:
         out = out[0]
@@ -712,7 +751,7 @@ def par_map(fn, *arrays, out=None, where=True, dtype=None, casting="same_kind", 
     if isinstance(fn, ufunc):
         return map_ufunc(fn, arrays, out, where, dtype, casting, options)
     if isinstance(getattr(fn, "ufunc", None), ufunc):       # Numba's DUFunc and GUFunc
-        if (<ufunc>fn.ufunc).signature is not None:
+        if (<ufunc>fn.ufunc).signature is not None or are_small(arrays, LEAF_BYTES):
             return direct_map(fn, arrays, out, where, dtype, casting, options)
         # A call on nothing makes it compile the loop for these types.
         fn(*[np.asarray(a).reshape(-1)[:0] for a in arrays[:(<ufunc>fn.ufunc).nin]])
