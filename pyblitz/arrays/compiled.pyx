@@ -133,7 +133,19 @@ cdef tuple kernel_source(object fn):
     return None
 
 
+cdef dict ctypes_names = {}
+
+
 cdef str ctypes_name(object t):
+    name = ctypes_names.get(t)
+    if name is None:
+        name = ctypes_name_of(t)
+        if len(ctypes_names) < 4096:
+            ctypes_names[t] = name
+    return name
+
+
+cdef str ctypes_name_of(object t):
     if t is None:
         return "void"
     if t is ctypes.c_void_p:
