@@ -55,6 +55,7 @@ MODULES = [
     "kernels/find",
     "kernels/collect",
     "kernels/sort",
+    "kernels/user",
     "arrays/common",
     "arrays/compiled",
     "arrays/expression",

@@ -21,7 +21,6 @@ from pyblitz.arrays.find import (  # noqa: E402
     par_position,
 )
 from pyblitz.arrays.iter import ParChunks, ParIter, ParZip, par_iter  # noqa: E402
-from pyblitz.arrays.map import par_map  # noqa: E402
 from pyblitz.arrays.reduce import (  # noqa: E402
     par_all,
     par_any,
@@ -42,6 +41,7 @@ from pyblitz.arrays.reduce import (  # noqa: E402
     par_sum,
     par_var,
 )
+from pyblitz.arrays.map import par_fill, par_for, par_map, par_map_inplace  # noqa: E402
 from pyblitz.arrays.sort import par_sort  # noqa: E402
 
 __version__ = "0.1.0"
@@ -59,11 +59,14 @@ __all__ = [
     "par_argmin",
     "par_count_nonzero",
     "par_dot",
+    "par_fill",
     "par_find_any",
     "par_find_first",
     "par_find_last",
+    "par_for",
     "par_iter",
     "par_map",
+    "par_map_inplace",
     "par_max",
     "par_mean",
     "par_min",

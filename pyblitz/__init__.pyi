@@ -13,6 +13,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _Array = npt.NDArray[Any]
 _Axes = SupportsIndex | tuple[SupportsIndex, ...] | None
+_AnyArray = TypeVar("_AnyArray", bound=npt.NDArray[Any])
 _Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 _SortKind = Literal["quicksort", "mergesort", "heapsort", "stable"]
 
@@ -30,11 +31,14 @@ __all__ = [
     "par_argmin",
     "par_count_nonzero",
     "par_dot",
+    "par_fill",
     "par_find_any",
     "par_find_first",
     "par_find_last",
+    "par_for",
     "par_iter",
     "par_map",
+    "par_map_inplace",
     "par_max",
     "par_mean",
     "par_min",
@@ -61,7 +65,19 @@ def par_map(
     where: npt.ArrayLike = True,
     dtype: npt.DTypeLike | None = None,
     casting: _Casting = "same_kind",
+    elementwise: bool = False,
+    **options: Any,
 ) -> Any: ...
+def par_map_inplace(
+    fn: Any,
+    a: _AnyArray,
+    *,
+    where: npt.ArrayLike = True,
+    casting: _Casting = "same_kind",
+    elementwise: bool = False,
+) -> _AnyArray: ...
+def par_fill(a: _Array, value: Any) -> None: ...
+def par_for(n: SupportsIndex, kernel: Any, *, grain: SupportsIndex | None = None) -> None: ...
 def par_reduce(
     op: Any,
     a: Any,

@@ -206,8 +206,15 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
         if combine is not None:
             raise TypeError("combine: only a compiled kernel takes it")
         return reduce_ufunc(op, a, axis, dtype, out, keepdims, initial, where)
-    if isinstance(getattr(op, "ufunc", None), ufunc):      # Numba's DUFunc
-        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
+    if isinstance(getattr(op, "ufunc", None), ufunc):
+        # Numba's DUFunc: a call on nothing makes it compile the loop for these types.
+        one = np.asarray(a).reshape(-1)[:0]
+        try:
+            op(one, one)
+        except Exception:
+            # It says itself what is wrong.
+            return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
+        return reduce_ufunc(op.ufunc, a, axis, dtype, out, keepdims, initial, where)
     k = as_kernel(op)
     if k is None:
         raise TypeError(f"op: expected a ufunc or a compiled kernel, not {type(op).__name__}")

@@ -36,15 +36,18 @@ cdef struct Bridge:
     leaf_fn leaf
     combine_fn combine          # NULL: there is nothing to combine
     void* ctx
-    # Items of one leaf.  0: as many as take LEAF_NS, found while running; only
+    # Items of one leaf.  0: as many as take leaf_ns, found while running; only
     # without combine, whose tree must not depend on time.
     int64_t grain
+    # Of grain 0, unless another is set after bridge_init: a few microseconds, and
+    # one item at first.
+    int64_t leaf_ns
+    atomic_i64 span             # the present size of a leaf
     int64_t n
     # Items at or past it are not wanted.
     atomic_i64 limit
     # -- the rest is the bridge's own
     Part* outer                 # what the worker that runs it is in the middle of
-    atomic_i64 span             # grain 0: the present size of a leaf
     int64_t start               # when the root began
     int64_t done                # items done, counted until it shares
     # The failure with the lowest index; the lock guards the three below it.

@@ -36,6 +36,7 @@ cdef void bridge_init(Bridge* b, leaf_fn leaf, combine_fn combine, void* ctx,
     b.combine = combine
     b.ctx = ctx
     b.grain = grain
+    b.leaf_ns = LEAF_NS
     i64_store_relaxed(&b.limit, INT64_MAX)
     i64_store_relaxed(&b.span, 1)
     u32_store_relaxed(&b.lock, 0)
@@ -159,10 +160,10 @@ cdef void run_timed_leaf(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept 
     after_leaf(w, b, hi - lo, now)
     took = now - begun
     # relaxed: any recent size is as good as another
-    if took < LEAF_NS / 2:
+    if took < b.leaf_ns / 2:
         if 2 * (hi - lo) > i64_load_relaxed(&b.span):
             i64_store_relaxed(&b.span, 2 * (hi - lo))
-    elif took > 4 * LEAF_NS and hi - lo > 1:
+    elif took > 4 * b.leaf_ns and hi - lo > 1:
         i64_store_relaxed(&b.span, (hi - lo) >> 1)
 
 
