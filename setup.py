@@ -49,6 +49,7 @@ MODULES = [
     "runtime/scope",
     "_python",
     "capi",
+    "_tasks",
     "kernels/map",
     "kernels/reduce",
     "kernels/sort",

@@ -14,6 +14,7 @@ import sys as _sys  # noqa: E402
 
 from pyblitz._python import CancelScope, ThreadPool, num_threads, set_num_threads  # noqa: E402
 from pyblitz._stats import stats, trace  # noqa: E402
+from pyblitz._tasks import broadcast, join, scope, spawn  # noqa: E402
 from pyblitz.arrays.map import par_map  # noqa: E402
 from pyblitz.arrays.reduce import par_reduce  # noqa: E402
 from pyblitz.arrays.sort import par_sort  # noqa: E402
@@ -23,11 +24,15 @@ __version__ = "0.1.0"
 __all__ = [
     "CancelScope",
     "ThreadPool",
+    "broadcast",
+    "join",
     "num_threads",
     "par_map",
     "par_reduce",
     "par_sort",
+    "scope",
     "set_num_threads",
+    "spawn",
     "stats",
     "trace",
 ]
