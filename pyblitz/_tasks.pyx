@@ -36,8 +36,8 @@ cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident() nogil
 
 cdef enum:
-    # What run_side returns for a function after one that failed.
-    DROPPED = 1
+    # What a side returns, whose exception is kept: so its later siblings do not begin.
+    FAILED = 1
 
 
 cdef int raised() except -1:
@@ -81,10 +81,20 @@ cdef class Side:
         self.fn = fn
         self.context = contextvars.copy_context()
 
+    cdef void run(self, bint stop) noexcept:
+        """``stop``: an exception is set already."""
+        try:
+            if stop:
+                raised()
+            self.result = self.context.run(self.fn)
+            self.ran = True
+        except BaseException as error:
+            self.error = error
+
 
 cdef struct Join:
     void* sides         # list of Side
-    atomic_i64 limit    # the lowest index that failed
+    atomic_i64 limit    # sides from this index on are not wanted
     Part* outer         # what the caller is in the middle of
 
 cdef struct Range:
@@ -92,34 +102,58 @@ cdef struct Range:
     int64_t lo
     int64_t hi
 
-ctypedef int (*side_fn)(Join* j, int64_t i) noexcept nogil
 
-
-cdef int call_side(Join* j, int64_t i) except -1 nogil:
-    with gil:
-        side = <Side>(<list>j.sides)[i]
-        side.result = side.context.run(side.fn)
-        side.ran = True
-    return 0
+cdef int64_t failed_from(int64_t i, object error) noexcept:
+    """From where on nothing is wanted when i has failed: all stops that can when it was
+    Ctrl-C, or an exit, which only one thread hears of."""
+    return i if isinstance(error, Exception) else -1
 
 
 cdef int run_side(Worker* w, Join* j, int64_t i) noexcept nogil:
     cdef Part part
     cdef Part* before = w.part
-    cdef int rc = -1
-    # relaxed: a hint; what failed before it is what the join returns
+    cdef bint stop
+    cdef int64_t limit
+    # relaxed: a hint; something before it failed, or an exit
     if i >= i64_load_relaxed(&j.limit):
-        return DROPPED
+        return FAILED
     part.limit = &j.limit
     part.at = i
     part.outer = j.outer
     w.part = &part
-    if not must_stop(w, 0):
-        rc = (<side_fn>call_side)(j, i)
+    stop = must_stop(w, 0)
+    with gil:
+        side = <Side>(<list>j.sides)[i]
+        side.run(stop)
+        limit = INT64_MAX if side.error is None else failed_from(i, side.error)
+        side = None
     w.part = before
-    if rc != 0:
-        lower(&j.limit, i)
-    return rc
+    lower(&j.limit, limit)
+    return 0 if limit == INT64_MAX else FAILED
+
+
+cdef int finish(Entry* e, int rc, list sides) except -1:
+    """The end of the operation: raises what the caller is to see.  rc: -1, and an
+    exception is set that says why the caller was told to stop; or whatever."""
+    cdef bint interrupted = e.worker.interrupt != NULL
+    cdef Side side
+    rc = leave(e, rc)
+    failure = stopped = None
+    try:
+        if rc == -1:
+            raised()
+    except BaseException as error:
+        stopped = error
+    for side in sides:
+        error, side.error = side.error, None
+        if error is not None and (failure is None or (
+                isinstance(failure, Exception) and not isinstance(error, Exception))):
+            failure = error
+    if failure is not None and not interrupted:
+        raise failure
+    if stopped is not None:
+        raise stopped
+    return 0
 
 
 cdef int run_range(Worker* w, void* ctx) noexcept nogil:
@@ -165,7 +199,7 @@ def join(*functions):
     The list is halved until one function is left, and the second half is offered to
     other threads each time (fork and join).  Functions after one that failed do not
     begin any more, and operations of pyblitz in those that had begun stop; all that
-    has begun is waited for.  While it waits this thread runs nothing else of Python's.
+    has begun is waited for.  (Ctrl-C and exits stop them all, and come out.)  While it waits this thread runs nothing else of Python's.
     Of pure Python code one thread runs at a time, except in free-threaded Python.
 
     Examples
@@ -200,25 +234,19 @@ def join(*functions):
     with nogil:
         enter(&e)
         j.outer = e.worker.part
-        rc = leave(&e, run_range(e.worker, &all_of_them))
-    check(rc, "the join")
+        rc = run_range(e.worker, &all_of_them)
+    finish(&e, rc, sides)
     return tuple([(<Side>side).result for side in sides])
 
 
 cdef struct Broadcast:
-    void* sides         # list of Side: the caller, then the pool's own threads
+    Join join           # sides: the caller, then the pool's own threads
     Worker* caller
 
 
 cdef int run_everywhere(Worker* w, void* ctx) noexcept nogil:
     cdef Broadcast* b = <Broadcast*>ctx
-    with gil:
-        side = <Side>(<list>b.sides)[0 if w == b.caller else w.index + 1]
-        try:
-            side.result = side.context.run(side.fn)
-        except BaseException as error:
-            side.error = error
-        side.ran = True
+    run_side(w, &b.join, 0 if w == b.caller else w.index + 1)
     return 0
 
 
@@ -243,7 +271,7 @@ def broadcast(f):
         When ``f`` is not callable.
     Exception
         What a call raised, with its traceback; if several did, the first of them in
-        the order of the list.  The others run all the same.
+        the order of the list.  Calls after it do not begin any more.
 
     Notes
     -----
@@ -262,8 +290,7 @@ def broadcast(f):
     cdef Broadcast b
     cdef Entry e
     cdef int rc
-    cdef list sides = None
-    cdef Side side
+    cdef list sides
     check_callable(f, "f")
     enter(&e)
     b.caller = e.worker
@@ -272,14 +299,14 @@ def broadcast(f):
     except BaseException:
         leave(&e, 0)
         raise
-    b.sides = <void*>sides
+    b.join.sides = <void*>sides
+    b.join.outer = e.worker.part
+    i64_store_relaxed(&b.join.limit, INT64_MAX)
     with nogil:
-        rc = leave(&e, broadcast_tasks(e.worker, run_everywhere, &b))
-    check(rc, "the broadcast")
-    for side in sides:
-        if side.error is not None:
-            error, side.error = side.error, None
-            raise error
+        rc = broadcast_tasks(e.worker, run_everywhere, &b)
+    finish(&e, rc, sides)
+    if rc > 0:
+        raise MemoryError("no memory for the broadcast")
     return [(<Side>s).result for s in sides if (<Side>s).ran]
 
 
@@ -508,7 +535,7 @@ cdef class scope:
     If a task raises, tasks that were spawned after it do not begin any more (their
     futures are cancelled), operations of pyblitz in those that had begun stop, and the
     end of the block raises that exception, of several the one of the task that was
-    spawned first.  If the block itself raises, no further task begins, and its
+    spawned first.  (Ctrl-C and exits stop them all, and come out.)  If the block itself raises, no further task begins, and its
     exception comes out.  In any case everything that has begun is waited for, with
     this thread helping.
 
@@ -582,8 +609,8 @@ cdef class scope:
         if self._interrupted:
             raise stopped
         # A block that only found a task dropped is not what failed.
-        if exc is not None and (failure is None
-                                or not isinstance(exc, concurrent.futures.CancelledError)):
+        if exc is not None and (failure is None or isinstance(failure, Exception)
+                                and not isinstance(exc, concurrent.futures.CancelledError)):
             return
         if failure is not None:
             raise failure
@@ -633,6 +660,7 @@ cdef class scope:
         return 0
 
     cdef int _fail(self, int64_t index, object error) except -1:
+        index = failed_from(index, error)
         lower(&self._limit, index)
         with cython.critical_section(self):
             if index < self._failed_at:
