@@ -109,6 +109,14 @@ cdef int64_t failed_from(int64_t i, object error) noexcept:
     return i if isinstance(error, Exception) else -1
 
 
+cdef int rank(object error) noexcept:
+    """Of two failures the one of the lower rank is raised, before the index counts.  That
+    something was cancelled follows from another failure, when there is one."""
+    if not isinstance(error, Exception):
+        return 0
+    return 2 if isinstance(error, concurrent.futures.CancelledError) else 1
+
+
 cdef int run_side(Worker* w, Join* j, int64_t i) noexcept nogil:
     cdef Part part
     cdef Part* before = w.part
@@ -146,8 +154,7 @@ cdef int finish(Entry* e, int rc, list sides) except -1:
         stopped = error
     for side in sides:
         error, side.error = side.error, None
-        if error is not None and (failure is None or (
-                isinstance(failure, Exception) and not isinstance(error, Exception))):
+        if error is not None and (failure is None or rank(error) < rank(failure)):
             failure = error
     if failure is not None and not interrupted:
         raise failure
@@ -574,6 +581,7 @@ cdef class scope:
     cdef dict _open             # index: Spawned, until its task was run
     cdef object _failure        # of the lowest index that failed
     cdef int64_t _failed_at
+    cdef int _failed_rank
     cdef object __weakref__
 
     def __enter__(self):
@@ -587,7 +595,6 @@ cdef class scope:
         self._worker = self._entry.worker
         self._pool = self._worker.pool
         self._thread = PyThread_get_thread_ident()
-        self._failed_at = INT64_MAX
         i64_store_relaxed(&self._limit, INT64_MAX)
         i64_store_relaxed(&self._count, 0)
         scope_begin(self._worker, &self._scope)
@@ -660,11 +667,14 @@ cdef class scope:
         return 0
 
     cdef int _fail(self, int64_t index, object error) except -1:
+        cdef int its_rank = rank(error)
         index = failed_from(index, error)
         lower(&self._limit, index)
         with cython.critical_section(self):
-            if index < self._failed_at:
+            if self._failure is None or its_rank < self._failed_rank or (
+                    its_rank == self._failed_rank and index < self._failed_at):
                 self._failed_at = index
+                self._failed_rank = its_rank
                 # The old one goes when we return.
                 error, self._failure = self._failure, error
         return 0

@@ -607,6 +607,23 @@ def test_later_tasks_are_dropped(pool_size):
         s.spawn(int).result()
 
 
+def test_what_follows_from_a_failure_does_not_hide_it(pool_size):
+    """A task waits for one that was dropped because of another's failure."""
+    for size in (1, 2, 3):
+        pool_size(size)
+        for _ in range(20):
+
+            def parent():
+                bad, dropped = s.spawn(fail), s.spawn(doze)
+                assert type(bad.exception()) is Failure
+                return dropped.result()
+
+            with pytest.raises(Failure), pb.scope() as s:
+                s.spawn(parent)
+            with pytest.raises(Failure), pb.scope() as s:
+                s.spawn(pb.join, parent, parent)
+
+
 def test_the_block_raises(threads):
     """What has not begun is dropped, what has is waited for; its own exception comes out."""
     for _ in range(20):
