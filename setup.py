@@ -50,6 +50,7 @@ MODULES = [
     "runtime/scope",
     "_python",
     "capi",
+    "_tasks",
     "kernels/map",
     "kernels/reduce",
     "kernels/find",

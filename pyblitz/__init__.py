@@ -42,6 +42,9 @@ from pyblitz.arrays.reduce import (  # noqa: E402
     par_var,
 )
 from pyblitz.arrays.map import par_fill, par_for, par_map, par_map_inplace  # noqa: E402
+from pyblitz._tasks import broadcast, join, scope, spawn  # noqa: E402
+from pyblitz.arrays.map import par_map  # noqa: E402
+from pyblitz.arrays.reduce import par_reduce  # noqa: E402
 from pyblitz.arrays.sort import par_sort  # noqa: E402
 
 __version__ = "0.1.0"
@@ -52,6 +55,8 @@ __all__ = [
     "ParIter",
     "ParZip",
     "ThreadPool",
+    "broadcast",
+    "join",
     "num_threads",
     "par_all",
     "par_any",
@@ -81,7 +86,9 @@ __all__ = [
     "par_std",
     "par_sum",
     "par_var",
+    "scope",
     "set_num_threads",
+    "spawn",
     "stats",
     "trace",
 ]

@@ -11,6 +11,8 @@ from pyblitz._stats import stats, trace
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_T2 = TypeVar("_T2")
+_T3 = TypeVar("_T3")
 _Array = npt.NDArray[Any]
 _Axes = SupportsIndex | tuple[SupportsIndex, ...] | None
 _AnyArray = TypeVar("_AnyArray", bound=npt.NDArray[Any])
@@ -24,6 +26,8 @@ __all__ = [
     "ParIter",
     "ParZip",
     "ThreadPool",
+    "broadcast",
+    "join",
     "num_threads",
     "par_all",
     "par_any",
@@ -53,7 +57,9 @@ __all__ = [
     "par_std",
     "par_sum",
     "par_var",
+    "scope",
     "set_num_threads",
+    "spawn",
     "stats",
     "trace",
 ]
@@ -347,6 +353,29 @@ def par_sort(
 ) -> _Array: ...
 def num_threads() -> int: ...
 def set_num_threads(n: SupportsIndex) -> None: ...
+@overload
+def join(f: Callable[[], _T], /) -> tuple[_T]: ...
+@overload
+def join(f: Callable[[], _T], g: Callable[[], _T2], /) -> tuple[_T, _T2]: ...
+@overload
+def join(
+    f: Callable[[], _T], g: Callable[[], _T2], h: Callable[[], _T3], /
+) -> tuple[_T, _T2, _T3]: ...
+@overload
+def join(*functions: Callable[[], _T]) -> tuple[_T, ...]: ...
+def broadcast(f: Callable[[], _T]) -> list[_T]: ...
+def spawn(fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]: ...
+
+@disjoint_base
+class scope:
+    def spawn(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]: ...
+    def __enter__(self) -> scope: ...
+    def __exit__(
+        self,
+        type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
 
 @disjoint_base
 class CancelScope:

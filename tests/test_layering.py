@@ -20,7 +20,7 @@ ROWS = [
     ["runtime.pool"],
     ["runtime.join", "runtime.scope", "runtime.bridge", "runtime.lane"],
     ["kernels.*"],
-    ["_python", "capi"],
+    ["_python", "capi", "_tasks"],
     ["arrays.*"],
     ["__init__"],
 ]
@@ -29,6 +29,7 @@ WITHIN_A_ROW = {
     ("runtime.bridge", "runtime.join"),
     ("kernels.*", "kernels.map"),
     ("capi", "_python"),
+    ("_tasks", "_python"),
     ("arrays.*", "arrays.common"),
     ("arrays.*", "arrays.compiled"),
     ("arrays.*", "arrays.expression"),

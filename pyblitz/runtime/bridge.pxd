@@ -23,7 +23,7 @@ or the failure with the lowest index, is the same however the work was shared.
 from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, i64_cas_relaxed, i64_load_relaxed)
-from pyblitz.runtime.call cimport Part
+from pyblitz.runtime.call cimport Part, Progress
 from pyblitz.runtime.pool cimport Worker
 
 # Runs items lo .. hi.  0; -1 with an exception set; or a code of its own.
@@ -48,6 +48,7 @@ cdef struct Bridge:
     atomic_i64 limit
     # -- the rest is the bridge's own
     Part* outer                 # what the worker that runs it is in the middle of
+    Progress* progress          # who wants to know how far it is, or NULL
     int64_t start               # when the root began
     int64_t done                # items done, counted until it shares
     # The failure with the lowest index; the lock guards the three below it.
