@@ -28,6 +28,7 @@ WITHIN_A_ROW = {
     ("runtime.scope", "runtime.join"),
     ("runtime.bridge", "runtime.join"),
     ("kernels.*", "kernels.map"),
+    ("kernels.count", "kernels.search"),
     ("capi", "_python"),
     ("arrays.*", "arrays.common"),
     ("arrays.*", "arrays.compiled"),

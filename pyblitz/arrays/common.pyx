@@ -250,6 +250,14 @@ cdef bint may_skip_gil(ufunc fn, tuple dtypes):
     return fn.nargs <= STEP_ARGS
 
 
+idempotent = {np.minimum, np.maximum, np.fmin, np.fmax}
+
+
+cdef bint is_associative(object op):
+    """Whether neighbours may be combined in any grouping."""
+    return op.identity is not None or op in idempotent
+
+
 cdef bint is_plain(object x):
     """Whether NumPy would treat it as an array or number of its own."""
     return (cnp.PyArray_CheckExact(x) or isinstance(x, (int, float, complex, np.generic))
