@@ -5,8 +5,9 @@ reduces it, publishes that total, and then accumulates the block, while it is in
 cache, from the combined totals of all blocks before: each element comes from
 memory once (the single pass of Merrill and Garland, "Single-pass parallel prefix
 scan with decoupled look-back", 2016).  Totals are combined from left to right,
-so the bits depend on the row alone, never on the number of threads.  No Python,
-no NumPy.
+so the bits depend on the row alone, never on the number of threads.  Who misses a
+total that is late, because its thread was preempted, computes it once more.  No
+Python, no NumPy.
 """
 from libc.stdint cimport int64_t, intptr_t
 from pyblitz.kernels.map cimport loop_fn

@@ -16,8 +16,8 @@ cdef enum:
     # results; the odd 128 keep them off each other's sets in L1.
     CHAIN_BYTES = 8192 + 128
     LOOP_BYTES = 65536
-    # How often to look for a total before giving the processor away.
-    SPINS = 2000
+    # How often to look for a total: about as long as it takes to compute.
+    SPINS = 500
 
 # What a cell holds.
 cdef enum:
@@ -128,6 +128,14 @@ cdef inline void combine(Scan* s, char* left, const char* right) noexcept nogil:
         (<double*>left)[0] += (<const double*>right)[0]
 
 
+cdef inline void subtract(Scan* s, char* left, const char* right) noexcept nogil:
+    """left -= right, of integers."""
+    if s.kind == SCAN_ADD_U32:
+        (<uint32_t*>left)[0] -= (<const uint32_t*>right)[0]
+    else:
+        (<uint64_t*>left)[0] -= (<const uint64_t*>right)[0]
+
+
 cdef void block_total(Scan* s, const char* a, int64_t n, char* parts, char* total) noexcept nogil:
     if s.kind == SCAN_LOOP:
         memcpy(total, a, s.itemsize)
@@ -164,9 +172,10 @@ cdef void block_scan(Scan* s, const char* a, char* out, int64_t n, char* parts,
         chains_scan(<const double*>a, <double*>out, n, <double*>parts, <const double*>before)
 
 
-cdef inline uint32_t state_of(const ScanCell* cell) noexcept nogil:
-    """TOTAL or LAST.  Who took the block is busy with its total and waits for
-    nobody, so this ends."""
+cdef uint32_t await_state(const Scan* s, const ScanCell* cell) noexcept nogil:
+    """What a cell holds, after a wait for its total.  Who took the block is busy with
+    that and waits for nobody; but it may be preempted, so this gives up, unless
+    items are overwritten and nobody else can know their total."""
     cdef int spins = 0
     # acquire: partner of the stores in scan_leaf
     cdef uint32_t state = u32_load_acquire(&cell.state)
@@ -174,20 +183,38 @@ cdef inline uint32_t state_of(const ScanCell* cell) noexcept nogil:
         spins += 1
         if spins < SPINS:
             spin_hint()
+        elif s.src != s.dst:
+            break
         else:
             yield_thread()
         state = u32_load_acquire(&cell.state)
     return state
 
 
+cdef void total_of(Scan* s, int64_t block, char* total) noexcept nogil:
+    """The total of a block, of this thread's own making if there is none."""
+    cdef double parts[CHAINS]
+    if await_state(s, &s.cells[block]) != NOTHING:
+        memcpy(total, s.cells[block].total, s.itemsize)
+    else:
+        block_total(s, s.src + block * s.block * s.src_stride, s.block, <char*>parts, total)
+
+
 cdef void look_back(Scan* s, int64_t block, char* before) noexcept nogil:
     """The result of all blocks before this one, combined from left to right."""
     cdef int64_t i = block - 1
-    while state_of(&s.cells[i]) != LAST:
-        i -= 1              # block 0 has it as soon as its total
-    memcpy(before, s.cells[i].last, s.itemsize)
+    cdef double total[4]
+    # acquire: partner of the stores in scan_leaf
+    while i >= 0 and u32_load_acquire(&s.cells[i].state) != LAST:
+        i -= 1
+    if i >= 0:
+        memcpy(before, s.cells[i].last, s.itemsize)
+    else:
+        i = 0
+        total_of(s, 0, before)
     for i in range(i + 1, block):
-        combine(s, before, <const char*>s.cells[i].total)
+        total_of(s, i, <char*>total)
+        combine(s, before, <char*>total)
 
 
 cdef int scan_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
@@ -212,6 +239,9 @@ cdef int scan_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
         if u32_load_acquire(&s.cells[block - 1].state) == LAST:
             block_scan(s, a, out, hi - lo, <char*>parts, <char*>s.cells[block - 1].last)
             memcpy(cell.last, s.dst + (hi - 1) * s.dst_stride, s.itemsize)
+            # Somebody may have looked at the block before it had a result.
+            memcpy(cell.total, cell.last, s.itemsize)
+            subtract(s, <char*>cell.total, <const char*>s.cells[block - 1].last)
             u32_store_release(&cell.state, LAST)
             return 0
     fe_clear()
@@ -219,7 +249,7 @@ cdef int scan_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     if block == 0:
         memcpy(cell.last, cell.total, s.itemsize)
     else:
-        # release: partner of state_of
+        # release: partner of await_state and look_back
         u32_store_release(&cell.state, TOTAL)
         look_back(s, block, <char*>before)
         memcpy(cell.last, before, s.itemsize)
