@@ -14,6 +14,7 @@ import sys as _sys  # noqa: E402
 
 from pyblitz._python import CancelScope, ThreadPool, num_threads, set_num_threads  # noqa: E402
 from pyblitz._stats import stats, trace  # noqa: E402
+from pyblitz.arrays.count import par_bincount, par_histogram  # noqa: E402
 from pyblitz.arrays.find import (  # noqa: E402
     par_find_any,
     par_find_first,
@@ -43,8 +44,8 @@ from pyblitz.arrays.reduce import (  # noqa: E402
 )
 from pyblitz.arrays.map import par_fill, par_for, par_map, par_map_inplace  # noqa: E402
 from pyblitz._tasks import broadcast, join, scope, spawn  # noqa: E402
-from pyblitz.arrays.map import par_map  # noqa: E402
-from pyblitz.arrays.reduce import par_reduce  # noqa: E402
+from pyblitz.arrays.scan import par_cumprod, par_cumsum, par_reduceat, par_scan  # noqa: E402
+from pyblitz.arrays.search import par_digitize, par_searchsorted  # noqa: E402
 from pyblitz.arrays.sort import par_sort  # noqa: E402
 
 __version__ = "0.1.0"
@@ -62,13 +63,18 @@ __all__ = [
     "par_any",
     "par_argmax",
     "par_argmin",
+    "par_bincount",
     "par_count_nonzero",
+    "par_cumprod",
+    "par_cumsum",
+    "par_digitize",
     "par_dot",
     "par_fill",
     "par_find_any",
     "par_find_first",
     "par_find_last",
     "par_for",
+    "par_histogram",
     "par_iter",
     "par_map",
     "par_map_inplace",
@@ -82,6 +88,9 @@ __all__ = [
     "par_position",
     "par_prod",
     "par_reduce",
+    "par_reduceat",
+    "par_scan",
+    "par_searchsorted",
     "par_sort",
     "par_std",
     "par_sum",

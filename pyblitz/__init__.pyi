@@ -17,6 +17,7 @@ _Array = npt.NDArray[Any]
 _Axes = SupportsIndex | tuple[SupportsIndex, ...] | None
 _AnyArray = TypeVar("_AnyArray", bound=npt.NDArray[Any])
 _Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
+_Side = Literal["left", "right"]
 _SortKind = Literal["quicksort", "mergesort", "heapsort", "stable"]
 
 __version__: str
@@ -33,13 +34,18 @@ __all__ = [
     "par_any",
     "par_argmax",
     "par_argmin",
+    "par_bincount",
     "par_count_nonzero",
+    "par_cumprod",
+    "par_cumsum",
+    "par_digitize",
     "par_dot",
     "par_fill",
     "par_find_any",
     "par_find_first",
     "par_find_last",
     "par_for",
+    "par_histogram",
     "par_iter",
     "par_map",
     "par_map_inplace",
@@ -53,6 +59,9 @@ __all__ = [
     "par_position",
     "par_prod",
     "par_reduce",
+    "par_reduceat",
+    "par_scan",
+    "par_searchsorted",
     "par_sort",
     "par_std",
     "par_sum",
@@ -64,6 +73,29 @@ __all__ = [
     "trace",
 ]
 
+def par_bincount(
+    x: npt.ArrayLike, /, weights: npt.ArrayLike | None = None, minlength: SupportsIndex = 0
+) -> _Array: ...
+def par_cumprod(
+    a: npt.ArrayLike,
+    axis: SupportsIndex | None = None,
+    dtype: npt.DTypeLike | None = None,
+    out: _Array | None = None,
+) -> Any: ...
+def par_cumsum(
+    a: npt.ArrayLike,
+    axis: SupportsIndex | None = None,
+    dtype: npt.DTypeLike | None = None,
+    out: _Array | None = None,
+) -> Any: ...
+def par_digitize(x: npt.ArrayLike, bins: npt.ArrayLike, right: bool = False) -> Any: ...
+def par_histogram(
+    a: npt.ArrayLike,
+    bins: SupportsIndex | str | npt.ArrayLike = 10,
+    range: tuple[float, float] | None = None,
+    density: bool | None = None,
+    weights: npt.ArrayLike | None = None,
+) -> tuple[_Array, _Array]: ...
 def par_map(
     fn: Any,
     *arrays: npt.ArrayLike,
@@ -342,6 +374,27 @@ class ParChunks:
     def flatten(self) -> ParIter: ...
     def collect(self) -> list[_Array]: ...
 
+def par_reduceat(
+    op: np.ufunc,
+    a: npt.ArrayLike,
+    indices: npt.ArrayLike,
+    axis: SupportsIndex = 0,
+    dtype: npt.DTypeLike | None = None,
+    out: _Array | tuple[_Array] | None = None,
+) -> Any: ...
+def par_scan(
+    op: np.ufunc,
+    a: npt.ArrayLike,
+    axis: SupportsIndex = 0,
+    dtype: npt.DTypeLike | None = None,
+    out: _Array | tuple[_Array] | None = None,
+) -> Any: ...
+def par_searchsorted(
+    a: npt.ArrayLike,
+    v: npt.ArrayLike,
+    side: _Side = "left",
+    sorter: npt.ArrayLike | None = None,
+) -> Any: ...
 def par_sort(
     a: npt.ArrayLike,
     axis: SupportsIndex | None = -1,

@@ -28,6 +28,7 @@ WITHIN_A_ROW = {
     ("runtime.scope", "runtime.join"),
     ("runtime.bridge", "runtime.join"),
     ("kernels.*", "kernels.map"),
+    ("kernels.count", "kernels.search"),
     ("capi", "_python"),
     ("_tasks", "_python"),
     ("arrays.*", "arrays.common"),

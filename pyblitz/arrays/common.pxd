@@ -64,6 +64,10 @@ cdef class Resolved:
 
 cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint reduction)
 cdef bint is_numpys(object fn)
+# Associative ufuncs without an identity; for these, `initial` may be applied any
+# number of times.
+cdef set idempotent
+cdef bint is_associative(object op)
 cdef bint is_plain(object x)
 cdef bint may_overlap(ndarray a, ndarray b) noexcept
 cdef bint same_memory(ndarray a, ndarray b) noexcept

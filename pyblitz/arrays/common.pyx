@@ -258,6 +258,14 @@ cdef bint is_numpys(object fn):
     return fn in numpy_ufuncs
 
 
+idempotent = {np.minimum, np.maximum, np.fmin, np.fmax}
+
+
+cdef bint is_associative(object op):
+    """Whether neighbours may be combined in any grouping."""
+    return op.identity is not None or op in idempotent
+
+
 cdef bint is_plain(object x):
     """Whether NumPy would treat it as an array or number of its own."""
     return (cnp.PyArray_CheckExact(x) or isinstance(x, (int, float, complex, np.generic))
