@@ -50,11 +50,13 @@ MODULES = [
     "_python",
     "capi",
     "kernels/map",
+    "kernels/move",
     "kernels/reduce",
     "kernels/sort",
     "arrays/common",
     "arrays/compiled",
     "arrays/map",
+    "arrays/move",
     "arrays/reduce",
     "arrays/sort",
 ]

@@ -15,6 +15,18 @@ import sys as _sys  # noqa: E402
 from pyblitz._python import CancelScope, ThreadPool, num_threads, set_num_threads  # noqa: E402
 from pyblitz._stats import stats, trace  # noqa: E402
 from pyblitz.arrays.map import par_map  # noqa: E402
+from pyblitz.arrays.move import (  # noqa: E402
+    par_concatenate,
+    par_copy,
+    par_filter,
+    par_flatnonzero,
+    par_flatten,
+    par_partition_by,
+    par_put,
+    par_repeat,
+    par_take,
+    par_where,
+)
 from pyblitz.arrays.reduce import par_reduce  # noqa: E402
 from pyblitz.arrays.sort import par_sort  # noqa: E402
 
@@ -24,9 +36,19 @@ __all__ = [
     "CancelScope",
     "ThreadPool",
     "num_threads",
+    "par_concatenate",
+    "par_copy",
+    "par_filter",
+    "par_flatnonzero",
+    "par_flatten",
     "par_map",
+    "par_partition_by",
+    "par_put",
     "par_reduce",
+    "par_repeat",
     "par_sort",
+    "par_take",
+    "par_where",
     "set_num_threads",
     "stats",
     "trace",

@@ -13,6 +13,8 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _Array = npt.NDArray[Any]
 _Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
+_IndexMode = Literal["raise", "wrap", "clip"]
+_Order = Literal["K", "A", "C", "F"]
 _SortKind = Literal["quicksort", "mergesort", "heapsort", "stable"]
 
 __version__: str
@@ -20,9 +22,19 @@ __all__ = [
     "CancelScope",
     "ThreadPool",
     "num_threads",
+    "par_concatenate",
+    "par_copy",
+    "par_filter",
+    "par_flatnonzero",
+    "par_flatten",
     "par_map",
+    "par_partition_by",
+    "par_put",
     "par_reduce",
+    "par_repeat",
     "par_sort",
+    "par_take",
+    "par_where",
     "set_num_threads",
     "stats",
     "trace",
@@ -36,6 +48,42 @@ def par_map(
     dtype: npt.DTypeLike | None = None,
     casting: _Casting = "same_kind",
 ) -> Any: ...
+def par_filter(a: npt.ArrayLike, mask: npt.ArrayLike) -> Any: ...
+def par_partition_by(a: npt.ArrayLike, mask: npt.ArrayLike) -> tuple[Any, Any]: ...
+def par_flatnonzero(a: npt.ArrayLike) -> npt.NDArray[np.intp]: ...
+def par_take(
+    a: npt.ArrayLike,
+    indices: npt.ArrayLike,
+    axis: SupportsIndex | None = None,
+    out: _Array | None = None,
+    mode: _IndexMode = "raise",
+) -> Any: ...
+def par_put(
+    a: _Array, ind: npt.ArrayLike, v: npt.ArrayLike, mode: _IndexMode = "raise"
+) -> None: ...
+def par_where(
+    condition: npt.ArrayLike, x: npt.ArrayLike = ..., y: npt.ArrayLike = ..., /
+) -> Any: ...
+def par_concatenate(
+    arrays: npt.ArrayLike | Sequence[npt.ArrayLike],
+    /,
+    axis: SupportsIndex | None = 0,
+    out: _Array | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    casting: _Casting = "same_kind",
+) -> _Array: ...
+def par_repeat(
+    a: npt.ArrayLike, repeats: npt.ArrayLike, axis: SupportsIndex | None = None
+) -> _Array: ...
+def par_flatten(a: npt.ArrayLike, order: _Order = "C") -> _Array: ...
+def par_copy(
+    a: npt.ArrayLike,
+    dtype: npt.DTypeLike | None = None,
+    order: _Order = "K",
+    out: _Array | None = None,
+    casting: _Casting | None = None,
+) -> _Array: ...
 def par_reduce(
     op: np.ufunc,
     a: npt.ArrayLike,

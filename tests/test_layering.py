@@ -27,6 +27,7 @@ ROWS = [
 WITHIN_A_ROW = {
     ("runtime.scope", "runtime.join"),
     ("runtime.bridge", "runtime.join"),
+    ("kernels.move", "kernels.map"),
     ("kernels.reduce", "kernels.map"),
     ("capi", "_python"),
     ("arrays.*", "arrays.common"),
