@@ -18,7 +18,7 @@ from pyblitz.kernels.map cimport MAP_DIMS, Map
 from pyblitz.kernels.move cimport (
     INDEX_CLIP, INDEX_RAISE, INDEX_READY, INDEX_WRAP, Join, Put, Record, Repeat, Select, Take,
     Unravel, copy_run, ends_run,
-    index_run, join_run, map_bits, put_run, repeat_run, select_block,
+    index_run, join_run, map_bits, put_ascending, put_run, repeat_run, select_block,
     select_blocks, select_count, select_write, take_run, unravel_run, where_loop)
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 
@@ -27,6 +27,8 @@ cnp.import_array()
 cdef enum:
     # Below this NumPy has moved it before another thread could help.
     SMALL_MOVE_BYTES = 131072
+    # Scattering into less is fast on one core: it fits into a cache.
+    SMALL_TARGET_BYTES = 4194304
     # Pieces of fewer bytes are joined by loops over each array, not one by one.
     SMALL_PIECE = 64
 
@@ -808,11 +810,12 @@ def par_put(a, ind, v, mode="raise"):
 
     Notes
     -----
-    O(m) work for m indices.  They are first distributed, in their order, to parts of
-    ``a`` that fit into a cache, then each part is written by one thread: so the
-    last of equal indices wins, and two threads never write the same line.  Extra
-    memory: 24 bytes for each index, and one copy of indices and values that are not
-    contiguous and of the right dtype.
+    O(m) work for m indices.  Rising indices are shared as they are.  Others are first
+    distributed, in their order, to parts of ``a`` that fit into a cache; then each
+    part is written by one thread, so the last of equal indices wins.  Extra memory:
+    24 bytes for each index, and a copy of indices and values that are not contiguous
+    or of another dtype.  An ``a`` of less than 4 MiB, or not in C order, is left to
+    NumPy, once the indices are checked.
 
     Examples
     --------
@@ -827,6 +830,7 @@ def par_put(a, ind, v, mode="raise"):
     cdef Put p
     cdef Entry e
     cdef int rc
+    cdef bint done
     if (not cnp.PyArray_CheckExact(a) or type(mode) is not str or mode not in index_modes
             or not cnp.PyArray_ISWRITEABLE(a) or cnp.PyArray_SIZE(a) == 0):
         return np.put(a, ind, v, mode)
@@ -838,7 +842,8 @@ def par_put(a, ind, v, mode="raise"):
     set_index(&t, index, mode)
     t.length = cnp.PyArray_SIZE(x)
     # np.put would find a bad index in the middle of its work.
-    if cnp.PyArray_SIZE(index) <= 16384 or not movable(x.dtype):
+    if (cnp.PyArray_SIZE(index) <= 16384 or not movable(x.dtype)
+            or t.length * cnp.PyArray_ITEMSIZE(x) <= SMALL_TARGET_BYTES):
         if t.mode == INDEX_RAISE and not index_fits(&t, NULL):
             raise out_of_bounds(index, t.length)
         return np.put(a, index, v, mode)
@@ -861,6 +866,13 @@ def par_put(a, ind, v, mode="raise"):
     p.values = <const char*>cnp.PyArray_DATA(values)
     p.period = cnp.PyArray_SIZE(values)
     p.itemsize = cnp.PyArray_ITEMSIZE(x)
+    with nogil:
+        enter(&e)
+        rc = put_ascending(e.worker, &p, &done)
+        rc = leave(&e, rc)
+    check(rc, "the scattering")
+    if done:
+        return
     records = np.empty(2 * p.count, np.int64)
     p.records = <Record*>cnp.PyArray_DATA(records)
     with nogil:

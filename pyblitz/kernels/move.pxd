@@ -54,7 +54,7 @@ cdef struct Take:
     const void* index       # [count]
     int index_size          # 4 or 8: signed integers
     IndexMode mode
-    int64_t outer
+    int64_t outer           # 1, unless the indices are ready
     int64_t length
     int64_t count
     intptr_t itemsize
@@ -84,6 +84,8 @@ cdef struct Put:
     int64_t* offsets        # [block][bucket]: counts, then where to write
     int64_t* starts         # [bucket + 1]
 
+# Puts them, if the indices rise.
+cdef int put_ascending(Worker* w, Put* p, bint* done) noexcept nogil
 # Of equal indices the last one wins.  0, ENOMEM, or -1.
 cdef int put_run(Worker* w, Put* p) noexcept nogil
 
