@@ -17,9 +17,9 @@ from pyblitz.arrays.common cimport (
 from pyblitz.kernels.map cimport MAP_DIMS, Map
 from pyblitz.kernels.move cimport (
     INDEX_CLIP, INDEX_RAISE, INDEX_READY, INDEX_WRAP, Join, Put, Record, Repeat, Select, Take,
-    Unravel, copy_run, ends_run,
-    index_run, join_run, map_bits, put_ascending, put_run, repeat_run, select_block,
-    select_blocks, select_count, select_write, take_run, unravel_run, where_loop)
+    Unravel, copy_run, ends_run, index_is_ready, index_run, join_run, map_bits, put_ascending,
+    put_run, repeat_run, select_block, select_blocks, select_count, select_write, take_run,
+    unravel_run, where_loop)
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 
 cnp.import_array()
@@ -850,9 +850,12 @@ def par_put(a, ind, v, mode="raise"):
     # np.put would find a bad index in the middle of its work.
     if (cnp.PyArray_SIZE(index) <= 16384 or not movable(x.dtype)
             or t.length * cnp.PyArray_ITEMSIZE(x) <= SMALL_TARGET_BYTES):
-        if t.mode == INDEX_RAISE and not index_fits(&t, NULL):
-            raise out_of_bounds(index, t.length)
-        return np.put(a, index, v, mode)
+        if t.mode == INDEX_RAISE:
+            fits = index_is_ready(&t) if t.count <= 16384 else index_fits(&t, NULL)
+            if not fits:
+                raise out_of_bounds(index, t.length)
+        # As np.put, without its wrapper in Python.
+        return a.put(index, v, mode)
     ready = np.empty(t.count, np.int64)
     if not index_fits(&t, <int64_t*>cnp.PyArray_DATA(ready)):
         raise out_of_bounds(index, t.length)

@@ -64,6 +64,9 @@ cdef int take_run(Worker* w, Take* t) noexcept nogil
 # Writes indices that are ready to `ready`, or, when it is NULL, only checks them.
 cdef int index_run(Worker* w, Take* t, int64_t* ready) noexcept nogil
 
+# For few, in the caller: whether all are within the length.
+cdef bint index_is_ready(Take* t) noexcept nogil
+
 cdef struct Record:
     int64_t index
     uint64_t value          # the item, or where its value is, if it is no word

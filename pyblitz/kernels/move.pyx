@@ -428,6 +428,17 @@ cdef int take_run(Worker* w, Take* t) noexcept nogil:
     return bridged(w, take_leaf, t, leaf_items(t.itemsize + 8), t.outer * t.count)
 
 
+cdef bint index_is_ready(Take* t) noexcept nogil:
+    cdef int64_t buffer[READY]
+    cdef int64_t lo = 0, n
+    while lo < t.count:
+        n = min(t.count - lo, <int64_t>READY)
+        if not ready(t, lo, n, buffer):
+            return False
+        lo += n
+    return True
+
+
 cdef struct Indices:
     Take* take
     int64_t* to
