@@ -61,9 +61,7 @@ def par_take(
 def par_put(
     a: _Array, ind: npt.ArrayLike, v: npt.ArrayLike, mode: _IndexMode = "raise"
 ) -> None: ...
-def par_where(
-    condition: npt.ArrayLike, x: npt.ArrayLike = ..., y: npt.ArrayLike = ..., /
-) -> Any: ...
+def par_where(condition: npt.ArrayLike, x: Any = ..., y: Any = ..., /) -> Any: ...
 def par_concatenate(
     arrays: npt.ArrayLike | Sequence[npt.ArrayLike],
     /,
