@@ -1,4 +1,4 @@
-"""python benchmarks/figures.py: writes docs/figures.md, docs/scale.md and its chart from
+"""python benchmarks/figures.py: writes docs/figures.md, docs/scale.md and their charts from
 the last results.
 
 The pages are nothing but the data of benchmarks/results beside the goals, so that what
@@ -17,6 +17,7 @@ RESULTS = HERE / "results"
 DOCS = HERE.parent / "docs"
 sys.path.append(str(HERE))
 
+import library_chart  # noqa: E402
 from simulate import chart, costs, report  # noqa: E402
 
 Row = dict[str, Any]
@@ -320,6 +321,226 @@ def arrays_page() -> str:
     )
 
 
+LIBRARY_PEERS = ["NumPy", "numexpr", "Numba", "torch", "Polars", "dask"]
+LIBRARY_PARTS = {
+    "expression": "pipelines",
+    "squares": "pipelines",
+    "reduction": "reductions",
+    "search": "search",
+    "move": "moves",
+    "mandelbrot": "Mandelbrot",
+    "callable": "Python functions",
+    "small": "small arrays",
+    "memory": "memory",
+}
+
+
+def size(n: int) -> str:
+    """A power of ten as one."""
+    power = len(str(n)) - 1
+    return f"10^{power}" if n == 10**power else f"{n:,}"
+
+
+def milliseconds(ns: float | None) -> str:
+    if ns is None:
+        return ""
+    return f"{ns / 1e6:.3g}" if ns < 1e9 else f"{ns / 1e6:,.0f}"
+
+
+def time_of(r: Row, who: str) -> float | None:
+    """Median nanoseconds; of Polars, the faster of its two ways."""
+    found = [r["ns"][k] for k in (who, f"{who}, streaming") if k in r["ns"]]
+    return min(found, default=None)
+
+
+def reached(g: Row) -> str:
+    """What of a goal was measured, in bold where it is not enough."""
+    if g["value"] is None:
+        return "-"
+    value = f"{g['value']:.3g}"
+    return value if g["met"] else f"**{value}**"
+
+
+def amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def absent(r: Row) -> str:
+    return next((key for key in ("missing", "failed", "unavailable") if key in r), "")
+
+
+def goal_of(r: Row, text: str) -> Row | None:
+    return next((g for g in r["goals"] if g["goal"].startswith(text)), None)
+
+
+def beside_peers(rows: list[Row], more: list[tuple[str, str]]) -> str:
+    """Milliseconds of all, and what was reached of the goals: (head, goal)."""
+    who = [name for name in LIBRARY_PEERS if any(time_of(r, name) for r in rows)]
+    lines = []
+    for r in rows:
+        goals = [
+            goal_of(r, text)
+            or ({"value": r["ratio_peer"], "met": True} if "peer" in text else None)
+            for _, text in more
+        ]
+        lines.append(
+            [
+                f"`{r['name']}`",
+                size(r["n"]),
+                *(milliseconds(time_of(r, name)) for name in ("pyblitz", *who)),
+                *("" if g is None else reached(g) for g in goals),
+                absent(r) or met(r["met"]),
+            ]
+        )
+    return table(["", "n", "pyblitz ms", *who, *(head for head, _ in more), "met"], lines)
+
+
+def reductions_table(rows: list[Row]) -> str:
+    """The best peer's time over pyblitz's, by size."""
+    sizes = sorted({r["n"] for r in rows})
+    lines = []
+    for name, dtype in dict.fromkeys((r["name"], r["dtype"]) for r in rows):
+        own = {r["n"]: r for r in rows if (r["name"], r["dtype"]) == (name, dtype)}
+        line = [f"`{name}`, {dtype}"]
+        for n in sizes:
+            g = goal_of(own[n], "x best peer") if n in own else None
+            peer = own[n]["best_peer"] if n in own else None
+            line.append("" if g is None else absent(own[n]) or f"{reached(g)} {peer}")
+        last = own.get(sizes[-1])
+        share = last and goal_of(last, "of the C loop")
+        line.append(reached(share) if share else "")
+        line.append(f"{last['gb_per_s'].get('pyblitz', '-')}" if last and share else "")
+        lines.append(line)
+    head = [size(n) for n in sizes]
+    return table(["n", *head, "of the C loop's bandwidth", "GB/s"], lines)
+
+
+def losses(rows: list[Row]) -> str:
+    """Every goal that was not met, who else was faster, and what there is not yet."""
+    lines: list[str] = []
+    lacking: dict[str, list[str]] = {}
+    for r in rows:
+        part = LIBRARY_PARTS[r["what"]]
+        where = f"{part}: `{r['name']}`, {size(r['n'])} {r['dtype']}"
+        where += f", layer {r['layer']}" if r.get("layer") else ""
+        if "missing" in r:
+            lacking.setdefault(part, []).append(f"`{r['name']}`")
+            continue
+        if absent(r):
+            lines.append(f"- {where}: {absent(r)} ({r[absent(r)]}).")
+            continue
+        said = []
+        for g in r["goals"]:
+            if not g["met"]:
+                peer = f" ({r['best_peer']})" if g["goal"] == "x best peer" else ""
+                value = "not measured" if g["value"] is None else amount(g["value"])
+                said.append(f"{g['goal']}{peer}: {value}, goal {g['limit']:g}")
+        if r.get("right") is False:
+            said.append("a wrong result")
+        ratio = r.get("ratio_peer")
+        if ratio is not None and ratio < 1 and r["what"] in ("expression", "search", "callable"):
+            said.append(f"{r['best_peer']} is faster: {ratio:.3g}")
+        if said:
+            lines.append(f"- {where}: {'; '.join(said)}.")
+    lines += [f"- {part}, missing: {', '.join(names)}." for part, names in lacking.items()]
+    return "\n".join(lines) + "\n" if lines else "Nowhere: every goal is met.\n"
+
+
+def library_page() -> str:
+    if not (RESULTS / "library.jsonl").exists():
+        return ""
+    facts, rows = load("library")
+    kind = {what: [r for r in rows if r["what"] == what] for what in LIBRARY_PARTS}
+    pipelines = beside_peers(
+        kind["expression"] + kind["squares"],
+        [
+            ("x NumPy", "x NumPy"),
+            ("x numexpr", "x numexpr"),
+            ("x best peer", "x best peer"),
+            ("x one thread", "x one thread"),
+        ],
+    )
+    moves = beside_peers(kind["move"], [("x NumPy", "x NumPy"), ("x best peer", "x best peer")])
+    search = [
+        [
+            f"`{r['name']}`",
+            size(r["n"]),
+            *(milliseconds(ns) for ns in (r["ns"].get("pyblitz"), r["full_scan_ns"])),
+            *("" if g is None else reached(g) for g in [goal_of(r, "of the full scan")]),
+            absent(r) or met(r["met"]),
+        ]
+        for r in kind["search"]
+    ]
+    kernels = [
+        [
+            r["name"] + (f", beside Numba's {r['layer']}" if r.get("layer") else ""),
+            milliseconds(r["ns"].get("pyblitz")),
+            milliseconds(r["ns"].get("pyblitz, 1 thread")),
+            "" if (g := goal_of(r, "x one thread")) is None else reached(g),
+            milliseconds(next((v for k, v in r["ns"].items() if "prange" in k), None)),
+            "" if (g := goal_of(r, "x Numba prange")) is None else reached(g),
+            absent(r) or met(r["met"]),
+        ]
+        for r in kind["mandelbrot"] + kind["callable"]
+    ]
+    small = [
+        [
+            f"`{r['name']}`",
+            microseconds(r["ns"]["NumPy"]) if "NumPy" in r["ns"] else "",
+            f"{r['over_ns'] / 1e3:.2f}" if "over_ns" in r else "",
+            absent(r) or met(r["met"]),
+        ]
+        for r in sorted(kind["small"], key=lambda r: -r.get("over_ns", float("inf")))
+    ]
+    memory = [
+        [
+            f"`{r['name']}`",
+            "" if r["bytes"] is None else f"{r['bytes'] / 2**20:.1f}",
+            f"{r['numpy_bytes'] / 2**20:,.0f}" if "numpy_bytes" in r else "",
+            absent(r) or met(r["met"]),
+        ]
+        for r in kind["memory"]
+    ]
+    with_goals = [r for r in rows if r["goals"]]
+    fulfilled = [r for r in with_goals if r["met"]]
+    versions = ", ".join(f"{name} {version}" for name, version in facts["peers"].items())
+    return (
+        "\n## The array library\n\n"
+        "Two threads for everyone, the same arrays in one process in turn; medians. A ratio is\n"
+        "the other's time over pyblitz's; NumPy is a peer too, and Polars is the faster of its\n"
+        "eager and its streaming way. Bold: not as good as the goal.\n"
+        + machine(facts)
+        + f"\nPeers: {versions}.\n\n"
+        + "![Time of one element by the number of elements: the expression and the sum]"
+        + "(library.svg)\n\n"
+        + f"{len(fulfilled)} of {len(with_goals)} rows meet their goals.\n\n"
+        + "Pipelines (goals: faster than NumPy and numexpr, 1.9 x one thread; of the squares\n"
+        "2.5 x NumPy and ahead of every peer):\n\n"
+        + pipelines
+        + "\nReductions: the best peer's time over pyblitz's (goal: 0.95), and at the largest\n"
+        "size the share of the bandwidth that two threads of C reach (goal: 0.9):\n\n"
+        + reductions_table(kind["reduction"])
+        + "\nThe first hit at 1 % of the array (goal: 0.02 of the scan of all of it):\n\n"
+        + table(["", "n", "pyblitz ms", "full scan ms", "of it", "met"], search)
+        + "\nMoves (goals: 1.7 x NumPy, and ahead of every peer):\n\n"
+        + moves
+        + "\nMandelbrot, 1000 x 1000 points, and a Python function on blocks (goals: 1.95 x one\n"
+        "thread and ahead of Numba's prange; 1.8 x one thread):\n\n"
+        + table(
+            ["", "pyblitz ms", "1 thread", "x one thread", "Numba prange", "x Numba", "met"],
+            kernels,
+        )
+        + "\nOne thousand elements: what pyblitz adds to NumPy's time (goal: at most 1.5 us):\n\n"
+        + table(["", "NumPy us", "added us", "met"], small)
+        + "\nMemory at the peak of a pipeline that ends in a scalar, beside the arrays, "
+        + (f"{size(kind['memory'][0]['n'])} elements" if kind["memory"] else "not measured")
+        + " (goal:\nless than 16 MiB):\n\n"
+        + table(["", "MiB", "NumPy's MiB", "met"], memory)
+        + "\nWhere pyblitz loses:\n\n"
+        + losses(rows)
+    )
+
+
 def models_table(rows: list[Row]) -> str:
     shown = []
     for model in sorted({row["model"] for row in rows}):
@@ -391,7 +612,14 @@ def trust_page() -> str:
 
 
 def page() -> str:
-    return INTRODUCTION + scheduler_page() + counts_page() + arrays_page() + trust_page()
+    return (
+        INTRODUCTION
+        + scheduler_page()
+        + counts_page()
+        + arrays_page()
+        + library_page()
+        + trust_page()
+    )
 
 
 SCALE = """\
@@ -448,11 +676,14 @@ def scale_pages() -> tuple[str, str]:
 def pages() -> dict[pathlib.Path, str]:
     """Everything that this program writes."""
     scale, picture = scale_pages()
-    return {
+    written = {
         DOCS / "figures.md": page(),
         DOCS / "scale.md": scale,
         DOCS / "simulate.svg": picture,
     }
+    if (RESULTS / "library.jsonl").exists():
+        written[DOCS / "library.svg"] = library_chart.draw(load("library")[1])
+    return written
 
 
 if __name__ == "__main__":

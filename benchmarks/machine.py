@@ -93,15 +93,18 @@ def write(
 
 
 def interleave(
-    funcs: Mapping[str, Callable[[], object]], repeat: int, warmup: int = 1
+    funcs: Mapping[str, Callable[[], object]], repeat: int, warmup: int = 1, pause: float = 0.0
 ) -> dict[str, list[float]]:
     """Seconds of ``repeat`` calls of each function, taken in turn after
     ``warmup`` rounds that do not count.  Every other round goes backwards, so
-    that nobody always follows the same neighbour."""
+    that nobody always follows the same neighbour.  ``pause``: seconds between
+    two calls, for neighbours whose threads spin on when they are done."""
     seconds: dict[str, list[float]] = {name: [] for name in funcs}
     order = list(funcs.items())
     for turn in range(warmup + repeat):
         for name, func in order if turn % 2 == 0 else reversed(order):
+            if pause:
+                time.sleep(pause)
             start = time.perf_counter()
             func()
             took = time.perf_counter() - start

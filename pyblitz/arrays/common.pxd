@@ -58,6 +58,7 @@ cdef class Resolved:
     # Nanoseconds an element took one thread, about, when last seen; 0: never.
     # It chooses the road of a map, never its result.
     cdef double pace
+    cdef bint numeric       # all dtypes are native numbers or times
 
 cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint reduction)
 cdef bint is_plain(object x)

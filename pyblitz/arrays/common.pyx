@@ -229,6 +229,7 @@ cdef Resolved resolve_anew(ufunc fn, tuple given, object signature, str casting,
         if dtype.hasobject:
             r.dtypes = None
             return r
+    r.numeric = all([dtype.isnative and dtype.kind in "biufcmM" for dtype in r.dtypes])
     if fn not in numpy_ufuncs or not may_skip_gil(fn, r.dtypes):
         return r
     for i in range(u.ntypes):

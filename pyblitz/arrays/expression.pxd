@@ -10,7 +10,8 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray
 from pyblitz.arrays.common cimport Resolved, Slices
 from pyblitz.arrays.compiled cimport CompiledKernel
-from pyblitz.kernels.map cimport Map, Step
+from pyblitz.kernels.collect cimport COLLECTED
+from pyblitz.kernels.map cimport STEP_ARGS, Map, Step
 from pyblitz.kernels.reduce cimport Fold, Reduce
 
 cdef enum NodeKind:
@@ -39,32 +40,51 @@ cdef class Node:
     cdef int output         # of several
     cdef Filter domain      # whose elements it is of; None: of all
 
+# A step before registers are chosen.  Operand k is k, constant k is CONSTANT + k, and
+# register k REGISTER + k.
+cdef enum:
+    CONSTANT = 1000
+    REGISTER = 2000
+    MAX_STEPS = 128
+    MAX_REGISTERS = 256
+
+cdef struct Line:
+    NodeKind kind
+    int ins
+    int outs
+    int args[STEP_ARGS]     # inputs, then outputs
+    bint last               # NODE_KEPT: the last line of its filter
+
 cdef class Program:
     cdef Map m
+    cdef Line* lines
+    cdef int n_lines
     cdef Step* steps
     cdef void* casts
-    cdef list code          # what the steps are made of
-    cdef dict seen          # what was computed already -> where
-    cdef dict kept
+    cdef list whats         # what each line does: a ufunc, a kernel, a function, dtypes
+    cdef list resolved      # of NODE_CALL
     cdef list operands
     cdef list constants
-    cdef list types         # of the registers of the code
-    cdef list names         # of the steps
-    cdef list values        # where the results are, in the code
-    cdef list slots         # and in the map
+    cdef list types         # of the registers, before they are chosen
+    cdef dict seen          # what was computed already -> where
+    cdef int values[COLLECTED]  # where the results are, in the lines
+    cdef int slots[COLLECTED]   # and in the map
     cdef Slices calls       # what functions that need the GIL run in; None: there are none
     cdef list owners
     cdef int operand(self, object array) except -1
     cdef int constant(self, object value) except -1
     cdef int register(self, object dtype) except -1
     cdef object type_at(self, int where)
-    cdef int step(self, NodeKind kind, object what, object resolved, tuple ins, tuple outs) except -1
+    cdef Line* line(self, NodeKind kind, object what, Resolved resolved) except NULL
     cdef int converted(self, int where, object dtype) except -1
     cdef int emit(self, Node node) except -1
+    cdef int emit_input(self, Node node) except -1
     cdef int emit_filters(self, list nodes) except -1
-    cdef int in_register(self, Node node) except -1
-    cdef int finish(self, list values, list shape, list outs, bint in_order) except -1
-    cdef int slot(self, int where, dict places, int registers) except -1
+    cdef int in_register(self, int where) except -1
+    cdef int finish(self, int n_values, tuple shape, list outs, bint in_order) except -1
+    cdef bint may_write(self, int where, object out, int* place)
+    cdef int copied(self, int where, object dtype) except -1
+    cdef int fill_step(self, int i, int* place, int registers) except -1
     cdef bint call(self, Step* s, NodeKind kind, object what, object dtypes, int inputs) except -1
     cdef int64_t grain(self)
     cdef object report(self)

@@ -4,9 +4,9 @@ import numpy as np
 
 cimport numpy as cnp
 from cpython.ref cimport Py_INCREF, PyObject
-from libc.stdint cimport INT64_MAX, int64_t, intptr_t
-from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.stdint cimport INT64_MAX, int64_t, intptr_t, uint32_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
 from numpy cimport ndarray, ufunc
 
 from pyblitz._python cimport Entry, enter, leave
@@ -41,10 +41,6 @@ cdef extern from "numpy/arrayobject.h":
                                 cnp.npy_intp* strides, void* data, int flags, PyObject*)
 
 cdef enum:
-    # Code refers to operand k as k, to constant k and to register k as these and k.
-    CONSTANT = 1000
-    REGISTER = 2000
-    MAX_STEPS = 128
     # Elements of a block that functions under the GIL are called with.
     CALL_ITEMS = 32768
 
@@ -136,53 +132,59 @@ cdef int visit(Node node, set seen, list order) except -1:
 
 cdef object apply(object fn, tuple args, dict options):
     """What ``fn(*args, **options)`` is, not computed yet: a node, or a tuple of them."""
-    cdef list nodes = [a if isinstance(a, Node) else node_of(a) for a in args]
+    cdef list nodes = [], ready = []
     cdef ufunc u = fn
     cdef Resolved r = None
     cdef Node n, one
-    cdef list given = [], ready = []
+    cdef list given = []
     cdef bint constant = True
-    dtype = options.get("dtype")
-    casting = options.get("casting", "same_kind")
-    if u.signature is None and len(nodes) == u.nin and not set(options) - {"dtype", "casting"}:
-        for node in nodes:
-            n = node
-            constant = constant and n.kind == NODE_CONSTANT
-            given.append(type(n.what) if n.kind == NODE_CONSTANT and n.dtype is None else n.dtype)
-        if not constant:
-            r = resolve(u, tuple(given + [None] * u.nout),
-                        None if dtype is None else (None,) * u.nin + (np.dtype(dtype),) * u.nout,
-                        casting, False)
-    if constant and r is None and all([(<Node>n).kind == NODE_CONSTANT for n in nodes]):
-        return as_nodes(fn(*[(<Node>n).what for n in nodes], **options))
-    if r is None or r.dtypes is None or not all([is_numeric(d) for d in r.dtypes]):
+    cdef int i
+    cdef object dtype = None
+    cdef str casting = "same_kind"
+    for a in args:
+        n = a if type(a) is Node else node_of(a)
+        nodes.append(n)
+        constant = constant and n.kind == NODE_CONSTANT
+        given.append(type(n.what) if n.dtype is None else n.dtype)
+    if constant:
+        return as_nodes(fn(*[(<Node>x).what for x in nodes], **options))
+    if options:
+        dtype = options.get("dtype")
+        casting = options.get("casting", "same_kind")
+    if u.signature is None and len(nodes) == u.nin and (not options or not set(options) - {"dtype", "casting"}):
+        for i in range(u.nout):
+            given.append(None)
+        r = resolve(u, tuple(given),
+                    None if dtype is None else (None,) * u.nin + (np.dtype(dtype),) * u.nout,
+                    casting, False)
+    if r is None or r.dtypes is None or not r.numeric:
         return at_once(fn, nodes, options)
-    for i, node in enumerate(nodes):
-        n = node
+    for i in range(len(nodes)):
+        n = nodes[i]
+        want = r.dtypes[i]
         if n.kind == NODE_CONSTANT:
             try:
-                value = np.asarray(n.what, r.dtypes[i]) if n.dtype is None else n.what.astype(r.dtypes[i]) \
-                    if type(n.what) is not bool else np.asarray(n.what, r.dtypes[i])
+                value = np.asarray(n.what, want) if n.dtype is None or type(n.what) is bool else n.what.astype(want)
             except OverflowError:
                 return at_once(fn, nodes, options)
-            n = new_node(NODE_CONSTANT, value, (), (), r.dtypes[i], None)
-        elif n.dtype != r.dtypes[i]:
-            n = cast(n, r.dtypes[i])
+            n = new_node(NODE_CONSTANT, value, (), (), want, None)
+        elif n.dtype is not want and n.dtype != want:
+            n = cast(n, want)
         ready.append(n)
     inputs = tuple(ready)
     domain = common_domain(inputs)
     shape = common_shape(inputs)
+    if u.nout == 1:
+        one = new_node(NODE_CALL, fn, inputs, shape, r.dtypes[u.nin], domain)
+        one.resolved = r
+        return one
     made = []
     for i in range(u.nout):
         one = new_node(NODE_CALL, fn, inputs, shape, r.dtypes[u.nin + i], domain)
         one.resolved = r
         one.output = i
         made.append(one)
-    return made[0] if u.nout == 1 else tuple(made)
-
-
-cdef bint is_numeric(object dtype):
-    return dtype.isnative and dtype.kind in "biufcmM"
+    return tuple(made)
 
 
 cdef object as_nodes(object result):
@@ -377,16 +379,19 @@ cdef class Program:
     """See expression.pxd."""
 
     def __cinit__(self):
-        self.code = []
-        self.seen = {}
-        self.kept = {}
+        self.lines = <Line*>malloc(MAX_STEPS * sizeof(Line))
+        if self.lines == NULL:
+            raise MemoryError("no memory for the program of an expression")
+        self.whats = []
+        self.resolved = []
         self.operands = []
         self.constants = []
         self.types = []
-        self.names = []
         self.owners = []
+        self.seen = {}
 
     def __dealloc__(self):
+        free(self.lines)
         free(self.steps)
         free(self.casts)
 
@@ -401,75 +406,113 @@ cdef class Program:
         return CONSTANT + len(self.constants) - 1
 
     cdef int register(self, object dtype) except -1:
+        if len(self.types) == MAX_REGISTERS:
+            raise _TooLarge
         self.types.append(dtype)
         return REGISTER + len(self.types) - 1
 
     cdef object type_at(self, int where):
         if where >= REGISTER:
             return self.types[where - REGISTER]
-        return (self.constants[where - CONSTANT] if where >= CONSTANT else self.operands[where]).dtype
+        return (<ndarray>(self.constants[where - CONSTANT] if where >= CONSTANT else self.operands[where])).dtype
 
-    cdef int step(self, NodeKind kind, object what, object resolved, tuple ins, tuple outs) except -1:
-        if len(self.code) == MAX_STEPS:
+    cdef Line* line(self, NodeKind kind, object what, Resolved resolved) except NULL:
+        cdef Line* l
+        if self.n_lines == MAX_STEPS:
             raise _TooLarge
-        self.code.append((<int>kind, what, resolved, ins, outs))
-        return 0
+        l = &self.lines[self.n_lines]
+        self.n_lines += 1
+        l.kind = kind
+        l.ins = l.outs = 0
+        l.last = False
+        self.whats.append(what)
+        self.resolved.append(resolved)
+        return l
 
     cdef int converted(self, int where, object dtype) except -1:
-        """As ``dtype``: a step of its own."""
-        key = (NODE_CAST, where, dtype)
+        """As ``dtype``: a line of its own."""
+        cdef Line* l
+        cdef int made
+        key = (where, dtype)
         found = self.seen.get(key)
-        if found is None:
-            found = self.register(dtype)
-            self.step(NODE_CAST, (self.type_at(where), dtype), None, (where,), (found,))
-            self.seen[key] = found
-        return found
+        if found is not None:
+            return found
+        made = self.register(dtype)
+        l = self.line(NODE_CAST, (self.type_at(where), dtype), None)
+        l.ins = l.outs = 1
+        l.args[0] = where
+        l.args[1] = made
+        self.seen[key] = made
+        return made
 
     cdef int emit(self, Node node) except -1:
-        """The code of a node; where its value is."""
-        cdef Node sibling
-        cdef ndarray a
+        """The lines of a node; where its value is."""
+        cdef Line* l
+        cdef int places[STEP_ARGS]
+        cdef int i, n, first, outs
+        found = self.seen.get(node)
+        if found is not None:
+            return found
         if node.kind == NODE_INPUT:
-            a = node.what
-            key = (NODE_INPUT, id(a))
+            first = self.emit_input(node)
+        elif node.kind == NODE_CONSTANT:
+            first = self.constant(node.what if isinstance(node.what, ndarray) else np.asarray(node.what))
+        elif node.kind == NODE_KEPT:
+            raise AssertionError("an element is kept before it is used")
+        elif node.kind == NODE_CAST:
+            first = self.emit(node.args[0])
+            if self.type_at(first) != node.dtype:
+                first = self.converted(first, node.dtype)
+        elif node.kind == NODE_COPY:
+            first = self.in_register(self.emit(node.args[0]))
+        else:
+            n = len(node.args)
+            outs = len(node.resolved.dtypes) - n if node.kind == NODE_CALL else 1
+            if n + outs > STEP_ARGS:
+                raise _TooLarge
+            for i in range(n):
+                places[i] = self.emit(node.args[i])
+            # Common subexpressions.
+            key = (node.what, places[0] if n > 0 else -1, places[1] if n > 1 else -1,
+                   places[2] if n > 2 else -1, places[3] if n > 3 else -1, node.resolved)
             found = self.seen.get(key)
-            if found is None:
-                found = self.operand(a)
-                if not (cnp.PyArray_ISALIGNED(a) and a.dtype.isnative):
-                    found = self.converted(found, a.dtype.newbyteorder("="))
-                self.seen[key] = found
-            return found
-        if node.kind == NODE_CONSTANT:
-            value = np.asarray(node.what)
-            key = (NODE_CONSTANT, value.dtype, value.tobytes())
-            found = self.seen.get(key)
-            if found is None:
-                found = self.seen[key] = self.constant(value)
-            return found
-        if node.kind == NODE_KEPT:
-            return self.kept[node]
-        if node.kind == NODE_CAST:
-            where = self.emit(node.args[0])
-            return where if self.type_at(where) == node.dtype else self.converted(where, node.dtype)
-        if node.kind == NODE_COPY:
-            return self.in_register(node.args[0])
-        ins = tuple([self.emit(n) for n in node.args])
-        key = (node.kind, node.what, ins, node.resolved)
-        found = self.seen.get(key)
-        if found is None:
-            if node.kind == NODE_CALL:
-                found = tuple([self.register(d) for d in node.resolved.dtypes[len(ins):]])
+            if found is not None:
+                first = found
             else:
-                found = (self.register(node.dtype),)
-            self.step(node.kind, node.what, node.resolved, ins, found)
-            self.seen[key] = found
-        return found[node.output]
+                first = self.register(node.resolved.dtypes[n] if node.kind == NODE_CALL else node.dtype)
+                for i in range(1, outs):
+                    self.register(node.resolved.dtypes[n + i])
+                l = self.line(node.kind, node.what, node.resolved)
+                l.ins = n
+                l.outs = outs
+                for i in range(n):
+                    l.args[i] = places[i]
+                for i in range(outs):
+                    l.args[n + i] = first + i
+                self.seen[key] = first
+            first += node.output
+        self.seen[node] = first
+        return first
+
+    cdef int emit_input(self, Node node) except -1:
+        cdef ndarray a = node.what, b
+        cdef int found
+        for found in range(len(self.operands)):
+            if self.operands[found] is a:
+                break
+        else:
+            found = self.operand(a)
+        if not cnp.PyArray_ISALIGNED(a) or not cnp.PyArray_ISNOTSWAPPED(a):
+            found = self.converted(found, a.dtype.newbyteorder("="))
+        return found
 
     cdef int emit_filters(self, list nodes) except -1:
         """Everything up to the innermost filter of the values."""
         cdef Node n
+        cdef Line* l
         cdef list order = []
         cdef set seen = set()
+        cdef int i, k, mask, where
         for node in nodes:
             visit(node, seen, order)
         wanted = {}
@@ -478,167 +521,123 @@ cdef class Program:
             if n.kind == NODE_KEPT:
                 wanted.setdefault(n.domain, []).append(n)
         for domain in sorted(wanted, key=filter_depth):
-            mask = self.in_register((<Filter>domain).mask)
-            values = [(n, self.emit((<Node>n).args[0])) for n in wanted[domain]]
-            made = {}
-            for n, where in values:
+            mask = self.in_register(self.emit((<Filter>domain).mask))
+            made, kept = {}, {}
+            for node in wanted[domain]:
+                n = node
+                where = self.emit(n.args[0])
                 if where not in made:
                     made[where] = self.register(self.type_at(where))
-                self.kept[n] = made[where]
+                kept[n] = made[where]
             pairs = list(made.items())
             for i in range(0, len(pairs), 3):
+                l = self.line(NODE_KEPT, None, None)
                 group = pairs[i:i + 3]
-                self.step(NODE_KEPT, i + 3 >= len(pairs), None,
-                          (mask,) + tuple([p[0] for p in group]), tuple([p[1] for p in group]))
+                l.last = i + 3 >= len(pairs)
+                l.args[0] = mask
+                for k in range(len(group)):
+                    l.args[1 + k] = group[k][0]
+                    l.args[1 + len(group) + k] = group[k][1]
+                l.ins = 1 + len(group)
+                l.outs = len(group)
             # What was there before is of another length.
-            self.seen.clear()
+            self.seen = kept
         return 0
 
-    cdef int in_register(self, Node node) except -1:
-        """Its value in memory of the program's own, side by side."""
-        where = self.emit(node)
-        if where < REGISTER:
-            key = ("copy", where)
-            if key not in self.seen:
-                self.seen[key] = self.register(node.dtype)
-                self.step(NODE_CAST, (node.dtype, node.dtype), None, (where,), (self.seen[key],))
-            where = self.seen[key]
-        return where
+    cdef int in_register(self, int where) except -1:
+        """The same in memory of the program's own, side by side."""
+        return where if where >= REGISTER else self.converted(where, self.type_at(where))
 
-    cdef int finish(self, list values, list shape, list outs, bint in_order) except -1:
-        """Turns the code into a map.  values: where the results are.  outs: arrays for
-        them, or None."""
+    cdef int finish(self, int n_values, tuple shape, list outs, bint in_order) except -1:
+        """Turns the lines into a map.  outs: arrays for the values, or None."""
         cdef Map* m = &self.m
-        cdef Step* s
-        cdef Cast* casts
-        cdef Resolved r
-        cdef CompiledKernel kernel
+        cdef Line* l
         cdef cnp.npy_intp dims[64]
-        cdef int i, k, n_casts = 0, first_out = -1
-        cdef intptr_t bytes = 0
-        cdef bint calls = False
-        places = {}
-        rows = [line[4][0] for line in self.code if line[0] == NODE_KERNEL and (<CompiledKernel>line[1]).block]
+        cdef int i, k, v, first_out = -1, n_types, n_ops, registers = 0, size_at
+        cdef int place[MAX_REGISTERS]       # a slot, when it is known
+        cdef int end[MAX_REGISTERS]         # the last line that reads it
+        cdef int idle[MAP_SLOTS]            # free registers
+        cdef intptr_t sizes[MAP_SLOTS]
+        cdef intptr_t size, bytes = 0
+        cdef int n_idle = 0
+        cdef bint in_place
+        for v in range(MAX_REGISTERS):
+            place[v] = -1
         if outs is not None:
             first_out = len(self.operands)
-            for where, out in zip(values, outs):
+            for i in range(n_values):
                 # The last step of a value writes where it belongs, if it can.
-                if (where < REGISTER or where in places or self.type_at(where) != out.dtype
-                        or where in rows and not out.flags.forc):
-                    made = self.register(out.dtype)
-                    self.step(NODE_CAST, (self.type_at(where), out.dtype), None, (where,), (made,))
-                    where = made
-                places[where] = self.operand(out)
-        ends = {}
-        for i, line in enumerate(self.code):
-            for where in line[3]:
-                ends[where] = i
-            for where in line[4]:
-                ends.setdefault(where, i)
-        for where in values:
-            ends[where] = len(self.code)
-        registers, idle = [], {}
-        for i, line in enumerate(self.code):
-            kind, what, resolved, ins, made = line
-            dying = [w for w in set(ins) if w >= REGISTER and w not in ("",) and ends[w] == i
-                     and places.get(w, -1) >= CONSTANT]
+                if not self.may_write(self.values[i], outs[i], place):
+                    self.values[i] = self.copied(self.values[i], outs[i].dtype)
+                place[self.values[i] - REGISTER] = self.operand(outs[i])
+        n_ops = len(self.operands)
+        n_types = len(self.types)
+        for v in range(n_types):
+            end[v] = -1
+        for i in range(self.n_lines):
+            l = &self.lines[i]
+            for k in range(l.ins + l.outs):
+                if l.args[k] >= REGISTER:
+                    end[l.args[k] - REGISTER] = i
+        for i in range(n_values):
+            if self.values[i] >= REGISTER:
+                end[self.values[i] - REGISTER] = self.n_lines
+        for i in range(self.n_lines):
+            l = &self.lines[i]
             # An elementwise loop may write over what it reads.
-            in_place = kind == NODE_CALL and len(made) == 1
-            if in_place:
-                release(dying, places, registers, idle)
-            for where in made:
-                if where in places:
+            in_place = l.kind == NODE_CALL and l.outs == 1
+            for k in range(l.ins if in_place else 0):
+                n_idle = retire(l.args[k], i, end, place, n_ops, idle, n_idle)
+            for k in range(l.ins, l.ins + l.outs):
+                v = l.args[k] - REGISTER
+                if place[v] >= 0:
                     continue
-                size = self.type_at(where).itemsize
-                free_ = idle.get(size)
-                if free_:
-                    places[where] = free_.pop()
+                size = (<cnp.dtype>self.types[v]).itemsize
+                for size_at in range(n_idle):
+                    if sizes[idle[size_at] - n_ops] == size:
+                        place[v] = idle[size_at]
+                        n_idle -= 1
+                        idle[size_at] = idle[n_idle]
+                        break
                 else:
-                    places[where] = CONSTANT + len(registers)
-                    registers.append(size)
+                    if n_ops + registers + len(self.constants) >= MAP_SLOTS:
+                        raise _TooLarge
+                    place[v] = n_ops + registers
+                    sizes[registers] = size
+                    registers += 1
+                    bytes += size
             if not in_place:
-                release(dying, places, registers, idle)
-            release([w for w in made if ends[w] == i and places[w] >= CONSTANT], places, registers, idle)
-        n_ops, n_regs = len(self.operands), len(registers)
-        if (n_ops > MAP_OPERANDS or n_ops + n_regs + len(self.constants) > MAP_SLOTS
-                or len(shape) > MAP_DIMS or len(self.code) > MAX_STEPS):
+                for k in range(l.ins):
+                    n_idle = retire(l.args[k], i, end, place, n_ops, idle, n_idle)
+            for k in range(l.ins, l.ins + l.outs):
+                n_idle = retire(l.args[k], i, end, place, n_ops, idle, n_idle)
+        if n_ops + registers + len(self.constants) > MAP_SLOTS or len(shape) > MAP_DIMS:
             raise _TooLarge
         for k in range(len(shape)):
             dims[k] = shape[k]
         fill_map(m, self.operands, len(shape), dims, -1 if in_order else first_out if first_out >= 0 else 0)
-        m.registers = n_regs
+        m.registers = registers
         m.constants = len(self.constants)
         for k in range(n_ops):
-            m.sizes[k] = self.operands[k].dtype.itemsize
-        for k in range(n_regs):
-            m.sizes[n_ops + k] = registers[k]
-            bytes += registers[k]
+            m.sizes[k] = cnp.PyArray_ITEMSIZE(<ndarray>self.operands[k])
+        for k in range(registers):
+            m.sizes[n_ops + k] = sizes[k]
         for k in range(m.constants):
-            m.sizes[n_ops + n_regs + k] = self.constants[k].dtype.itemsize
-            m.constant[n_ops + n_regs + k] = <char*>cnp.PyArray_DATA(<ndarray>self.constants[k])
-        m.n_steps = len(self.code)
-        self.steps = <Step*>malloc(max(m.n_steps, 1) * sizeof(Step))
-        self.casts = malloc(max(m.n_steps, 1) * sizeof(Cast))
+            m.sizes[n_ops + registers + k] = cnp.PyArray_ITEMSIZE(<ndarray>self.constants[k])
+            m.constant[n_ops + registers + k] = <char*>cnp.PyArray_DATA(<ndarray>self.constants[k])
+        m.n_steps = self.n_lines
+        self.steps = <Step*>calloc(max(self.n_lines, 1), sizeof(Step))
+        self.casts = malloc(max(self.n_lines, 1) * sizeof(Cast))
         if self.steps == NULL or self.casts == NULL:
             raise MemoryError("no memory for the program of an expression")
-        memset(self.steps, 0, max(m.n_steps, 1) * sizeof(Step))
-        casts = <Cast*>self.casts
         m.steps = self.steps
-        for i, line in enumerate(self.code):
-            kind, what, resolved, ins, made = line
-            s = &self.steps[i]
-            s.kind = STEP_LOOP
-            wheres = list(ins) + list(made)
-            name = ""
-            if kind == NODE_KEPT:
-                s.kind = STEP_COMPRESS
-                s.last = what
-                wheres = [ins[0]]
-                for k in range(len(made)):
-                    wheres += [ins[1 + k], made[k]]
-            elif kind == NODE_INDEX:
-                s.kind = STEP_INDEX
-            elif kind == NODE_CAST:
-                casts[i].fn = find_cast(what[0], what[1])
-                casts[i].from_size = what[0].itemsize
-                casts[i].to_size = what[1].itemsize
-                if (casts[i].fn == NULL and what[0] != what[1]) or not (
-                        ins[0] >= CONSTANT or cnp.PyArray_ISALIGNED(<ndarray>self.operands[ins[0]])):
-                    calls |= self.call(s, kind, None, what, 1)
-                else:
-                    if what[0] == what[1]:
-                        casts[i].fn = NULL
-                    s.loop = cast_loop
-                    s.data = &casts[i]
-                    name = "cast"
-            elif kind == NODE_CALL:
-                r = resolved
-                name = what.__name__
-                if r.loop != NULL:
-                    s.loop = r.loop
-                    s.data = r.data
-                else:
-                    calls |= self.call(s, kind, what, r.dtypes, len(ins))
-            elif kind == NODE_KERNEL:
-                kernel = what
-                s.loop = block_loop if kernel.block else scalar_loop(
-                    <char>ord(kernel.dtype.kind), kernel.kernel.itemsize, kernel.kernel.inputs)
-                s.data = &kernel.kernel
-                name = kernel.signature
-                self.owners.append(kernel)
-            else:
-                calls |= self.call(s, kind, what, [self.type_at(w) for w in ins + made], len(ins))
-            if len(wheres) > STEP_ARGS:
-                raise _TooLarge
-            s.args = len(wheres)
-            for k, where in enumerate(wheres):
-                s.slots[k] = self.slot(where, places, n_regs)
-            self.names.append(name)
-        self.values = values
-        self.slots = [self.slot(where, places, n_regs) for where in values]
-        if m.n_steps == 0:
+        for i in range(self.n_lines):
+            self.fill_step(i, place, registers)
+        for i in range(n_values):
+            self.slots[i] = slot_of(self.values[i], place, n_ops, registers)
+        if self.n_lines == 0:
             m.block = INT64_MAX
-        elif calls:
+        elif self.calls is not None:
             m.block = CALL_ITEMS
         elif bytes == 0:
             m.block = INT64_MAX if m.n_steps == 1 else 4096
@@ -646,13 +645,76 @@ cdef class Program:
             m.block = min(<intptr_t>4096, max(<intptr_t>64, (SCRATCH_BYTES // bytes - 72) & ~<intptr_t>63))
         return 0
 
-    cdef int slot(self, int where, dict places, int registers) except -1:
-        place = places.get(where, where)
-        if place < CONSTANT:
-            return place
-        if where >= REGISTER:
-            return len(self.operands) + place - CONSTANT
-        return len(self.operands) + registers + where - CONSTANT
+    cdef bint may_write(self, int where, object out, int* place):
+        """Whether the line that makes a value can write it into ``out``."""
+        cdef Line* l
+        cdef int i
+        if where < REGISTER or place[where - REGISTER] >= 0 or self.type_at(where) != out.dtype:
+            return False
+        if not out.flags.forc:
+            for i in range(self.n_lines):
+                l = &self.lines[i]
+                if l.kind == NODE_KERNEL and l.args[l.ins] == where and (<CompiledKernel>self.whats[i]).block:
+                    return False
+        return True
+
+    cdef int copied(self, int where, object dtype) except -1:
+        """A line that writes it once more."""
+        cdef int made = self.register(dtype)
+        cdef Line* l = self.line(NODE_CAST, (self.type_at(where), dtype), None)
+        l.ins = l.outs = 1
+        l.args[0] = where
+        l.args[1] = made
+        return made
+
+    cdef int fill_step(self, int i, int* place, int registers) except -1:
+        cdef Line* l = &self.lines[i]
+        cdef Step* s = &self.steps[i]
+        cdef Cast* c = &(<Cast*>self.casts)[i]
+        cdef int n_ops = len(self.operands), k
+        cdef Resolved r
+        cdef CompiledKernel kernel
+        what = self.whats[i]
+        s.kind = STEP_LOOP
+        s.args = l.ins + l.outs
+        for k in range(s.args):
+            s.slots[k] = slot_of(l.args[k], place, n_ops, registers)
+        if l.kind == NODE_CALL:
+            r = self.resolved[i]
+            if r.loop != NULL:
+                s.loop = r.loop
+                s.data = r.data
+            else:
+                self.call(s, l.kind, what, r.dtypes, l.ins)
+        elif l.kind == NODE_CAST:
+            c.fn = NULL if what[0] == what[1] else find_cast(what[0], what[1])
+            c.from_size = what[0].itemsize
+            c.to_size = what[1].itemsize
+            if (c.fn == NULL and what[0] != what[1]) or (
+                    c.fn != NULL and l.args[0] < CONSTANT
+                    and not cnp.PyArray_ISALIGNED(<ndarray>self.operands[l.args[0]])):
+                self.call(s, l.kind, None, what, 1)
+            else:
+                s.loop = cast_loop
+                s.data = c
+        elif l.kind == NODE_KEPT:
+            s.kind = STEP_COMPRESS
+            s.last = l.last
+            for k in range(l.outs):
+                s.slots[1 + 2 * k] = slot_of(l.args[1 + k], place, n_ops, registers)
+                s.slots[2 + 2 * k] = slot_of(l.args[l.ins + k], place, n_ops, registers)
+        elif l.kind == NODE_INDEX:
+            s.kind = STEP_INDEX
+            s.start, s.stride = what
+        elif l.kind == NODE_KERNEL:
+            kernel = what
+            s.loop = block_loop if kernel.block else scalar_loop(
+                <char>ord(kernel.dtype.kind), kernel.kernel.itemsize, kernel.kernel.inputs)
+            s.data = &kernel.kernel
+            self.owners.append(kernel)
+        else:
+            self.call(s, l.kind, what, [self.type_at(l.args[k]) for k in range(s.args)], l.ins)
+        return 0
 
     cdef bint call(self, Step* s, NodeKind kind, object what, object dtypes, int inputs) except -1:
         cdef Call c = Call()
@@ -672,25 +734,44 @@ cdef class Program:
     cdef int64_t grain(self):
         cdef int64_t bytes = 8, found
         for a in self.operands:
-            if (<ndarray>a).ndim > 0:
-                bytes += a.dtype.itemsize
+            if cnp.PyArray_NDIM(<ndarray>a) > 0:
+                bytes += cnp.PyArray_ITEMSIZE(<ndarray>a)
         found = map_grain(bytes)
-        return found if self.calls is None else max(found, <int64_t>CALL_ITEMS)
+        if self.calls is not None:
+            return max(found, <int64_t>CALL_ITEMS)
+        # Several steps take as much longer: a leaf of a block or two is enough.
+        return found if self.n_lines < 3 else max(<int64_t>1024, min(found, self.m.block))
 
     cdef object report(self):
         """What the steps met, in NumPy's words."""
         cdef int i
+        cdef uint32_t flags
         for i in range(self.m.n_steps):
-            if u32_load_relaxed(&self.steps[i].flags):
-                report_flags(self.names[i], u32_load_relaxed(&self.steps[i].flags))
+            flags = u32_load_relaxed(&self.steps[i].flags)
+            if flags:
+                what = self.whats[i]
+                report_flags("cast" if self.lines[i].kind == NODE_CAST else what.signature
+                             if self.lines[i].kind == NODE_KERNEL else what.__name__, flags)
         if self.calls is not None and self.calls.flags.seen:
             report_flags("the expression", self.calls.flags.seen)
 
 
-cdef object release(list dying, dict places, list registers, dict idle):
-    for where in dying:
-        place = places[where]
-        idle.setdefault(registers[place - CONSTANT], []).append(place)
+cdef int retire(int where, int line, const int* end, const int* place, int n_ops, int* idle, int n_idle) noexcept:
+    """Its register is free after its last reader."""
+    cdef int v = where - REGISTER, k
+    if v < 0 or end[v] != line or place[v] < n_ops:
+        return n_idle
+    for k in range(n_idle):
+        if idle[k] == place[v]:
+            return n_idle       # named twice by one line
+    idle[n_idle] = place[v]
+    return n_idle + 1
+
+
+cdef int slot_of(int where, const int* place, int n_ops, int registers) noexcept:
+    if where >= REGISTER:
+        return place[where - REGISTER]
+    return where if where < CONSTANT else n_ops + registers + where - CONSTANT
 
 
 def filter_depth(Filter f):
@@ -701,20 +782,30 @@ cdef Program program_of(list nodes, list outs, bint in_order):
     """in_order: positions count, so the axes stay as they are."""
     cdef Program p = Program()
     cdef Node n
+    cdef tuple shape = ()
     cdef list order = []
     cdef set seen = set()
-    for node in nodes:
-        visit(node, seen, order)
-    # The shape of what is read: that of the domain around all filters.
-    inner = tuple([n for n in order if (<Node>n).domain is None])
-    shape = list(common_shape(inner)) if inner else []
-    p.emit_filters(nodes)
-    if outs is None:
-        values = [p.in_register(node) if (<Node>node).dtype == np.bool_ or (<Node>node).domain is not None
-                  or (<Node>node).kind == NODE_CONSTANT else p.emit(node) for node in nodes]
+    cdef int i = 0, where
+    if len(nodes) > COLLECTED:
+        raise _TooLarge
+    n = nodes[0]
+    if n.domain is None:
+        shape = common_shape(tuple(nodes)) if len(nodes) > 1 else n.shape
     else:
-        values = [p.emit(node) for node in nodes]
-    p.finish(values, shape, outs, in_order)
+        # The shape of what is read: that of the domain around all filters.
+        for node in nodes:
+            visit(node, seen, order)
+        shape = common_shape(tuple([n for n in order if (<Node>n).domain is None]))
+        p.emit_filters(nodes)
+    for node in nodes:
+        n = node
+        where = p.emit(n)
+        if outs is None and (n.domain is not None or n.kind == NODE_CONSTANT or (
+                n.kind == NODE_INPUT and n.dtype == np.bool_)):
+            where = p.in_register(where)
+        p.values[i] = where
+        i += 1
+    p.finish(i, shape, outs, in_order)
     return p
 
 
@@ -766,14 +857,46 @@ cdef list collect(list nodes, object out):
 
 
 cdef object empty_for(Node node):
-    """As NumPy would allocate the result: in the order of the first input that has all its
-    dimensions."""
+    """Allocated in the memory order in which NumPy would."""
+    if len(node.shape) < 2 or all_in_c_order(node, len(node.shape)):
+        return np.empty(node.shape, node.dtype)
+    # NumPy decides by the strides of each step's operands: as for two elements an axis.
+    small = np.asarray(shadow(node, {}))
+    order = sorted(range(small.ndim), key=lambda axis: -abs(small.strides[axis]))
+    made = np.empty([node.shape[axis] for axis in order], node.dtype)
+    return made.transpose(np.argsort(order, kind="stable"))
+
+
+cdef bint all_in_c_order(Node node, int ndim) except -1:
+    if node.kind == NODE_INPUT:
+        return cnp.PyArray_IS_C_CONTIGUOUS(<ndarray>node.what) and cnp.PyArray_NDIM(<ndarray>node.what) == ndim
+    for arg in node.args:
+        if not all_in_c_order(arg, ndim):
+            return False
+    return True
+
+
+cdef object shadow(Node node, dict memo):
+    """An array of at most two elements an axis, in the memory order of the node's."""
     cdef Node n
-    for part in depends(node):
-        n = part
-        if n.kind == NODE_INPUT and n.shape == node.shape:
-            return np.empty_like(n.what, node.dtype, subok=False)
-    return np.empty(node.shape, node.dtype)
+    found = memo.get(node)
+    if found is not None:
+        return found
+    if node.kind == NODE_INPUT:
+        found = node.what[(slice(0, 2),) * node.what.ndim].view()
+    elif node.kind == NODE_CONSTANT:
+        found = node.what
+    else:
+        args = [shadow(n, memo) for n in node.args]
+        if node.kind == NODE_CAST:
+            found = args[0].astype(node.dtype)
+        else:
+            # Any loop of so many operands will do.
+            found = np.nditer(args + [None], ["refs_ok", "zerosize_ok"],
+                              [["readonly"]] * len(args) + [["writeonly", "allocate"]],
+                              op_dtypes=[None] * len(args) + [node.dtype]).operands[-1]
+    memo[node] = found
+    return found
 
 
 cdef object collect_alone(Node node, ndarray out):
@@ -1051,30 +1174,34 @@ cdef int run_only(Node node) except -1:
 cdef str plan_of(list nodes):
     """The steps of the program that computes them, a line each."""
     cdef Program p
+    cdef Line* l
+    cdef int i, k
     try:
         p = program_of(nodes, None, True)
     except _TooLarge:
         return "  one operation after another: too large for one pass"
     lines = []
-    for kind, what, resolved, ins, made in p.code:
-        names = [name_of(p, w) for w in ins]
-        if kind == NODE_CAST:
+    for i in range(p.n_lines):
+        l = &p.lines[i]
+        what = p.whats[i]
+        names = [name_of(p, l.args[k]) for k in range(l.ins)]
+        if l.kind == NODE_CAST:
             call = f"{what[1]}({names[0]})"
-        elif kind == NODE_INDEX:
+        elif l.kind == NODE_INDEX:
             call = "index"
-        elif kind == NODE_KEPT:
+        elif l.kind == NODE_KEPT:
             call = f"keep({', '.join(names[1:])} where {names[0]})"
-        elif kind == NODE_KERNEL:
+        elif l.kind == NODE_KERNEL:
             call = f"kernel {(<CompiledKernel>what).signature!r} of {', '.join(names)}"
         else:
             call = f"{getattr(what, '__name__', type(what).__name__)}({', '.join(names)})"
-            if kind != NODE_CALL or (<Resolved>resolved).loop == NULL:
+            if p.steps[i].kind == STEP_CALL:
                 call += "    under the GIL"
-        lines.append(f"  {', '.join([name_of(p, w) for w in made])} = {call}")
-    lines += [f"  -> {name_of(p, w)}" for w in p.values]
-    if p.m.n_steps:
-        lines.append(f"  in blocks of {p.m.block if p.m.block != INT64_MAX else 'any number of'} elements, "
-                     f"{p.m.registers} registers")
+        lines.append(f"  {', '.join([name_of(p, l.args[l.ins + k]) for k in range(l.outs)])} = {call}")
+    lines += [f"  -> {name_of(p, p.values[i])}" for i in range(len(nodes))]
+    if p.n_lines:
+        blocks = f"blocks of {p.m.block} elements" if p.m.block != INT64_MAX else "one step"
+        lines.append(f"  in {blocks}, {p.m.registers} registers")
     return "\n".join(lines)
 
 

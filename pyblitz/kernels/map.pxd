@@ -30,7 +30,7 @@ cdef enum:
 
 cdef enum StepKind:
     STEP_LOOP
-    STEP_INDEX      # writes each element's position in the whole, an int64
+    STEP_INDEX      # writes each element's position, an int64
     STEP_COMPRESS   # (mask, from, to, from, to ...): keeps what the mask is true for
     STEP_CALL       # `call` instead of `loop`: it may fail
 
@@ -48,6 +48,8 @@ cdef struct Step:
     int args
     int slots[STEP_ARGS]
     bint last           # STEP_COMPRESS: the last one of its mask
+    int64_t start       # STEP_INDEX: the first position, and from one to the next
+    int64_t stride
     atomic_u32 flags    # floating-point flags seen
 
 cdef struct Map:

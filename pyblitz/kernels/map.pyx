@@ -133,7 +133,7 @@ cdef int run_steps(Worker* w, Map* m, Block* b) noexcept nogil:
                 fe_clear()
         elif s.kind == STEP_INDEX:
             for j in range(b.n):
-                (<int64_t*>args[0])[j] = b.lo + j
+                (<int64_t*>args[0])[j] = s.start + (b.lo + j) * s.stride
         elif s.kind == STEP_CALL:
             rc = s.call(w, s, args, steps, b.lo, b.n)
             fe_clear()      # the callee has reported its own
