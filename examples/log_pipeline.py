@@ -94,7 +94,7 @@ def main(lines: int = 60_000) -> tuple[Log, dict[str, Any]]:
         "busiest": busiest(log, 3),
     }
     print(
-        f"{lines} requests, {answers['errors'].sum()} failed, most of them "
+        f"{lines} requests, {answers['errors'].sum()} failed, the most "
         f"in the hour from {answers['errors'].argmax()} o'clock"
     )
     print(f"searches: {answers['traffic']:.0f} MB")
