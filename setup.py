@@ -16,6 +16,7 @@ from setuptools import Extension, setup
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ.get("PYBLITZ_BUILD", "")
+CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 compile_args = ["-std=c11", "-O3", "-fno-math-errno", "-ffp-contract=off", "-Wall", "-Wextra"]
 # Cython's own constructs, not ours: unused helpers and parameters, and the
@@ -80,8 +81,10 @@ extensions = [
 ]
 
 setup(
+    options={"build_ext": {"parallel": CPUS}},
     ext_modules=cythonize(
         extensions,
+        nthreads=CPUS if CPUS > 1 else 0,
         compiler_directives={
             "language_level": 3,
             "boundscheck": False,

@@ -20,7 +20,7 @@ from pyblitz.arrays.find import (  # noqa: E402
     par_find_last,
     par_position,
 )
-from pyblitz.arrays.iter import ParIter, par_iter  # noqa: E402
+from pyblitz.arrays.iter import ParChunks, ParIter, ParZip, par_iter  # noqa: E402
 from pyblitz.arrays.map import par_map  # noqa: E402
 from pyblitz.arrays.reduce import (  # noqa: E402
     par_all,
@@ -48,7 +48,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CancelScope",
+    "ParChunks",
     "ParIter",
+    "ParZip",
     "ThreadPool",
     "num_threads",
     "par_all",

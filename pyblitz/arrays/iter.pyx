@@ -7,6 +7,7 @@ one program of it all and runs that.
 """
 import numpy as np
 
+cimport cython
 cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
@@ -246,6 +247,7 @@ cdef object mapped(object fn, tuple values, object dtype):
     return wrap(made)
 
 
+@cython.auto_pickle(False)
 cdef class ParIter:
     """A lazy array: see :func:`par_iter`, which makes them.
 
@@ -256,6 +258,19 @@ cdef class ParIter:
     ----------
     dtype : numpy.dtype
     shape : tuple of int, or None after a filter
+    ndim, size : int
+
+    Raises
+    ------
+    TypeError
+        When it is called: lazy arrays come from :func:`par_iter`.
+
+    Examples
+    --------
+    >>> import pyblitz as pb
+    >>> x = pb.par_iter([1.0, 2.0, 3.0])
+    >>> (x * x).sum()
+    np.float64(14.0)
     """
     cdef list parts         # nodes; more than one after chain
     cdef bint traced        # a function is being asked for its expression
@@ -480,7 +495,19 @@ cdef class ParIter:
         return call(np.absolute, (self,), {})
 
     def astype(self, dtype):
-        """Its elements as another dtype, as ``ndarray.astype``."""
+        """Its elements as another dtype, as ``ndarray.astype``.
+
+        Raises
+        ------
+        TypeError
+            When it is no dtype of numbers or times.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2]).astype(float).collect()
+        array([1., 2.])
+        """
         dtype = np.dtype(dtype)
         if dtype.kind not in "biufcmM":
             raise TypeError(f"dtype: expected a number or time, not {dtype}")
@@ -505,15 +532,51 @@ cdef class ParIter:
         dtype : dtype, optional
             Of the result. Without it, a function that is called with blocks is called once
             more, with the first element, to tell.
+
+        Raises
+        ------
+        TypeError, ValueError
+            When ``fn`` cannot be called so, or gives something else than one number for each
+            element.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1.0, 4.0]).map(np.sqrt).collect()
+        array([1., 2.])
         """
         return mapped(fn, (self,), dtype)
 
     def zip(self, *others):
-        """Its elements side by side with those of others of the same length."""
+        """Its elements side by side with those of others of the same length.
+
+        Raises
+        ------
+        ValueError
+            When lengths differ.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2]).zip([10, 20]).map(lambda a, b: a + b).collect()
+        array([11, 22])
+        """
         return ParZip(self, *others)
 
     def enumerate(self):
-        """Positions and elements, zipped."""
+        """Positions and elements, zipped.
+
+        Raises
+        ------
+        ValueError
+            When it has more than one dimension.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([5, 6]).enumerate().map(lambda i, v: i * v).collect()
+        array([0, 6])
+        """
         self.positions()
         indices, start = [], 0
         for part in self.parts:
@@ -526,7 +589,19 @@ cdef class ParIter:
         return ParZip(wrap(indices), self)
 
     def chain(self, *others):
-        """Its elements, then those of others, which must have the same dtype and row shape."""
+        """Its elements, then those of others, which must have the same dtype and row shape.
+
+        Raises
+        ------
+        TypeError, ValueError
+            When dtypes or the shapes of rows differ.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2]).chain([3]).collect()
+        array([1, 2, 3])
+        """
         parts = list(self.parts)
         for other in others:
             x = par_iter(other)
@@ -538,31 +613,98 @@ cdef class ParIter:
         return wrap(parts)
 
     def chunks(self, n):
-        """Stretches of ``n`` elements, the last one maybe shorter."""
+        """Stretches of ``n`` elements, the last one maybe shorter.
+
+        Raises
+        ------
+        TypeError, ValueError
+            When ``n`` is no positive integer.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).chunks(2).sum().collect()
+        array([3, 3])
+        """
         return ParChunks(self, n, n)
 
     def windows(self, n):
-        """All stretches of ``n`` neighbours."""
+        """All stretches of ``n`` neighbours.
+
+        Raises
+        ------
+        TypeError, ValueError
+            When ``n`` is no positive integer.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).windows(2).max().collect()
+        array([2, 3])
+        """
         return ParChunks(self, n, 1)
 
     def step_by(self, step):
-        """Every ``step``-th element, from the first on."""
+        """Every ``step``-th element, from the first on.
+
+        Raises
+        ------
+        ValueError
+            When ``step`` is not positive.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).step_by(2).collect()
+        array([1, 3])
+        """
         if step < 1:
             raise ValueError(f"step: must be positive, not {step}")
         return self[::step]
 
     def rev(self):
-        """From the last to the first."""
+        """From the last to the first.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).rev().collect()
+        array([3, 2, 1])
+        """
         return self[::-1]
 
     def take(self, n):
-        """The first ``n`` elements, or all if there are fewer."""
+        """The first ``n`` elements, or all if there are fewer.
+
+        Raises
+        ------
+        ValueError
+            When ``n`` is negative.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).take(2).collect()
+        array([1, 2])
+        """
         if n < 0:
             raise ValueError(f"n: must not be negative, not {n}")
         return self[:n]
 
     def skip(self, n):
-        """All but the first ``n`` elements."""
+        """All but the first ``n`` elements.
+
+        Raises
+        ------
+        ValueError
+            When ``n`` is negative.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).skip(2).collect()
+        array([3])
+        """
         if n < 0:
             raise ValueError(f"n: must not be negative, not {n}")
         return self[n:]
@@ -575,6 +717,18 @@ cdef class ParIter:
         predicate : ufunc, compiled kernel, callable, lazy mask, or a value
             What ``map`` would make of it, taken as true or false; a value keeps the elements
             that are equal to it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            When the predicate does not give one value for each element; when there is more than
+            one dimension.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).filter(lambda v: v > 1).collect()
+        array([2, 3])
         """
         self.flat()
         mask = predicate_of(predicate, (self,))
@@ -585,7 +739,14 @@ cdef class ParIter:
             raise ValueError(f"expected one dimension, not {self.ndim}; flatten() first")
 
     def flatten(self):
-        """All elements in C order, in one dimension."""
+        """All elements in C order, in one dimension.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([[1, 2], [3, 4]]).flatten().collect()
+        array([1, 2, 3, 4])
+        """
         cdef Node n = self.parts[0]
         if self.ndim == 1:
             return self
@@ -603,7 +764,20 @@ cdef class ParIter:
         return wrap([sliced(n, how, {})])
 
     def inspect(self, fn):
-        """The same; shows each block of elements to ``fn`` as it passes, from any thread."""
+        """The same; shows each block of elements to ``fn`` as it passes, from any thread.
+
+        Raises
+        ------
+        TypeError
+            When ``fn`` is not callable.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2]).inspect(print).sum()
+        [1 2]
+        np.int64(3)
+        """
         if not callable(fn):
             raise TypeError(f"fn: expected a callable, not {type(fn).__name__}")
         return wrap([call_blocks(NODE_LOOK, fn, (p,), (<Node>p).dtype) for p in self.parts])
@@ -617,6 +791,18 @@ cdef class ParIter:
         ----------
         out : ndarray, optional
             Where they go.
+
+        Raises
+        ------
+        TypeError, ValueError
+            When ``out`` is no array, does not have the result's shape, cannot hold its dtype, or
+            is read-only.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> (pb.par_iter([1, 2]) * 2).collect()
+        array([2, 4])
         """
         self.known()
         if len(self.parts) == 1:
@@ -641,7 +827,21 @@ cdef class ParIter:
 
     def reduce(self, op, initial=no_value):
         """All elements combined by a ufunc (``op.reduce``, over all axes), or by a compiled
-        kernel ``T op(T, T)`` that does not care about grouping."""
+        kernel ``T op(T, T)`` that does not care about grouping.
+
+        Raises
+        ------
+        TypeError
+            When ``op`` is neither.
+        ValueError
+            Without elements, where ``op`` has no identity.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 5, 3]).reduce(np.maximum)
+        np.int64(5)
+        """
         self.known()
         kernel = None if isinstance(op, ufunc) else as_kernel(op)
         if kernel is None and not isinstance(op, ufunc):
@@ -662,19 +862,67 @@ cdef class ParIter:
         return result
 
     def sum(self, initial=no_value):
-        """``np.sum`` of all elements; floats are summed pairwise, in blocks."""
+        """``np.sum`` of all elements; floats are summed pairwise, in blocks.
+
+        Raises
+        ------
+        TypeError
+            As ``np.sum``.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).sum()
+        np.int64(6)
+        """
         return self.reduce(np.add, initial)
 
     def prod(self, initial=no_value):
-        """``np.prod`` of all elements."""
+        """``np.prod`` of all elements.
+
+        Raises
+        ------
+        TypeError
+            As ``np.prod``.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).prod()
+        np.int64(6)
+        """
         return self.reduce(np.multiply, initial)
 
     def min(self, initial=no_value):
-        """``np.min`` of all elements."""
+        """``np.min`` of all elements.
+
+        Raises
+        ------
+        ValueError
+            Without elements.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([3, 1, 2]).min()
+        np.int64(1)
+        """
         return self.reduce(np.minimum, initial)
 
     def max(self, initial=no_value):
-        """``np.max`` of all elements."""
+        """``np.max`` of all elements.
+
+        Raises
+        ------
+        ValueError
+            Without elements.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([3, 1, 2]).max()
+        np.int64(3)
+        """
         return self.reduce(np.maximum, initial)
 
     cdef tuple total(self):
@@ -693,7 +941,19 @@ cdef class ParIter:
         return total, items, dtype if dtype.kind in "fc" else kind
 
     def mean(self):
-        """``np.mean`` of all elements."""
+        """``np.mean`` of all elements.
+
+        Raises
+        ------
+        TypeError
+            For times.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2]).mean()
+        np.float64(1.5)
+        """
         self.known()
         total, n, dtype = self.total()
         if n == 0:
@@ -701,7 +961,19 @@ cdef class ParIter:
         return dtype.type(total / n)
 
     def var(self, ddof=0):
-        """``np.var`` of all elements: two passes."""
+        """``np.var`` of all elements: two passes.
+
+        Raises
+        ------
+        TypeError
+            For times.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 3]).var()
+        np.float64(1.0)
+        """
         cdef ParIter rest
         self.known()
         total, n, dtype = self.total()
@@ -717,25 +989,73 @@ cdef class ParIter:
         return np.dtype(dtype.type(0).real.dtype).type(total / (n - ddof))
 
     def std(self, ddof=0):
-        """``np.std`` of all elements: two passes."""
+        """``np.std`` of all elements: two passes.
+
+        Raises
+        ------
+        TypeError
+            For times.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 3]).std()
+        np.float64(1.0)
+        """
         return np.sqrt(self.var(ddof))
 
     def any(self, predicate=None):
         """Whether the predicate (by default: is not zero) is true of an element; stops at
-        the first that is found."""
+        the first that is found.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As ``filter``.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([0, 3]).any()
+        True
+        """
         self.known()
         mask = predicate_of((self != 0) if predicate is None else predicate, (self,))
         return any([find_node(p, FIND_ANY) >= 0 for p in (<ParIter>mask).parts])
 
     def all(self, predicate=None):
         """Whether the predicate (by default: is not zero) is true of all elements; stops at
-        the first of which it is not."""
+        the first of which it is not.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As ``filter``.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([0, 3]).all()
+        False
+        """
         self.known()
         mask = predicate_of((self != 0) if predicate is None else predicate, (self,))
         return not (~mask).any()
 
     def count(self, predicate=None):
-        """How many elements there are, or of how many the predicate is true."""
+        """How many elements there are, or of how many the predicate is true.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As ``filter``.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).count(lambda v: v > 1)
+        2
+        """
         self.known()
         if predicate is None:
             if self.shape is not None:
@@ -746,7 +1066,19 @@ cdef class ParIter:
         return sum([count_node(p) for p in (<ParIter>mask).parts])
 
     def position(self, predicate):
-        """The position, in C order, of the first element of which it is true, or None."""
+        """The position, in C order, of the first element of which it is true, or None.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As ``filter``.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([5, 7]).position(7)
+        1
+        """
         return self.search(predicate, FIND_FIRST)
 
     cdef object search(self, object predicate, int which):
@@ -775,25 +1107,85 @@ cdef class ParIter:
             at -= n.shape[0]
 
     def find_first(self, predicate):
-        """The first element of which it is true, or None."""
+        """The first element of which it is true, or None.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As ``filter``.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([5, 7, 9]).find_first(lambda v: v > 6)
+        np.int64(7)
+        """
         return self.item(self.search(predicate, FIND_FIRST))
 
     def find_last(self, predicate):
-        """The last element of which it is true, or None."""
+        """The last element of which it is true, or None.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As ``filter``.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([5, 7, 9]).find_last(lambda v: v > 6)
+        np.int64(9)
+        """
         return self.item(self.search(predicate, FIND_LAST))
 
     def find_any(self, predicate):
-        """An element of which it is true, the first that is found, or None."""
+        """An element of which it is true, the first that is found, or None.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As ``filter``.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([5, 7, 1]).find_any(lambda v: v > 6)
+        np.int64(7)
+        """
         return self.item(self.search(predicate, FIND_ANY))
 
     def for_each(self, fn):
-        """Calls ``fn`` with each block of elements, from any thread, in any order."""
+        """Calls ``fn`` with each block of elements, from any thread, in any order.
+
+        Raises
+        ------
+        TypeError
+            When ``fn`` is not callable.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2]).for_each(print)
+        [1 2]
+        """
         self.known()
         for p in (<ParIter>self.inspect(fn)).parts:
             run_only(p)
 
     def sort(self, **options):
-        """All elements, sorted by :func:`par_sort` with these options, as a new array."""
+        """All elements, sorted by :func:`par_sort` with these options, as a new array.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :func:`par_sort`.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([3, 1, 2]).sort()
+        array([1, 2, 3])
+        """
         a = self.collect()
         for p in self.parts:
             if (<Node>p).what is a:
@@ -824,7 +1216,19 @@ cdef object power_of(object dtype, object exponent):
 
 
 class ParZip:
-    """Lazy arrays side by side: functions take one argument for each."""
+    """Lazy arrays side by side: functions take one argument for each.
+
+    Raises
+    ------
+    ValueError
+        When shapes differ.
+
+    Examples
+    --------
+    >>> import pyblitz as pb
+    >>> pb.par_iter([1, 2]).zip([3, 4]).map(lambda a, b: a + b).collect()
+    array([4, 6])
+    """
 
     def __init__(self, *values):
         self._values = tuple([par_iter(v) for v in values])
@@ -845,11 +1249,35 @@ class ParZip:
         return ParZip(*[getattr(v, name)(*args) for v in self._values])
 
     def map(self, fn, *, dtype=None):
-        """``fn`` of the elements of one place, one lazy array."""
+        """``fn`` of the elements of one place, one lazy array.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`ParIter.map`.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2]).zip([3, 4]).map(lambda a, b: a * b).collect()
+        array([3, 8])
+        """
         return mapped(fn, self._values, dtype)
 
     def filter(self, predicate):
-        """The places for which a predicate of their elements is true."""
+        """The places for which a predicate of their elements is true.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`ParIter.filter`.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2]).zip([3, 1]).filter(lambda a, b: a < b).collect()
+        (array([1]), array([3]))
+        """
         cdef ParIter first = self._values[0]
         mask = predicate_of(predicate, self._values)
         domains = [keep(m) for m in parts_of(mask, first.parts)]
@@ -857,23 +1285,73 @@ class ParZip:
                         for v in self._values])
 
     def step_by(self, step):
-        """Every ``step``-th place."""
+        """Every ``step``-th place.
+
+        Raises
+        ------
+        ValueError
+            When ``step`` is not positive.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).enumerate().step_by(2).collect()
+        (array([0, 2]), array([1, 3]))
+        """
         return self._each("step_by", step)
 
     def rev(self):
-        """From the last place to the first."""
+        """From the last place to the first.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([5, 6]).enumerate().rev().collect()
+        (array([1, 0]), array([6, 5]))
+        """
         return self._each("rev")
 
     def take(self, n):
-        """The first ``n`` places."""
+        """The first ``n`` places.
+
+        Raises
+        ------
+        ValueError
+            When ``n`` is negative.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([5, 6]).enumerate().take(1).collect()
+        (array([0]), array([5]))
+        """
         return self._each("take", n)
 
     def skip(self, n):
-        """All but the first ``n`` places."""
+        """All but the first ``n`` places.
+
+        Raises
+        ------
+        ValueError
+            When ``n`` is negative.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([5, 6]).enumerate().skip(1).collect()
+        (array([1]), array([6]))
+        """
         return self._each("skip", n)
 
     def collect(self):
-        """A tuple of arrays, computed in one pass."""
+        """A tuple of arrays, computed in one pass.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([5, 6]).enumerate().collect()
+        (array([0, 1]), array([5, 6]))
+        """
         cdef ParIter first = self._values[0]
         first.known()
         if all([len((<ParIter>v).parts) == 1 for v in self._values]):
@@ -881,12 +1359,31 @@ class ParZip:
         return tuple([v.collect() for v in self._values])
 
     def count(self):
-        """How many places there are."""
+        """How many places there are.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([5, 6]).enumerate().count()
+        2
+        """
         return self._values[0].count()
 
 
 class ParChunks:
-    """Stretches of a lazy array, from :meth:`ParIter.chunks` and :meth:`ParIter.windows`."""
+    """Stretches of a lazy array, from :meth:`ParIter.chunks` and :meth:`ParIter.windows`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When the length of a stretch is no positive integer.
+
+    Examples
+    --------
+    >>> import pyblitz as pb
+    >>> pb.par_iter([1, 2, 3, 4]).chunks(2).sum().collect()
+    array([3, 7])
+    """
 
     def __init__(self, source, n, step):
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
@@ -925,42 +1422,120 @@ class ParChunks:
         return c.results
 
     def map(self, fn):
-        """``fn`` of each stretch (an array), as a lazy array of its results."""
+        """``fn`` of each stretch (an array), as a lazy array of its results.
+
+        Raises
+        ------
+        Exception
+            What ``fn`` raises.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).chunks(2).map(len).collect()
+        array([2, 1])
+        """
         results = self._run(fn)
         return par_iter(np.array(results) if results else np.empty(0))
 
     def for_each(self, fn):
-        """Calls ``fn`` with each stretch, from any thread, in any order."""
+        """Calls ``fn`` with each stretch, from any thread, in any order.
+
+        Raises
+        ------
+        Exception
+            What ``fn`` raises.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2]).chunks(2).for_each(print)
+        [1 2]
+        """
         self._run(lambda chunk: fn(chunk) and None)
 
     def reduce(self, op):
-        """Each stretch combined by a ufunc, as a lazy array."""
+        """Each stretch combined by a ufunc, as a lazy array.
+
+        Raises
+        ------
+        TypeError
+            When ``op`` is no ufunc.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).windows(2).reduce(np.multiply).collect()
+        array([2, 6])
+        """
         results = self._run(op.reduce)
         return par_iter(np.array(results) if results else op.reduce(np.empty((0, self._n), self._source.dtype), axis=1))
 
     def sum(self):
-        """The sum of each stretch."""
+        """The sum of each stretch.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).windows(2).sum().collect()
+        array([3, 5])
+        """
         return self.reduce(np.add)
 
     def min(self):
-        """The least element of each stretch."""
+        """The least element of each stretch.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).windows(2).min().collect()
+        array([1, 2])
+        """
         return self.reduce(np.minimum)
 
     def max(self):
-        """The greatest element of each stretch."""
+        """The greatest element of each stretch.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).chunks(2).max().collect()
+        array([2, 3])
+        """
         return self.reduce(np.maximum)
 
     def mean(self):
-        """The mean of each stretch."""
+        """The mean of each stretch.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).windows(2).mean().collect()
+        array([1.5, 2.5])
+        """
         return self.map(np.mean)
 
     def flatten(self):
-        """The elements again, one stretch after another."""
+        """The elements again, one stretch after another.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).windows(2).flatten().collect()
+        array([1, 2, 2, 3])
+        """
         return self._source if self._step != 1 or self._n == 1 else par_iter(
             np.concatenate(self._run(np.copy)) if self._length else np.empty(0, self._source.dtype))
 
     def collect(self):
-        """A list of arrays."""
+        """A list of arrays.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).chunks(2).collect()
+        [array([1, 2]), array([3])]
+        """
         return self._run(np.copy)
 
 
