@@ -42,7 +42,7 @@ def edges(image: Image) -> Image:
     across = (ne + 2 * e + se) - (nw + 2 * w + sw)
     down = (sw + 2 * s + se) - (nw + 2 * n + ne)
     steepness = np.minimum(np.hypot(across, down), 255)
-    return np.asarray(np.rint(steepness).astype(np.uint8).collect())
+    return np.asarray(np.rint(steepness).astype(np.uint8))  # here it is computed
 
 
 def sharper(image: Image, amount: float = 1.5) -> Image:
@@ -50,7 +50,7 @@ def sharper(image: Image, amount: float = 1.5) -> Image:
     nw, n, ne, w, here, e, sw, s, se = pb.par_iter(*neighbours(image))
     blurred = (nw + ne + sw + se + 2 * (n + w + e + s) + 4 * here) / 16
     result = np.minimum(np.maximum(here + amount * (here - blurred), 0), 255)
-    return np.asarray(np.rint(result).astype(np.uint8).collect())
+    return np.asarray(np.rint(result).astype(np.uint8))
 
 
 def main(directory: pathlib.Path | None = None) -> tuple[Image, Image, Image]:

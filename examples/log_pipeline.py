@@ -86,7 +86,7 @@ def busiest(log: Log, k: int) -> list[tuple[str, int]]:
 def main(lines: int = 60_000) -> tuple[Log, dict[str, Any]]:
     log = read_log(write_log(lines, seed=3))
     edges = np.array([0, 10, 30, 100, 300, 1_000, np.inf])
-    answers = {
+    answers: dict[str, Any] = {
         "errors": errors_by_hour(log),
         "traffic": traffic(log, "/search"),
         "times": times(log, edges),

@@ -37,7 +37,7 @@ def pull(b: Bodies, lo: int, hi: int) -> Floats:
     """The acceleration of bodies lo .. hi by all of them."""
     apart = b.position[None] - b.position[lo:hi, None]  # (block, n, 3)
     squared = np.einsum("ijk,ijk->ij", apart, apart) + SOFTENING**2
-    return np.einsum("ij,ijk->ik", b.mass / (squared * np.sqrt(squared)), apart)
+    return np.asarray(np.einsum("ij,ijk->ik", b.mass / (squared * np.sqrt(squared)), apart))
 
 
 def accelerations(b: Bodies) -> Floats:
