@@ -14,6 +14,7 @@ import sys as _sys  # noqa: E402
 
 from pyblitz._python import CancelScope, ThreadPool, num_threads, set_num_threads  # noqa: E402
 from pyblitz._stats import stats, trace  # noqa: E402
+from pyblitz.arrays.count import par_bincount, par_histogram  # noqa: E402
 from pyblitz.arrays.find import (  # noqa: E402
     par_find_any,
     par_find_first,
@@ -21,7 +22,6 @@ from pyblitz.arrays.find import (  # noqa: E402
     par_position,
 )
 from pyblitz.arrays.iter import ParChunks, ParIter, ParZip, par_iter  # noqa: E402
-from pyblitz.arrays.map import par_map  # noqa: E402
 from pyblitz.arrays.reduce import (  # noqa: E402
     par_all,
     par_any,
@@ -42,6 +42,10 @@ from pyblitz.arrays.reduce import (  # noqa: E402
     par_sum,
     par_var,
 )
+from pyblitz.arrays.map import par_fill, par_for, par_map, par_map_inplace  # noqa: E402
+from pyblitz._tasks import broadcast, join, scope, spawn  # noqa: E402
+from pyblitz.arrays.scan import par_cumprod, par_cumsum, par_reduceat, par_scan  # noqa: E402
+from pyblitz.arrays.search import par_digitize, par_searchsorted  # noqa: E402
 from pyblitz.arrays.sort import par_sort  # noqa: E402
 
 __version__ = "0.1.0"
@@ -52,18 +56,28 @@ __all__ = [
     "ParIter",
     "ParZip",
     "ThreadPool",
+    "broadcast",
+    "join",
     "num_threads",
     "par_all",
     "par_any",
     "par_argmax",
     "par_argmin",
+    "par_bincount",
     "par_count_nonzero",
+    "par_cumprod",
+    "par_cumsum",
+    "par_digitize",
     "par_dot",
+    "par_fill",
     "par_find_any",
     "par_find_first",
     "par_find_last",
+    "par_for",
+    "par_histogram",
     "par_iter",
     "par_map",
+    "par_map_inplace",
     "par_max",
     "par_mean",
     "par_min",
@@ -74,11 +88,16 @@ __all__ = [
     "par_position",
     "par_prod",
     "par_reduce",
+    "par_reduceat",
+    "par_scan",
+    "par_searchsorted",
     "par_sort",
     "par_std",
     "par_sum",
     "par_var",
+    "scope",
     "set_num_threads",
+    "spawn",
     "stats",
     "trace",
 ]

@@ -11,9 +11,13 @@ from pyblitz._stats import stats, trace
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_T2 = TypeVar("_T2")
+_T3 = TypeVar("_T3")
 _Array = npt.NDArray[Any]
 _Axes = SupportsIndex | tuple[SupportsIndex, ...] | None
+_AnyArray = TypeVar("_AnyArray", bound=npt.NDArray[Any])
 _Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
+_Side = Literal["left", "right"]
 _SortKind = Literal["quicksort", "mergesort", "heapsort", "stable"]
 
 __version__: str
@@ -23,18 +27,28 @@ __all__ = [
     "ParIter",
     "ParZip",
     "ThreadPool",
+    "broadcast",
+    "join",
     "num_threads",
     "par_all",
     "par_any",
     "par_argmax",
     "par_argmin",
+    "par_bincount",
     "par_count_nonzero",
+    "par_cumprod",
+    "par_cumsum",
+    "par_digitize",
     "par_dot",
+    "par_fill",
     "par_find_any",
     "par_find_first",
     "par_find_last",
+    "par_for",
+    "par_histogram",
     "par_iter",
     "par_map",
+    "par_map_inplace",
     "par_max",
     "par_mean",
     "par_min",
@@ -45,15 +59,43 @@ __all__ = [
     "par_position",
     "par_prod",
     "par_reduce",
+    "par_reduceat",
+    "par_scan",
+    "par_searchsorted",
     "par_sort",
     "par_std",
     "par_sum",
     "par_var",
+    "scope",
     "set_num_threads",
+    "spawn",
     "stats",
     "trace",
 ]
 
+def par_bincount(
+    x: npt.ArrayLike, /, weights: npt.ArrayLike | None = None, minlength: SupportsIndex = 0
+) -> _Array: ...
+def par_cumprod(
+    a: npt.ArrayLike,
+    axis: SupportsIndex | None = None,
+    dtype: npt.DTypeLike | None = None,
+    out: _Array | None = None,
+) -> Any: ...
+def par_cumsum(
+    a: npt.ArrayLike,
+    axis: SupportsIndex | None = None,
+    dtype: npt.DTypeLike | None = None,
+    out: _Array | None = None,
+) -> Any: ...
+def par_digitize(x: npt.ArrayLike, bins: npt.ArrayLike, right: bool = False) -> Any: ...
+def par_histogram(
+    a: npt.ArrayLike,
+    bins: SupportsIndex | str | npt.ArrayLike = 10,
+    range: tuple[float, float] | None = None,
+    density: bool | None = None,
+    weights: npt.ArrayLike | None = None,
+) -> tuple[_Array, _Array]: ...
 def par_map(
     fn: Any,
     *arrays: npt.ArrayLike,
@@ -61,7 +103,19 @@ def par_map(
     where: npt.ArrayLike = True,
     dtype: npt.DTypeLike | None = None,
     casting: _Casting = "same_kind",
+    elementwise: bool = False,
+    **options: Any,
 ) -> Any: ...
+def par_map_inplace(
+    fn: Any,
+    a: _AnyArray,
+    *,
+    where: npt.ArrayLike = True,
+    casting: _Casting = "same_kind",
+    elementwise: bool = False,
+) -> _AnyArray: ...
+def par_fill(a: _Array, value: Any) -> None: ...
+def par_for(n: SupportsIndex, kernel: Any, *, grain: SupportsIndex | None = None) -> None: ...
 def par_reduce(
     op: Any,
     a: Any,
@@ -320,6 +374,27 @@ class ParChunks:
     def flatten(self) -> ParIter: ...
     def collect(self) -> list[_Array]: ...
 
+def par_reduceat(
+    op: np.ufunc,
+    a: npt.ArrayLike,
+    indices: npt.ArrayLike,
+    axis: SupportsIndex = 0,
+    dtype: npt.DTypeLike | None = None,
+    out: _Array | tuple[_Array] | None = None,
+) -> Any: ...
+def par_scan(
+    op: np.ufunc,
+    a: npt.ArrayLike,
+    axis: SupportsIndex = 0,
+    dtype: npt.DTypeLike | None = None,
+    out: _Array | tuple[_Array] | None = None,
+) -> Any: ...
+def par_searchsorted(
+    a: npt.ArrayLike,
+    v: npt.ArrayLike,
+    side: _Side = "left",
+    sorter: npt.ArrayLike | None = None,
+) -> Any: ...
 def par_sort(
     a: npt.ArrayLike,
     axis: SupportsIndex | None = -1,
@@ -331,6 +406,29 @@ def par_sort(
 ) -> _Array: ...
 def num_threads() -> int: ...
 def set_num_threads(n: SupportsIndex) -> None: ...
+@overload
+def join(f: Callable[[], _T], /) -> tuple[_T]: ...
+@overload
+def join(f: Callable[[], _T], g: Callable[[], _T2], /) -> tuple[_T, _T2]: ...
+@overload
+def join(
+    f: Callable[[], _T], g: Callable[[], _T2], h: Callable[[], _T3], /
+) -> tuple[_T, _T2, _T3]: ...
+@overload
+def join(*functions: Callable[[], _T]) -> tuple[_T, ...]: ...
+def broadcast(f: Callable[[], _T]) -> list[_T]: ...
+def spawn(fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]: ...
+
+@disjoint_base
+class scope:
+    def spawn(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]: ...
+    def __enter__(self) -> scope: ...
+    def __exit__(
+        self,
+        type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
 
 @disjoint_base
 class CancelScope:

@@ -4,7 +4,7 @@ exceptions, signals, the global pool, and ``ThreadPool``.
 Every entry from outside goes through ``enter`` and ``leave``.
 """
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from pyblitz.runtime.call cimport Call
+from pyblitz.runtime.call cimport Call, Progress
 from pyblitz.runtime.lane cimport Lane
 from pyblitz.runtime.pool cimport Pool, Worker
 
@@ -18,6 +18,12 @@ cdef int enter(Entry* e) except -1 nogil
 # With the result of the operation, -1 if it raised; returns what it is now.
 cdef int leave(Entry* e, int rc) noexcept nogil
 cdef Pool* borrow() except NULL nogil
+
+# The exception that is set, with its traceback, which then is set no more; NULL: none.
+# And back.
+cdef void* capture() noexcept nogil
+cdef void restore(void* error) noexcept nogil
+cdef object submit_call(Pool* p, object fn, tuple args, dict kwargs, bint keyed, uint64_t key)
 
 cdef class Recording:
     cdef Pool* _pool            # NULL: it ended
@@ -36,6 +42,13 @@ cdef class CancelScope:
     cdef Worker* _worker    # that the thread is, or NULL
     cdef object _timeout
     cdef object _thread     # that is in the block, or None
+
+cdef class ProgressScope(CancelScope):
+    cdef Progress _progress
+    cdef object _callback
+    cdef object _context
+    cdef int64_t _done      # as last told; monotonic, whatever is read
+    cdef int64_t _total
 
 cdef class ThreadPool:
     cdef Pool* _pool

@@ -12,13 +12,14 @@ from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from pyblitz.runtime.atomic cimport (
     CHECKED, DEQUE_CAPACITY, atomic_i64, atomic_ptr, atomic_u64, fence_seq_cst,
-    i64_fetch_add_acquire, i64_fetch_sub_acq_rel, i64_load_acquire, i64_store_relaxed,
+    i64_fetch_add_acquire, i64_fetch_sub_acq_rel, i64_load_acquire, i64_load_relaxed,
+    i64_store_relaxed,
     ptr_cas_acq_rel, ptr_exchange_acq_rel, ptr_load_acquire,
     ptr_store_relaxed, u32_load_acquire, u32_load_relaxed, u32_store_relaxed, u64_load_relaxed,
     unlikely)
 from pyblitz.runtime.call cimport (
     GO_ON, STOP_CANCELLED, STOP_FORKED, STOP_INTERRUPTED, STOP_NOT_WANTED, STOP_TIME_IS_UP, Call,
-    Stop, call_begin, call_init, call_stop, call_stopped)
+    Stop, call_begin, call_init, call_stop, call_stopped, progress_init, tell_fn)
 from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.join cimport promote_all
@@ -27,8 +28,8 @@ from pyblitz.runtime.sleep cimport SLEEPER_AWAKE
 from pyblitz.runtime.stats cimport ACTIVITIES, BUSY, ELSEWHERE, SLEEPING, Span, Stats, stats_record
 from pyblitz.runtime.pool cimport (
     GUEST_SLOTS, POOL_CLOSED, Hooks, add_user, current_call, current_worker, enter_as_user,
-    job_done, mark_of, must_stop, pool_enter, pool_free, pool_inject, pool_is_stale, pool_join,
-    pool_leave, pool_new, pool_retire, process_generation, set_hooks, set_thread_call,
+    job_done, mark_of, must_stop, pool_enter, pool_free, pool_is_stale, pool_join,
+    pool_leave, pool_new, pool_post, pool_retire, pool_run_here, process_generation, set_hooks, set_thread_call,
     share_inside, thread_call)
 from pyblitz.runtime.lane cimport Lane, lane_submit, lanes_free, lanes_new
 
@@ -634,6 +635,43 @@ cdef class CancelScope:
         Py_DECREF(self)
 
 
+cdef class ProgressScope(CancelScope):
+    """A block whose operations tell how far they are: see _progress.py.  The context
+    is the listener's own; it is entered by one thread at a time."""
+
+    def __init__(self, callback, context):
+        CancelScope.__init__(self)
+        self._callback = callback
+        self._context = context
+
+    def __enter__(self):
+        cdef Worker* w = current_worker()
+        CancelScope.__enter__(self)
+        progress_init(&self._progress, <tell_fn>tell_progress, <void*>self,
+                      w.part if w != NULL else NULL)
+        self._call.progress = &self._progress
+        return self
+
+    def __exit__(self, *exc):
+        CancelScope.__exit__(self)
+        self._call.progress = NULL
+
+    def tell(self, bint finished):
+        """``finished``: nothing runs any more, and nothing is left."""
+        # `done` first: `total` was never less.  But these are two variables.
+        cdef int64_t done = i64_load_relaxed(&self._progress.done)
+        cdef int64_t total = i64_load_relaxed(&self._progress.total)
+        self._total = max(self._total, total)
+        self._done = self._total if finished else max(self._done, min(done, self._total))
+        self._context.run(self._callback, self._done, self._total)
+
+
+cdef int tell_progress(void* listener) except -1 nogil:
+    with gil:
+        (<ProgressScope>listener).tell(False)
+    return 0
+
+
 # ---- recording --------------------------------------------------------------
 
 cdef enum:
@@ -750,10 +788,6 @@ cdef class Recording:
 
 _open_pools = weakref.WeakValueDictionary()     # by id
 
-def _run_call(call):
-    run_call(call)
-
-
 cdef struct PyJob:
     Job job             # first: a Job* of this is its PyJob*
     Pool* pool
@@ -787,6 +821,35 @@ cdef void run_keyed_py_job(void* worker, Job* job) noexcept nogil:
         free(j)
         run_call(call)
         call = None
+
+
+cdef object submit_call(Pool* p, object fn, tuple args, dict kwargs, bint keyed, uint64_t key):
+    """Hands ``fn(*args, **kwargs)`` to a pool; the future.  Takes over the caller's
+    share of the pool's users."""
+    cdef PyJob* j
+    try:
+        future = concurrent.futures.Future()
+        call = (future, contextvars.copy_context(), fn, args, kwargs)
+        j = <PyJob*>malloc(sizeof(PyJob))
+        if j == NULL:
+            raise MemoryError("no memory for the job")
+    except BaseException:
+        with nogil:
+            job_done(p)
+        raise
+    j.job.run = run_keyed_py_job if keyed else run_py_job
+    j.pool = p
+    j.call = <PyObject*>call
+    Py_INCREF(call)
+    with nogil:
+        if keyed:
+            lane_submit(p, key, &j.job)
+            job_done(p)
+        elif p.n_background == 0:
+            pool_run_here(p, &j.job)
+        else:
+            pool_post(p, &j.job)
+    return future
 
 
 cdef bint is_inside(Pool* p) noexcept:
@@ -997,42 +1060,16 @@ cdef class ThreadPool:
         [('a', 2), ('is', 1), ('rose', 2)]
         """
         cdef Pool* p = self._native()
-        cdef PyJob* j
-        cdef bint accepted
         cdef uint64_t key = 0
-        cdef bint affinity_given = affinity is not None
         if affinity is not None:
             try:
                 key = <uint64_t><Py_ssize_t>hash(affinity)
             except TypeError:
                 raise TypeError(f"affinity must be hashable, and "
                                 f"{type(affinity).__name__} is not") from None
-        future = concurrent.futures.Future()
-        call = (future, contextvars.copy_context(), fn, args, kwargs)
-        if p.n_background == 0 and affinity is None:
-            self.install(_run_call, call)
-            return future
-        j = <PyJob*>malloc(sizeof(PyJob))
-        if j == NULL:
-            raise MemoryError("no memory for the job")
-        j.job.run = run_py_job
-        j.pool = p
-        j.call = <PyObject*>call
-        Py_INCREF(call)
-        with nogil:
-            if affinity_given:
-                accepted = add_user(p)
-                if accepted:
-                    j.job.run = run_keyed_py_job
-                    lane_submit(p, key, &j.job)
-                    job_done(p)
-            else:
-                accepted = pool_inject(p, &j.job)
-        if not accepted:
-            Py_DECREF(call)
-            free(j)
+        if not add_user(p):
             raise RuntimeError("this ThreadPool is closed")
-        return future
+        return submit_call(p, fn, args, kwargs, affinity is not None, key)
 
     def close(self):
         """Refuses new work, finishes what was accepted, and ends the threads.

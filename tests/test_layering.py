@@ -20,7 +20,7 @@ ROWS = [
     ["runtime.pool"],
     ["runtime.join", "runtime.scope", "runtime.bridge", "runtime.lane"],
     ["kernels.*"],
-    ["_python", "capi"],
+    ["_python", "capi", "_tasks"],
     ["arrays.*"],
     ["__init__"],
 ]
@@ -28,7 +28,9 @@ WITHIN_A_ROW = {
     ("runtime.scope", "runtime.join"),
     ("runtime.bridge", "runtime.join"),
     ("kernels.*", "kernels.map"),
+    ("kernels.count", "kernels.search"),
     ("capi", "_python"),
+    ("_tasks", "_python"),
     ("arrays.*", "arrays.common"),
     ("arrays.*", "arrays.compiled"),
     ("arrays.*", "arrays.expression"),

@@ -468,3 +468,347 @@ def test_read_only_out_of_a_callable():
         with pytest.raises(ValueError, match="read-only"):
             pb.par_map(fn, np.ones(10), out=out)
     assert not out.any()
+
+
+# ---- every keyword of a ufunc -----------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    arrays(dtypes=("f4", "f8", "i4")),
+    st.sampled_from(
+        [
+            {"order": "C"},
+            {"order": "F"},
+            {"order": "A"},
+            {"order": "K"},
+            {"order": "X"},
+            {"order": 3},
+            {"subok": False},
+            {"subok": "yes"},
+            {"signature": "dd->d"},
+            {"sig": "dd->d"},
+            {"sig": ("f4", "f4", "f4")},
+            {"sig": (None, None, np.float32), "casting": "unsafe"},
+            {"signature": (np.float64, np.float64, None)},
+            {"signature": "ff->f", "casting": "unsafe"},
+            {"signature": "??->?"},
+            {"signature": "nonsense"},
+            {"signature": (None,) * 3},
+            {"signature": "dd->d", "sig": "dd->d"},
+            {"signature": "dd->d", "dtype": "f8"},
+            {"axis": 0},
+            {"keepdims": True},
+            {"no_such": 1},
+        ]
+    ),
+    st.booleans(),
+)
+def test_keywords(a, options, into):
+    def call(f):
+        more = {"out": np.zeros(a.shape, "f8", "F")} if into else {}
+        return f(np.add, a, a, **options, **more)
+
+    def numpys(fn, *arrays, **options):
+        return fn(*arrays, **options)
+
+    check(lambda: call(pb.par_map), lambda: call(numpys))
+    (got, _), (expected, _) = outcome(lambda: call(pb.par_map)), outcome(lambda: call(numpys))
+    if isinstance(expected, np.ndarray) and expected.size:
+        assert got.strides == expected.strides
+
+
+def test_outputs_by_position():
+    a = values("f4", (100_003,), 1)
+    one, two = np.empty(a.shape), np.empty(a.shape, "i4")
+    np.testing.assert_array_equal(pb.par_map(np.negative, a, one), -a)
+    np.testing.assert_array_equal(one, -a)
+    with np.errstate(all="ignore"):
+        got = pb.par_map(np.frexp, a, None, two)
+        expected = np.frexp(a)
+    assert got[1] is two
+    for g, e in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(g, e)
+    check(lambda: pb.par_map(np.negative, a, one, out=one), lambda: np.negative(a, one, out=one))
+
+
+# ---- gufuncs ----------------------------------------------------------------
+
+G = np.random.default_rng(7)
+STACK = G.integers(0, 9, (4000, 6, 7)).astype(float)
+DEEP = G.random((3, 1000, 5, 5)).transpose(1, 0, 2, 3)
+LAPACK = np.linalg._umath_linalg
+
+GUFUNC_CALLS = [
+    lambda f: f(np.matmul, STACK, STACK.transpose(0, 2, 1)),
+    lambda f: f(np.matmul, STACK, STACK[0].T),
+    lambda f: f(np.matmul, STACK, STACK[0, 0]),
+    lambda f: f(np.matmul, STACK[0, :, 0], STACK),
+    lambda f: f(np.matmul, STACK.astype(int), STACK.transpose(0, 2, 1).astype("i2")),
+    lambda f: f(np.matmul, STACK[:, None], STACK.transpose(0, 2, 1)[None, :50]),
+    lambda f: f(np.matmul, STACK, STACK, axes=[(1, 2), (2, 1), (1, 2)]),
+    lambda f: f(np.matmul, STACK, STACK, axes=[(-2, -1), (-1, -2), (0, 1)]),
+    lambda f: f(np.matmul, STACK, STACK.transpose(0, 2, 1), dtype="f4", casting="same_kind"),
+    lambda f: f(np.matmul, STACK, STACK.transpose(0, 2, 1), signature="FF->F", casting="unsafe"),
+    lambda f: f(np.vecdot, STACK, STACK),
+    lambda f: f(np.vecdot, STACK, STACK, axis=1),
+    lambda f: f(np.vecdot, STACK, STACK, axis=0),
+    lambda f: f(np.vecdot, STACK, STACK, keepdims=True),
+    lambda f: f(np.vecdot, STACK, STACK, axis=-2, keepdims=True),
+    lambda f: f(np.vecdot, STACK, STACK, axes=[0, 0, ()]),
+    lambda f: f(np.vecdot, STACK, STACK[0], axes=[2, 1]),
+    lambda f: f(np.vecdot, STACK.T, STACK[0].T, axis=1),
+    lambda f: f(np.vecdot, STACK, STACK, order="F"),
+    lambda f: f(np.vecdot, STACK * 1j, STACK, subok=False),
+    lambda f: f(np.vecdot, np.full((40_000, 9), 1e300), np.full(9, 1e300)),
+    lambda f: f(LAPACK.inv, DEEP),
+    lambda f: f(LAPACK.inv, np.zeros((2000, 5, 5))),
+    lambda f: f(LAPACK.svd_s, DEEP),
+    lambda f: f(LAPACK.eig, DEEP),
+    lambda f: f(LAPACK.slogdet, DEEP),
+    lambda f: f(LAPACK.solve, DEEP, DEEP[:1]),
+    # refused by NumPy
+    lambda f: f(np.matmul, STACK, STACK),
+    lambda f: f(np.matmul, STACK, STACK[:7].transpose(0, 2, 1)),
+    lambda f: f(np.matmul, STACK, 3.0),
+    lambda f: f(np.matmul, STACK, STACK.transpose(0, 2, 1), axis=0),
+    lambda f: f(np.vecdot, STACK, STACK, where=STACK[..., 0] > 3),
+    lambda f: f(np.vecdot, STACK, STACK, axis=9),
+    lambda f: f(np.vecdot, STACK, STACK, axis=0.5),
+    lambda f: f(np.vecdot, STACK, STACK, axes=[0, 0, 0]),
+    lambda f: f(np.vecdot, STACK, STACK, axes=3),
+    lambda f: f(np.vecdot, STACK, STACK, keepdims="no"),
+    lambda f: f(np.vecdot, STACK, STACK, out=np.zeros((4000, 7))),
+    lambda f: f(np.vecdot, STACK, STACK, out=np.zeros((4000, 6), int)),
+    lambda f: f(np.vecdot, STACK),
+    lambda f: f(np.vecdot, STACK, STACK, casting="no such"),
+]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("call", GUFUNC_CALLS)
+def test_gufuncs(call):
+    def numpys(fn, *arrays, **options):
+        return fn(*arrays, **options)
+
+    check(lambda: call(pb.par_map), lambda: call(numpys))
+    expected, _ = outcome(lambda: call(numpys))
+    if isinstance(expected, np.ndarray):
+        assert call(pb.par_map).strides == expected.strides
+
+
+def test_gufuncs_report_a_flag_once():
+    """However many slices met it."""
+    calls = []
+    with np.errstate(invalid="call", call=lambda *a: calls.append(a)):
+        pb.par_map(LAPACK.inv, np.zeros((20_000, 5, 5)))
+    assert calls == [("invalid value", 8)]
+
+
+def test_gufuncs_are_shared(pool_size):
+    """A slice takes some 250 us."""
+    pool_size(2)
+    a = np.ones((500, 50, 50), int)
+    with pb.stats() as s:
+        pb.par_map(np.matmul, a, a)
+    assert sum(w.promotions for w in s.workers) > 10
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_gufunc_outputs(threads, pool_size):
+    pool_size(threads)
+    a = G.random((3000, 5, 5))
+    expected = a @ a
+    out = np.zeros(a.shape, "f8", "F")
+    assert pb.par_map(np.matmul, a, a, out=out) is out
+    np.testing.assert_array_equal(out, expected)
+    u = np.zeros_like(a)
+    got = pb.par_map(LAPACK.svd_s, a, out=(u, None, None))
+    assert got[0] is u
+    for g, e in zip(got, LAPACK.svd_s(a), strict=True):
+        np.testing.assert_array_equal(g, e)
+    b = a.copy()
+    assert pb.par_map(np.matmul, b, b, out=b) is b
+    np.testing.assert_array_equal(b, expected)
+    b = a.copy()
+    pb.par_map(np.matmul, b[1:], b[1:], out=b[:-1])
+    np.testing.assert_array_equal(b[:-1], expected[1:])
+
+
+def test_numba_ufuncs_of_uneven_work():
+    numba = pytest.importorskip("numba", reason="the extra that has Numba is not installed")
+
+    @numba.vectorize
+    def count(x):
+        n = 0
+        while x > 1:
+            x = x // 2 if x % 2 == 0 else 3 * x + 1
+            n += 1
+        return n
+
+    a = np.arange(100_003)
+    np.testing.assert_array_equal(pb.par_map(count, a), count(a))
+    b = a[:99_000].reshape(99, -1).T
+    np.testing.assert_array_equal(pb.par_map(count, b), count(b))
+
+    @numba.vectorize(["f8(f8, f8)"])
+    def plus(x, y):
+        return x + y
+
+    x = np.arange(100_003.0)
+    np.testing.assert_array_equal(pb.par_map(plus, x, 2), x + 2)
+    with pytest.raises(TypeError):
+        pb.par_map(plus, x, "text")
+
+
+# ---- a callable for each element --------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 3, 70_003])
+def test_elementwise(n):
+    a = np.arange(n)
+    types = set()
+
+    def fn(x):
+        types.add(type(x))
+        return x / 2
+
+    assert_same(pb.par_map(fn, a, elementwise=True), np.vectorize(fn)(a))
+    assert int in types
+    calls = []
+    pb.par_map(lambda x: calls.append(x) or 0, a, elementwise=True)
+    assert sorted(calls) == list(range(n))
+
+
+def test_elementwise_dtypes_and_shapes():
+    a = np.arange(200_000).reshape(400, 500)
+    row = np.arange(500.0)
+
+    def fn(x, y):
+        return x + y if x % 2 else -1
+
+    got = pb.par_map(fn, a, row, elementwise=True, dtype=float)
+    np.testing.assert_array_equal(got, np.where(a % 2, a + row, -1))
+    # the first result is an int
+    assert_same(pb.par_map(fn, a, row, elementwise=True), np.vectorize(fn)(a, row))
+    out = np.empty(a.shape, "f4")
+    assert pb.par_map(fn, a, row, elementwise=True, out=out, casting="unsafe") is out
+    np.testing.assert_array_equal(out, got.astype("f4"))
+    assert pb.par_map(str, [5, 10], elementwise=True).tolist() == ["5", "10"]
+    assert pb.par_map(lambda x: {x}, [5, 10], elementwise=True).tolist() == [{5}, {10}]
+    assert pb.par_map(lambda x: x + 1, 5, elementwise=True) == 6
+    assert pb.par_map(fn, a[:0], row, elementwise=True, dtype="i4").dtype == "i4"
+    with pytest.raises(ValueError, match="dtype"):
+        pb.par_map(fn, a[:0], row, elementwise=True)
+    with pytest.raises(ZeroDivisionError):
+        pb.par_map(lambda x: 1 // x, a, elementwise=True)
+    with pytest.raises(TypeError, match="at least one array"):
+        pb.par_map(fn, elementwise=True)
+    # those that are elementwise anyhow
+    assert_same(pb.par_map(np.sqrt, row, elementwise=True), np.sqrt(row))
+
+
+# ---- par_map_inplace --------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(arrays(), st.sampled_from([np.negative, np.sqrt, np.exp, np.square]), st.booleans())
+def test_inplace(a, fn, unsafe):
+    ours, theirs = a.copy(order="K"), a.copy(order="K")
+    casting = "unsafe" if unsafe else "same_kind"
+
+    def numpys():
+        return fn(theirs, out=theirs, casting=casting)
+
+    if unsafe:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            got = outcome(lambda: pb.par_map_inplace(fn, ours, casting=casting))[0]
+            expected = outcome(numpys)[0]
+        assert (got is ours) == (expected is theirs)
+    else:
+        check(lambda: pb.par_map_inplace(fn, ours), numpys)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_inplace_of_every_kind_of_function():
+    n = 300_001
+    for fn, expected in [
+        (np.negative, -np.arange(n) * 1.0),
+        (lambda x: x + 1, np.arange(n) + 1.0),
+        (capsule(b"double (double)"), np.arange(n) * 1.0),
+    ]:
+        a = np.arange(n) * 1.0
+        assert pb.par_map_inplace(fn, a) is a
+        np.testing.assert_array_equal(a, expected)
+    a = np.arange(100)
+    pb.par_map_inplace(lambda x: x * 3, a[::-2], elementwise=True)
+    np.testing.assert_array_equal(
+        a, np.where(np.arange(100) % 2, np.arange(100) * 3, np.arange(100))
+    )
+    where = np.arange(n) % 3 == 0
+    a = np.arange(n) * 1.0
+    pb.par_map_inplace(np.negative, a, where=where)
+    np.testing.assert_array_equal(a, np.where(where, -1.0, 1.0) * np.arange(n))
+
+
+@pytest.mark.parametrize("bad", [[1.0], 3.0, None, "text", (1, 2)])
+def test_inplace_and_fill_need_an_array(bad):
+    with pytest.raises(TypeError, match="a: expected an array"):
+        pb.par_map_inplace(np.sqrt, bad)
+    with pytest.raises(TypeError, match="a: expected an array"):
+        pb.par_fill(bad, 1)
+
+
+def test_inplace_needs_a_writeable_array():
+    a = np.ones(300_000)
+    a.flags.writeable = False
+    for fn in (np.negative, lambda x: -x, capsule(b"double (double)")):
+        with pytest.raises(TypeError, match="read-only"):
+            pb.par_map_inplace(fn, a)
+    assert (a == 1).all()
+    with pytest.raises(TypeError, match="Cannot cast"):
+        pb.par_map_inplace(np.sqrt, np.ones(300_000, int))
+
+
+# ---- par_fill ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [5, 1_500_007])
+@pytest.mark.parametrize(
+    "value",
+    [3, -1, 300, 2**70, 0.5, 1e300, np.nan, 1j, True, "7", b"text", None, "x", [1], [1, 2],
+     np.float64(2.5), np.array([4]), np.datetime64(3, "s"), np.timedelta64(4, "s"), object()],
+    ids=repr,
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", ["?", "i1", "u8", ">i4", "f4", "g", "c16", "M8[s]", "S5", "U5",
+                                   "i2,f8", "O"])  # fmt: skip
+def test_fill(dtype, value, size):
+    size = min(size, 3_000_000 // np.dtype(dtype).itemsize + 10) if dtype != "O" else size % 1001
+    ours, theirs = np.zeros(size, dtype), np.zeros(size, dtype)
+    check(lambda: pb.par_fill(ours, value), lambda: theirs.fill(value))
+    assert ours.tobytes() == theirs.tobytes()
+
+
+def test_fill_any_layout():
+    for a in (
+        np.zeros((2000, 3000))[::2, ::3],
+        np.zeros((200, 3000)).T[::-1],
+        np.zeros((3, 400_000)),
+        np.zeros((400_000, 3)),
+        np.frombuffer(bytearray(8 * 400_000 + 1), "f8", 400_000, 1),
+    ):
+        pb.par_fill(a, 7)
+        assert (a == 7).all()
+    whole = np.zeros((1000, 1000))
+    pb.par_fill(whole[:, 1::2], 1)
+    assert whole.sum() == 500_000
+    assert not whole[:, ::2].any()
+    a = np.zeros(1_000_000)
+    a.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        pb.par_fill(a, 7)
+    assert not a.any()
+    m = np.ma.zeros(400_000)
+    pb.par_fill(m, 3)
+    assert (m == 3).all()

@@ -21,6 +21,8 @@ from pyblitz.kernels.map cimport Map, loop_fn
 cdef enum:
     # Elements of a slice that is worth taking the GIL for.
     SLICE_ITEMS = 65536
+    # How long a slice of unknown cost should take, for the same reason.
+    SLICE_NS = 250000
 
 # ---- errors
 
@@ -61,6 +63,11 @@ cdef class Resolved:
     cdef bint numeric       # all dtypes are native numbers or times
 
 cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint reduction)
+cdef bint is_numpys(object fn)
+# Associative ufuncs without an identity; for these, `initial` may be applied any
+# number of times.
+cdef set idempotent
+cdef bint is_associative(object op)
 cdef bint is_plain(object x)
 cdef bint may_overlap(ndarray a, ndarray b) noexcept
 cdef bint same_memory(ndarray a, ndarray b) noexcept

@@ -11,7 +11,7 @@ from numpy cimport ndarray, ufunc
 
 from pyblitz._python cimport Entry, enter, leave
 from pyblitz.kernels.map cimport STEP_ARGS, Map, loop_fn, map_grain, map_normalize, map_run
-from pyblitz.runtime.atomic cimport u32_load_relaxed
+from pyblitz.runtime.atomic cimport i64_store_relaxed, u32_load_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run, combine_fn, leaf_fn
 from pyblitz.runtime.os cimport fe_raise
 from pyblitz.runtime.pool cimport Worker
@@ -140,11 +140,15 @@ cdef class Slices:
         self.context.copy().run(self._join, lo, mid)
 
     cdef int run(self, int64_t grain, int64_t n, bint joins) except -1:
+        # grain < 0: -grain items at first, then as many as take SLICE_NS.
         cdef Bridge b
         cdef Entry e
         cdef int rc
         bridge_init(&b, <leaf_fn>slice_leaf, <combine_fn>slice_combine if joins else NULL,
-                    <void*>self, grain)
+                    <void*>self, max(grain, <int64_t>0))
+        if grain < 0:
+            b.leaf_ns = SLICE_NS
+            i64_store_relaxed(&b.span, -grain)
         with nogil:
             enter(&e)
             rc = bridge_run(e.worker, &b, n)
@@ -248,6 +252,18 @@ cdef bint may_skip_gil(ufunc fn, tuple dtypes):
     if fn is np.power and dtypes[0].kind in "iu":
         return False
     return fn.nargs <= STEP_ARGS
+
+
+cdef bint is_numpys(object fn):
+    return fn in numpy_ufuncs
+
+
+idempotent = {np.minimum, np.maximum, np.fmin, np.fmax}
+
+
+cdef bint is_associative(object op):
+    """Whether neighbours may be combined in any grouping."""
+    return op.identity is not None or op in idempotent
 
 
 cdef bint is_plain(object x):

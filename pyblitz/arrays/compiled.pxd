@@ -1,6 +1,6 @@
 """Compiled functions, recognised by type and signature: capsules,
 ``scipy.LowLevelCallable``, ctypes and cffi functions, Numba's ``cfunc``."""
-from pyblitz.kernels.map cimport Kernel
+from pyblitz.kernels.user cimport Kernel
 
 cdef class CompiledKernel:
     """A C function that was recognised, with what it takes and gives."""
@@ -8,8 +8,11 @@ cdef class CompiledKernel:
     cdef bint block
     cdef str signature
     cdef object dtype       # of all inputs and the output
+    cdef bint gives_int     # of a range: not void
     cdef object owner       # keeps the function's memory alive
 
-# None when fn is no compiled kernel; TypeError when it is one that cannot be called.
+# None when fn is no compiled function; TypeError when it is one that cannot be called
+# in this way.
 cdef CompiledKernel as_kernel(object fn)
 cdef bint is_compiled(object fn)
+cdef CompiledKernel as_range_kernel(object fn)

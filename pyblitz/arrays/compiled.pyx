@@ -2,48 +2,104 @@
 """Recognises compiled functions by type and signature: see compiled.pxd."""
 import ctypes
 import re
+import sys
 
 import numpy as np
 
 from cpython.pycapsule cimport (
     PyCapsule_GetContext, PyCapsule_GetName, PyCapsule_GetPointer)
 
+from pyblitz.kernels.user cimport KERNEL_INPUTS
+
+# ---- C types ----------------------------------------------------------------
+
 cdef dict c_types = {
-    "float": "f4", "double": "f8",
-    "signed char": "i1", "unsigned char": "u1", "short": "h", "unsigned short": "H",
-    "int": "i", "unsigned int": "I", "unsigned": "I", "long": "l", "unsigned long": "L",
-    "long long": "q", "unsigned long long": "Q",
-    "ssize_t": "p", "Py_ssize_t": "p", "npy_intp": "p", "intptr_t": "p", "size_t": "P",
-    "float32": "f4", "float64": "f8", "npy_float": "f4", "npy_double": "f8",
+    "_Bool": "?", "bool": "?", "boolean": "?", "npy_bool": "?",
+    "float": "f4", "double": "f8", "npy_float": "f4", "npy_double": "f8",
+    "float32": "f4", "float64": "f8", "float32_t": "f4", "float64_t": "f8",
+    "npy_float32": "f4", "npy_float64": "f8",
+    "float complex": "c8", "double complex": "c16", "complex64": "c8", "complex128": "c16",
+    "float _Complex": "c8", "double _Complex": "c16", "_cffi_float_complex_t": "c8",
+    "_cffi_double_complex_t": "c16", "__pyx_t_float_complex": "c8",
+    "__pyx_t_double_complex": "c16",
+    "ssize_t": "p", "Py_ssize_t": "p", "npy_intp": "p", "intptr_t": "p", "ptrdiff_t": "p",
+    "intp": "p", "size_t": "P", "uintptr_t": "P", "npy_uintp": "P", "uintp": "P",
+    "npy_byte": "b", "npy_ubyte": "B", "npy_short": "h", "npy_ushort": "H", "npy_int": "i",
+    "npy_uint": "I", "npy_long": "l", "npy_ulong": "L", "npy_longlong": "q",
+    "npy_ulonglong": "Q",
 }
 for _bits in (8, 16, 32, 64):
     for _sign in ("int", "uint"):
         for _form in (f"{_sign}{_bits}_t", f"{_sign}{_bits}", f"npy_{_sign}{_bits}"):
-            c_types[_form] = f"{_sign[0].replace('i', 'i')}{_bits // 8}"
+            c_types[_form] = f"{_sign[0]}{_bits // 8}"
+
+# C's own integers, by what is left of their words, in order, without a redundant
+# "int" and "signed".
+cdef dict c_integers = {
+    "": "i", "unsigned": "I", "short": "h", "short unsigned": "H", "long": "l",
+    "long unsigned": "L", "long long": "q", "long long unsigned": "Q", "char signed": "b",
+    "char unsigned": "B",
+}
 
 
-cdef class CompiledKernel:
-    """A C function that was recognised, with what it takes and gives."""
+cdef object dtype_of(str text):
+    """The number type that a C type is, or None.  Plain ``char`` is none: its sign
+    depends on the platform."""
+    cdef object code = c_types.get(text)
+    if code is None:
+        words = sorted(text.split())
+        if words and set(words) <= {"signed", "unsigned", "char", "short", "int", "long"}:
+            drop = {"int"} if "char" in words else {"int", "signed"}
+            code = c_integers.get(" ".join([w for w in words if w not in drop]))
+    # By its size: of two C types of one size, NumPy prints one as if it were another.
+    return None if code is None else np.dtype(np.dtype(code).str)
 
 
 cdef str canonical(str text):
     """A C type with its words in order and a star for each pointer."""
-    words = text.replace("*", " * ").replace("const", " ").split()
+    words = re.sub(r"\b(const|volatile|restrict)\b", " ", text).replace("*", " * ").split()
     return " ".join(words)
 
 
 cdef tuple parse_signature(str text):
     """'double (double, double)' as ('double', ['double', 'double'])."""
-    found = re.fullmatch(r"\s*([\w\s*]+?)\s*\(([^()]*)\)\s*", text)
+    found = re.fullmatch(r"\s*([\w\s*]+?)\s*\(([^()]*)\)\s*(?:noexcept\s*)?(?:nogil\s*)?", text)
     if found is None:
         return None
     args = [canonical(a) for a in found.group(2).split(",")]
     return canonical(found.group(1)), [] if args in ([""], ["void"]) else args
 
 
+# ---- where a function and its signature are ---------------------------------
+
+cdef enum:
+    # FUNCFLAG_PYTHONAPI of ctypes: to be called with the GIL.
+    NEEDS_GIL = 4
+
+
+cdef dict numba_signatures = {}     # id -> (Numba's signature, which this keeps alive, its text)
+
+
+cdef str numba_signature(object sig):
+    known = numba_signatures.get(id(sig))
+    if known is not None:
+        return known[1]
+    types = [str(t) for t in (sig.return_type, *sig.args)]
+    if "complex64" in types:
+        # LLVM passes its parts apart, C packs them into one register.
+        raise TypeError("fn: a Numba cfunc with complex64 does not follow C's calling "
+                        "convention; use complex128")
+    types = ["void" if t == "none" else t for t in types]
+    text = f"{types[0]} ({', '.join(types[1:])})"
+    if len(numba_signatures) < 4096:
+        numba_signatures[id(sig)] = (sig, text)
+    return text
+
+
 cdef tuple kernel_source(object fn):
     """(address, user data, signature) of a compiled function, or None."""
     if type(fn).__name__ == "LowLevelCallable" and isinstance(fn, tuple):
+        # Whatever it was made of, it made a capsule of that.
         fn = tuple.__getitem__(fn, 0)
     if type(fn).__name__ == "PyCapsule":
         name = PyCapsule_GetName(fn)
@@ -54,22 +110,127 @@ cdef tuple kernel_source(object fn):
     if isinstance(fn, ctypes._CFuncPtr):
         if fn.argtypes is None:
             raise TypeError("fn: the ctypes function has no argtypes, so its signature is unknown")
+        if fn._flags_ & NEEDS_GIL:
+            raise TypeError("fn: the ctypes function is to be called with the GIL (PyDLL, "
+                            "PYFUNCTYPE); kernels run without it")
         args = ", ".join([ctypes_name(t) for t in fn.argtypes])
-        return (ctypes.cast(fn, ctypes.c_void_p).value, 0, f"{ctypes_name(fn.restype)} ({args})")
+        return (ctypes.cast(fn, ctypes.c_void_p).value or 0, 0, f"{ctypes_name(fn.restype)} ({args})")
+    if type(fn).__module__ == "_cffi_backend" and "_cffi_backend" in sys.modules:
+        cffi = sys.modules["_cffi_backend"]
+        if isinstance(fn, cffi._CDataBase):
+            kind = cffi.typeof(fn)
+            if kind.kind != "function":
+                raise TypeError(f"fn: the cffi object is a {kind.cname!r}, not a function pointer")
+            args = ", ".join([t.cname for t in kind.args] + ["..."] * kind.ellipsis)
+            address = int(cffi.cast(cffi.FFI().typeof("uintptr_t"), fn))
+            return address, 0, f"{kind.result.cname} ({args})"
+        if hasattr(fn, "__name__"):
+            # A function of a compiled cffi module is called through a wrapper.
+            raise TypeError("fn: a function of a cffi module; give its address, "
+                            "ffi.addressof(lib, name)")
     if hasattr(fn, "address") and hasattr(fn, "_sig"):      # Numba's cfunc
-        args = ", ".join([str(t) for t in fn._sig.args])
-        return (fn.address, 0, f"{fn._sig.return_type} ({args})".replace("none", "void"))
+        return fn.address, 0, numba_signature(fn._sig)
     return None
 
 
+cdef dict ctypes_names = {}
+
+
 cdef str ctypes_name(object t):
+    name = ctypes_names.get(t)
+    if name is None:
+        name = ctypes_name_of(t)
+        if len(ctypes_names) < 4096:
+            ctypes_names[t] = name
+    return name
+
+
+cdef str ctypes_name_of(object t):
     if t is None:
         return "void"
     if t is ctypes.c_void_p:
         return "void *"
     if hasattr(t, "contents"):
         return ctypes_name(t._type_) + " *"
-    return np.dtype(t).name
+    try:
+        return np.dtype(t).name
+    except (TypeError, ValueError, NotImplementedError):
+        return getattr(t, "__name__", str(t))       # which no kernel takes
+
+
+# ---- what a signature is ----------------------------------------------------
+
+cdef class CompiledKernel:
+    """A C function that was recognised, with what it takes and gives."""
+
+
+cdef bint is_length(object t):
+    # Of the width of a pointer.
+    return t is not None and t.kind == "i" and t.itemsize == sizeof(void*)
+
+
+cdef tuple elementwise_form(str text):
+    """(block, inputs, takes user data, dtype) of a signature, or None."""
+    parsed = parse_signature(text)
+    if parsed is None:
+        return None
+    result, args = parsed
+    takes_user = bool(args) and args[-1] == "void *"
+    if result == "void":
+        pointers = args[:-2]
+        if (takes_user and 2 <= len(pointers) <= KERNEL_INPUTS + 1
+                and is_length(dtype_of(args[-2]))
+                and all([p.endswith(" *") for p in pointers])):
+            types = {dtype_of(p[:-2]) for p in pointers}
+            if len(types) == 1 and None not in types:
+                return True, len(pointers) - 1, True, types.pop()
+        return None
+    scalars = args[:-1] if takes_user else args
+    if not 1 <= len(scalars) <= KERNEL_INPUTS:
+        return None
+    types = {dtype_of(t) for t in [result] + scalars}
+    if len(types) != 1 or None in types:
+        return None
+    return False, len(scalars), takes_user, types.pop()
+
+
+cdef tuple range_form(str text):
+    """(gives an int, takes user data) of a signature, or None."""
+    parsed = parse_signature(text)
+    if parsed is None:
+        return None
+    result, args = parsed
+    if (len(args) not in (2, 3) or not is_length(dtype_of(args[0]))
+            or not is_length(dtype_of(args[1])) or args[2:] not in ([], ["void *"])):
+        return None
+    if result == "void":
+        return False, len(args) == 3
+    kind = dtype_of(result)
+    return (True, len(args) == 3) if kind is not None and kind == np.intc else None
+
+
+cdef dict elementwise_forms = {}    # signature -> form, of those seen
+cdef dict range_forms = {}
+
+
+cdef CompiledKernel recognised(object fn, tuple source):
+    cdef CompiledKernel k = CompiledKernel()
+    address, user, k.signature = source
+    if address == 0:
+        raise TypeError(f"fn: the pointer to a kernel {k.signature!r} is null")
+    k.owner = fn
+    k.kernel.fn = <void*><size_t>address
+    k.kernel.user = <void*><size_t>user
+    return k
+
+
+cdef object form_of(str text, dict known, bint ranges):
+    form = known.get(text)
+    if form is None:
+        form = range_form(text) if ranges else elementwise_form(text)
+        if form is not None and len(known) < 4096:
+            known[text] = form
+    return form
 
 
 cdef CompiledKernel as_kernel(object fn):
@@ -79,35 +240,14 @@ cdef CompiledKernel as_kernel(object fn):
     source = kernel_source(fn)
     if source is None:
         return None
-    address, user, text = source
-    k = CompiledKernel()
-    k.owner = fn
-    k.signature = text
-    k.kernel.fn = <void*><size_t>address
-    k.kernel.user = <void*><size_t>user
-    parsed = parse_signature(text)
-    if parsed is not None:
-        result, args = parsed
-        k.kernel.takes_user = bool(args) and args[-1] == "void *"
-        if result == "void":
-            k.block = True
-            pointers = args[:-2]
-            if (len(pointers) in (2, 3) and k.kernel.takes_user
-                    and c_types.get(args[-2], "") in ("p", "l", "q", "i8")
-                    and len(set(pointers)) == 1 and pointers[0].endswith(" *")):
-                k.kernel.inputs = len(pointers) - 1
-                k.dtype = c_types.get(pointers[0][:-2])
-        else:
-            scalars = args[:-1] if k.kernel.takes_user else args
-            if len(scalars) in (1, 2) and set(scalars) == {result}:
-                k.kernel.inputs = len(scalars)
-                k.dtype = c_types.get(result)
-    if k.dtype is None:
+    k = recognised(fn, source)
+    form = form_of(k.signature, elementwise_forms, False)
+    if form is None:
         raise TypeError(
-            f"fn: cannot call a kernel of signature {text!r}; expected T (T), T (T, T), either "
-            "with a last void *, or void (const T *, T *, intptr_t, void *) with one or two "
-            "inputs, for one real number type T")
-    k.dtype = np.dtype(k.dtype)
+            f"fn: cannot call a kernel of signature {k.signature!r}; expected T (T, ...), "
+            "optionally with a last void *, or void (const T *, ..., T *, intptr_t, void *), "
+            f"with 1 to {KERNEL_INPUTS} inputs, for one number type T")
+    k.block, k.kernel.inputs, k.kernel.takes_user, k.dtype = form
     k.kernel.itemsize = k.dtype.itemsize
     return k
 
@@ -115,3 +255,19 @@ cdef CompiledKernel as_kernel(object fn):
 cdef bint is_compiled(object fn):
     """Whether it is a compiled kernel, and not a number, array or ufunc."""
     return not isinstance(fn, (np.ufunc, np.ndarray, int, float, complex, np.generic)) and as_kernel(fn) is not None
+
+
+cdef CompiledKernel as_range_kernel(object fn):
+    """As as_kernel, for a function of a range."""
+    cdef CompiledKernel k
+    source = kernel_source(fn)
+    if source is None:
+        return None
+    k = recognised(fn, source)
+    form = form_of(k.signature, range_forms, True)
+    if form is None:
+        raise TypeError(
+            f"kernel: cannot call one of signature {k.signature!r}; expected void or int "
+            "(intptr_t, intptr_t), optionally with a last void *")
+    k.gives_int, k.kernel.takes_user = form
+    return k

@@ -19,8 +19,8 @@ from pyblitz.kernels.find cimport (
     Count, Find, FindWhich, count_run, find_run)
 from pyblitz.kernels.map cimport (
     MAP_DIMS, MAP_OPERANDS, MAP_SLOTS, SCRATCH_BYTES, STEP_ARGS, STEP_CALL, STEP_COMPRESS,
-    STEP_INDEX, STEP_LOOP, map_grain, map_run, block_loop, loop_fn,
-    scalar_loop)
+    STEP_INDEX, STEP_LOOP, map_grain, map_run, loop_fn)
+from pyblitz.kernels.user cimport block_loop, scalar_loop
 from pyblitz.kernels.reduce cimport Fold, Reduce, reduce_run, sum_double, sum_float
 from pyblitz.runtime.atomic cimport i64_load_relaxed, u32_load_relaxed
 from pyblitz.runtime.pool cimport Worker
@@ -709,7 +709,7 @@ cdef class Program:
         elif l.kind == NODE_KERNEL:
             kernel = what
             s.loop = block_loop if kernel.block else scalar_loop(
-                <char>ord(kernel.dtype.kind), kernel.kernel.itemsize, kernel.kernel.inputs)
+                <char>ord(kernel.dtype.kind), kernel.kernel.itemsize)
             s.data = &kernel.kernel
             self.owners.append(kernel)
         else:
@@ -1039,7 +1039,7 @@ cdef loop_fn combining_loop(CompiledKernel k, object dtype) except NULL:
                         "expected T (T, T)")
     if dtype != k.dtype:
         raise TypeError(f"op: the kernel {k.signature!r} takes {k.dtype}, not {dtype}")
-    return scalar_loop(<char>ord(k.dtype.kind), k.kernel.itemsize, 2)
+    return scalar_loop(<char>ord(k.dtype.kind), k.kernel.itemsize)
 
 
 cdef object fold_kernel(CompiledKernel k, CompiledKernel combine, list nodes, object initial):

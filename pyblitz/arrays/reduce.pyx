@@ -10,7 +10,8 @@ from libc.string cimport memcpy
 from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
-    SLICE_ITEMS, Resolved, Slices, at, is_plain, longest_axis, may_overlap, report_flags, resolve)
+    SLICE_ITEMS, Resolved, Slices, at, idempotent, is_associative, is_plain, longest_axis,
+    may_overlap, report_flags, resolve)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.expression cimport (
     Node, Program, apply, call_kernel, cast, count_node, find_node, fold_kernel, fold_node, node_of,
@@ -33,10 +34,6 @@ cdef enum:
     SMALL_REDUCE_BYTES = 131072
 
 cdef object no_initial = np._NoValue
-
-# Associative ufuncs without an identity; for these, `initial` may be applied
-# any number of times.
-cdef set idempotent = {np.minimum, np.maximum, np.fmin, np.fmax}
 
 
 cdef class SlicedReduce(Slices):
@@ -69,11 +66,6 @@ cdef class SlicedReduce(Slices):
         left, right = lo // self.grain, mid // self.grain
         self.op(self.partials[left], self.partials[right], out=self.partials[left])
         self.partials[right] = None
-
-
-cdef bint is_associative(object op):
-    """Whether neighbours may be combined in any grouping."""
-    return op.identity is not None or op in idempotent
 
 
 cdef bint loop_fits(object op, ndarray x, Resolved r):
@@ -206,8 +198,15 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
         if combine is not None:
             raise TypeError("combine: only a compiled kernel takes it")
         return reduce_ufunc(op, a, axis, dtype, out, keepdims, initial, where)
-    if isinstance(getattr(op, "ufunc", None), ufunc):      # Numba's DUFunc
-        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
+    if isinstance(getattr(op, "ufunc", None), ufunc):
+        # Numba's DUFunc: a call on nothing makes it compile the loop for these types.
+        one = np.asarray(a).reshape(-1)[:0]
+        try:
+            op(one, one)
+        except Exception:
+            # It says itself what is wrong.
+            return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
+        return reduce_ufunc(op.ufunc, a, axis, dtype, out, keepdims, initial, where)
     k = as_kernel(op)
     if k is None:
         raise TypeError(f"op: expected a ufunc or a compiled kernel, not {type(op).__name__}")

@@ -79,14 +79,6 @@ cdef struct Block:
 # Nonzero ends the leaf.
 ctypedef int (*sink_fn)(void* state, const Block* b) noexcept nogil
 
-# What a loop over a user's kernel has as its data.
-cdef struct Kernel:
-    void* fn
-    void* user
-    int inputs
-    bint takes_user     # scalar kernels: whether `user` is a last argument
-    intptr_t itemsize
-
 # A map of one loop over all operands.
 cdef void map_of_loop(Map* m, loop_fn loop, void* data) noexcept nogil
 # Once everything else is set.  out: the operand that decides the order of axes; -1: as
@@ -98,7 +90,3 @@ cdef int map_run(Worker* w, Map* m, int64_t grain) noexcept nogil
 cdef int map_walk(Worker* w, Map* m, int64_t lo, int64_t hi, sink_fn sink, void* state) noexcept nogil
 cdef int64_t compress(char* to, const char* items, intptr_t step, intptr_t itemsize,
                       const char* mask, int64_t n) noexcept nogil
-# The loop over a scalar kernel of this type and number of inputs, or NULL.
-cdef loop_fn scalar_loop(char kind, int itemsize, int inputs) noexcept nogil
-cdef void block_loop(char** args, const intptr_t* dims, const intptr_t* steps,
-                     void* data) noexcept nogil

@@ -23,7 +23,7 @@ or the failure with the lowest index, is the same however the work was shared.
 from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, i64_cas_relaxed, i64_load_relaxed)
-from pyblitz.runtime.call cimport Part
+from pyblitz.runtime.call cimport Part, Progress
 from pyblitz.runtime.pool cimport Worker
 
 # Runs items lo .. hi.  0; -1 with an exception set; or a code of its own.
@@ -36,15 +36,19 @@ cdef struct Bridge:
     leaf_fn leaf
     combine_fn combine          # NULL: there is nothing to combine
     void* ctx
-    # Items of one leaf.  0: as many as take LEAF_NS, found while running; only
+    # Items of one leaf.  0: as many as take leaf_ns, found while running; only
     # without combine, whose tree must not depend on time.
     int64_t grain
+    # Of grain 0, unless another is set after bridge_init: a few microseconds, and
+    # one item at first.
+    int64_t leaf_ns
+    atomic_i64 span             # the present size of a leaf
     int64_t n
     # Items at or past it are not wanted.
     atomic_i64 limit
     # -- the rest is the bridge's own
     Part* outer                 # what the worker that runs it is in the middle of
-    atomic_i64 span             # grain 0: the present size of a leaf
+    Progress* progress          # who wants to know how far it is, or NULL
     int64_t start               # when the root began
     int64_t done                # items done, counted until it shares
     # The failure with the lowest index; the lock guards the three below it.

@@ -1,8 +1,8 @@
 """The one recursion; see bridge.pxd for how it works."""
 from libc.stdint cimport INT64_MAX, uint64_t
 from pyblitz.runtime.atomic cimport (
-    i64_store_relaxed, spin_hint, u32_exchange_acquire,
-    u32_store_relaxed, u32_store_release)
+    i64_fetch_add_relaxed, i64_store_relaxed, spin_hint, u32_exchange_acquire,
+    u32_store_relaxed, u32_store_release, unlikely)
 from pyblitz.runtime.counters cimport (
     count_inactive, count_sleeping, counters_load)
 from pyblitz.runtime.deque cimport deque_bottom
@@ -10,7 +10,7 @@ from pyblitz.runtime.join cimport (
     beat, fork_back, promote_all, wait_for_fork)
 from pyblitz.runtime.lazy cimport lazy_any, lazy_pop, lazy_push
 from pyblitz.runtime.os cimport now_ns
-from pyblitz.runtime.call cimport Part
+from pyblitz.runtime.call cimport Part, progress_made, progress_of, progress_told
 from pyblitz.runtime.pool cimport Fork, current_call, hooks, must_stop
 
 cdef enum:
@@ -36,6 +36,7 @@ cdef void bridge_init(Bridge* b, leaf_fn leaf, combine_fn combine, void* ctx,
     b.combine = combine
     b.ctx = ctx
     b.grain = grain
+    b.leaf_ns = LEAF_NS
     i64_store_relaxed(&b.limit, INT64_MAX)
     i64_store_relaxed(&b.span, 1)
     u32_store_relaxed(&b.lock, 0)
@@ -50,6 +51,10 @@ cdef int bridge_run(Worker* w, Bridge* b, int64_t n) noexcept nogil:
     # An outermost operation of a guest begins alone, each time.
     cdef bint sharing = w.sharing
     b.outer = w.part
+    b.progress = progress_of(current_call(w), w.part)
+    if b.progress != NULL and n > 0:
+        # relaxed: whoever counts one of them as done got it from here
+        i64_fetch_add_relaxed(&b.progress.total, n)
     b.n = n
     b.done = 0
     b.start = now_ns()
@@ -152,6 +157,8 @@ cdef void run_timed_leaf(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept 
     w.leaves += 1
     if w.sharing and hi - lo > 1 and w.leaves & 3:
         run_leaf(w, b, lo, hi)
+        if unlikely(b.progress != NULL):
+            count_items(w, b, hi - lo)
         return
     begun = now_ns()
     run_leaf(w, b, lo, hi)
@@ -159,10 +166,10 @@ cdef void run_timed_leaf(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept 
     after_leaf(w, b, hi - lo, now)
     took = now - begun
     # relaxed: any recent size is as good as another
-    if took < LEAF_NS / 2:
+    if took < b.leaf_ns / 2:
         if 2 * (hi - lo) > i64_load_relaxed(&b.span):
             i64_store_relaxed(&b.span, 2 * (hi - lo))
-    elif took > 4 * LEAF_NS and hi - lo > 1:
+    elif took > 4 * b.leaf_ns and hi - lo > 1:
         i64_store_relaxed(&b.span, (hi - lo) >> 1)
 
 
@@ -172,6 +179,8 @@ cdef inline void after_leaf(Worker* w, Bridge* b, int64_t items, int64_t now) no
     cdef bint alone = lazy_any(&w.lazy) and not w.sharing
     if not alone and current_call(w) == NULL and b.outer == NULL:
         return
+    if unlikely(b.progress != NULL):
+        count_items(w, b, items)
     if now == 0 and alone:
         now = now_ns()
     # Unless it stops already.
@@ -186,6 +195,25 @@ cdef inline void after_leaf(Worker* w, Bridge* b, int64_t items, int64_t now) no
         else:
             # Forks of its callers (join_lazy) may have waited long enough.
             beat(w, now)
+
+
+cdef void count_items(Worker* w, Bridge* b, int64_t items) noexcept nogil:
+    """A leaf has ended, and somebody wants to know.  What that one raises ends the
+    operation."""
+    cdef Part part
+    cdef int rc
+    if not progress_made(b.progress, items):
+        return
+    # Loops that the listener runs are not what it listens to.
+    part.limit = &b.limit
+    part.at = 0
+    part.outer = b.outer
+    w.part = &part
+    rc = b.progress.tell(b.progress.listener)
+    w.part = b.outer
+    progress_told(b.progress, True)
+    if rc != 0:
+        bridge_fail(b, 0, rc)
 
 
 cdef bint worth_sharing(Worker* w, Bridge* b, int64_t now) noexcept nogil:

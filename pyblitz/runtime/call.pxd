@@ -6,14 +6,19 @@ a worker is in the middle of: it is not wanted any more when the loop or scope h
 failed before it.  Nobody is ever stopped from outside: work looks whether it is
 wanted, between leaves and where a kernel polls.
 
+A call may also have somebody who wants to know how far it is, its *progress*: the
+items of its outermost loops, and how many of them are done.
+
 A job carries its call from the worker that made it to the one that runs it.  All
 accesses are relaxed: seeing a stop late costs time, never a result, for who stops
 raises, and what was written before travels with the join.
 """
 from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport (
-    atomic_i64, atomic_u32, i64_load_relaxed, u32_cas_seq_cst, u32_load_relaxed,
-    u32_store_relaxed)
+    atomic_i64, atomic_u32, i64_fetch_add_relaxed, i64_load_relaxed, i64_store_relaxed,
+    u32_cas_seq_cst, u32_exchange_acquire, u32_load_relaxed, u32_store_relaxed,
+    u32_store_release)
+from pyblitz.runtime.os cimport now_ns
 
 cdef enum Stop:
     GO_ON = 0
@@ -24,15 +29,35 @@ cdef enum Stop:
     STOP_NOT_WANTED     # a sibling failed
     STOP_FORKED         # this is a forked child, without the threads that it waits for
 
-cdef struct Call:
-    atomic_u32 stop     # Stop; the first one stays
-    int64_t deadline    # of now_ns; INT64_MAX: none.  No later than outer's
-    Call* outer         # which stops this one, too; NULL: none
-
 cdef struct Part:
     const atomic_i64* limit     # of whatever at or past it is not wanted
     int64_t at
     Part* outer                 # that this one's loop or scope is in; NULL: none
+
+cdef enum:
+    TELL_NS = 50000000          # between two tellings, at least
+
+# -1: an exception is set.
+ctypedef int (*tell_fn)(void* listener) noexcept nogil
+
+cdef struct Progress:
+    # done <= total: a loop adds its items before it begins, and they count when
+    # their leaf has ended.
+    atomic_i64 total
+    atomic_i64 done
+    atomic_i64 told_at          # of now_ns
+    atomic_u32 telling          # by one at a time
+    tell_fn tell
+    void* listener
+    # What the worker that began was in the middle of: only loops that are directly
+    # in it count, not those that their leaves lead to.
+    Part* part
+
+cdef struct Call:
+    atomic_u32 stop     # Stop; the first one stays
+    int64_t deadline    # of now_ns; INT64_MAX: none.  No later than outer's
+    Call* outer         # which stops this one, too; NULL: none
+    Progress* progress  # its own, or the nearest outer one's; NULL: nobody asked
 
 cdef inline void call_init(Call* c, int64_t deadline, Call* outer) noexcept nogil:
     u32_store_relaxed(&c.stop, GO_ON)
@@ -42,6 +67,7 @@ cdef inline void call_begin(Call* c, int64_t deadline, Call* outer) noexcept nog
     """The same for one that may have been stopped already."""
     c.deadline = deadline
     c.outer = outer
+    c.progress = outer.progress if outer != NULL else NULL
     if outer != NULL and outer.deadline < deadline:
         c.deadline = outer.deadline
 
@@ -63,3 +89,42 @@ cdef inline bint part_wanted(const Part* p) noexcept nogil:
             return False
         p = p.outer
     return True
+
+cdef inline void progress_init(Progress* p, tell_fn tell, void* listener,
+                               Part* part) noexcept nogil:
+    i64_store_relaxed(&p.total, 0)
+    i64_store_relaxed(&p.done, 0)
+    i64_store_relaxed(&p.told_at, now_ns())
+    u32_store_relaxed(&p.telling, 0)
+    p.tell = tell
+    p.listener = listener
+    p.part = part
+
+cdef inline Progress* progress_of(const Call* c, const Part* part) noexcept nogil:
+    """Who wants to know of a loop that this part of the call runs, or NULL."""
+    if c == NULL or c.progress == NULL or c.progress.part != part:
+        return NULL
+    return c.progress
+
+cdef inline bint progress_made(Progress* p, int64_t items) noexcept nogil:
+    """So many more are done.  Whether it is time to tell: then the caller must, and
+    call progress_told."""
+    cdef int64_t now = now_ns()
+    # relaxed: a number; it grows for whoever reads it twice
+    i64_fetch_add_relaxed(&p.done, items)
+    # relaxed: a hint; who tells next has seen what the last one wrote
+    if now - i64_load_relaxed(&p.told_at) < TELL_NS or u32_load_relaxed(&p.telling):
+        return False
+    # acquire: partner is progress_told
+    if u32_exchange_acquire(&p.telling, 1):
+        return False
+    if now - i64_load_relaxed(&p.told_at) >= TELL_NS:
+        return True
+    progress_told(p, False)
+    return False
+
+cdef inline void progress_told(Progress* p, bint told) noexcept nogil:
+    if told:
+        i64_store_relaxed(&p.told_at, now_ns())
+    # release: partner is the exchange in progress_made
+    u32_store_release(&p.telling, 0)

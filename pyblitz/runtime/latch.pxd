@@ -14,8 +14,8 @@ The core is Rayon's four-state latch:
 """
 from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport (
-    atomic_i64, atomic_u32, i64_fetch_add_relaxed, i64_fetch_sub_acq_rel,
-    i64_store_relaxed, u32_cas_seq_cst, u32_exchange_acq_rel, u32_load_acquire,
+    atomic_i64, atomic_u32, i64_cas_acquire, i64_fetch_add_relaxed, i64_fetch_sub_acq_rel,
+    i64_load_relaxed, i64_store_relaxed, u32_cas_seq_cst, u32_exchange_acq_rel, u32_load_acquire,
     u32_load_relaxed, u32_store_relaxed)
 
 cdef enum LatchState:
@@ -87,6 +87,18 @@ cdef inline void count_up(CountLatch* l, int64_t n) noexcept nogil:
     # relaxed: the caller's own share keeps the count above zero, and what it
     # counts is published by the queue that it goes through
     i64_fetch_add_relaxed(&l.count, n)
+
+cdef inline bint count_try_up(CountLatch* l) noexcept nogil:
+    """One share, by whoever may come too late: false when the latch is set."""
+    cdef int64_t n
+    while True:
+        # relaxed: only compared
+        n = i64_load_relaxed(&l.count)
+        if n <= 0:
+            return False
+        # acquire: partner is count_down, so that nothing below moves above it
+        if i64_cas_acquire(&l.count, n, n + 1):
+            return True
 
 cdef inline void* count_down(CountLatch* l, int64_t n) noexcept nogil:
     """Gives back n shares; the Worker to wake, or NULL.  The latch may be gone

@@ -1,0 +1,848 @@
+"""Python functions as forks and tasks: ``join``, ``scope``, ``spawn``, ``broadcast``.
+
+Each function runs in a copy of the context of whoever asked for it, and what it
+raises reaches that one with its traceback.  Of several failures the one with the
+lowest index is raised; all that comes before it has run, and of what comes after it
+only what had begun: the bridge's principle, with a limit that only sinks.
+"""
+import atexit
+import concurrent.futures
+import contextvars
+import sys
+
+cimport cython
+from libc.stdint cimport INT64_MAX, int64_t
+from pyblitz._python cimport Entry, borrow, enter, leave, submit_call
+from pyblitz.runtime.atomic cimport (
+    atomic_i64, atomic_u32, fence_seq_cst, i64_cas_relaxed, i64_fetch_add_relaxed,
+    i64_load_relaxed, i64_store_relaxed, u32_cas_seq_cst, u32_exchange_acq_rel, u32_load_seq_cst,
+    u32_store_relaxed)
+from pyblitz.runtime.call cimport Part
+from pyblitz.runtime.chaos cimport chaos
+from pyblitz.runtime.deque cimport deque_bottom_tag, deque_looks, deque_newest
+from pyblitz.runtime.job cimport Job
+from pyblitz.runtime.join cimport join as join_forks
+from pyblitz.runtime.join cimport promote_all
+from pyblitz.runtime.latch cimport count_down, count_try_up, count_up
+from pyblitz.runtime.pool cimport (
+    Pool, Worker, current_worker, enter_as_user, execute, execute_waiting, has_mail, hooks,
+    must_stop, pool_is_stale, pool_leave, pop_task, serve_mailbox, share_inside, wake_worker)
+from pyblitz.runtime.scope cimport (
+    TASK_CALLERS, Scope, Task, scope_begin, scope_end, spawn_tasks)
+from pyblitz.runtime.scope cimport broadcast as broadcast_tasks
+from pyblitz.runtime.sleep cimport post_internal
+
+cdef extern from "Python.h":
+    unsigned long PyThread_get_thread_ident() nogil
+
+cdef enum:
+    # What a side returns, whose exception is kept: so its later siblings do not begin.
+    FAILED = 1
+
+
+cdef int raised() except -1:
+    """For an exception that is set already."""
+    return -1
+
+
+cdef int check(int rc, str what) except -1:
+    if rc == -1:
+        raised()
+    if rc != 0:
+        raise MemoryError(f"no memory for {what}")
+    return 0
+
+
+cdef int check_callable(object fn, str name) except -1:
+    if not callable(fn):
+        raise TypeError(f"{name} must be callable, and {type(fn).__name__} is not")
+    return 0
+
+
+cdef inline void lower(atomic_i64* limit, int64_t at) noexcept nogil:
+    """Nothing at or past ``at`` is wanted any more."""
+    # relaxed: a hint that saves work; results are read after the wait
+    cdef int64_t seen = i64_load_relaxed(limit)
+    while at < seen and not i64_cas_relaxed(limit, seen, at):
+        seen = i64_load_relaxed(limit)
+
+
+# ---- join and broadcast -------------------------------------------------------
+
+cdef class Side:
+    """One call, and what came of it.  One thread at a time uses it."""
+    cdef object fn
+    cdef object context
+    cdef object result
+    cdef object error
+    cdef bint ran
+
+    def __init__(self, fn):
+        self.fn = fn
+        self.context = contextvars.copy_context()
+
+    cdef void run(self, bint stop) noexcept:
+        """``stop``: an exception is set already."""
+        try:
+            if stop:
+                raised()
+            self.result = self.context.run(self.fn)
+            self.ran = True
+        except BaseException as error:
+            self.error = error
+
+
+cdef struct Join:
+    void* sides         # list of Side
+    atomic_i64 limit    # sides from this index on are not wanted
+    Part* outer         # what the caller is in the middle of
+
+cdef struct Range:
+    Join* join
+    int64_t lo
+    int64_t hi
+
+
+cdef int64_t failed_from(int64_t i, object error) noexcept:
+    """From where on nothing is wanted when i has failed: all stops that can when it was
+    Ctrl-C, or an exit, which only one thread hears of."""
+    return i if isinstance(error, Exception) else -1
+
+
+cdef int rank(object error) noexcept:
+    """Of two failures the one of the lower rank is raised, before the index counts.  That
+    something was cancelled follows from another failure, when there is one."""
+    if not isinstance(error, Exception):
+        return 0
+    return 2 if isinstance(error, concurrent.futures.CancelledError) else 1
+
+
+cdef int run_side(Worker* w, Join* j, int64_t i) noexcept nogil:
+    cdef Part part
+    cdef Part* before = w.part
+    cdef bint stop
+    cdef int64_t limit
+    # relaxed: a hint; something before it failed, or an exit
+    if i >= i64_load_relaxed(&j.limit):
+        return FAILED
+    part.limit = &j.limit
+    part.at = i
+    part.outer = j.outer
+    w.part = &part
+    stop = must_stop(w, 0)
+    with gil:
+        side = <Side>(<list>j.sides)[i]
+        side.run(stop)
+        limit = INT64_MAX if side.error is None else failed_from(i, side.error)
+        side = None
+    w.part = before
+    lower(&j.limit, limit)
+    return 0 if limit == INT64_MAX else FAILED
+
+
+cdef int finish(Entry* e, int rc, list sides) except -1:
+    """The end of the operation: raises what the caller is to see.  rc: -1, and an
+    exception is set that says why the caller was told to stop; or whatever."""
+    cdef bint interrupted = e.worker.interrupt != NULL
+    cdef Side side
+    rc = leave(e, rc)
+    failure = stopped = None
+    try:
+        if rc == -1:
+            raised()
+    except BaseException as error:
+        stopped = error
+    for side in sides:
+        error, side.error = side.error, None
+        if error is not None and (failure is None or rank(error) < rank(failure)):
+            failure = error
+    if failure is not None and not interrupted:
+        raise failure
+    if stopped is not None:
+        raise stopped
+    return 0
+
+
+cdef int run_range(Worker* w, void* ctx) noexcept nogil:
+    cdef Range* r = <Range*>ctx
+    cdef Range left, right
+    if r.hi - r.lo == 1:
+        return run_side(w, r.join, r.lo)
+    left.join = right.join = r.join
+    left.lo, right.hi = r.lo, r.hi
+    left.hi = right.lo = r.lo + ((r.hi - r.lo + 1) >> 1)
+    return join_forks(w, run_range, &left, run_range, &right)
+
+
+def join(*functions):
+    """Calls functions in parallel, and returns when all are done.
+
+    Parameters
+    ----------
+    *functions : callable
+        One or more, called without arguments, each in a copy of the caller's context
+        (so ``np.errstate`` holds in it too).  The first one runs here; the others
+        run in other threads of the pool if these are free, and else here.
+
+    Returns
+    -------
+    tuple
+        What they returned, in their order.
+
+    Raises
+    ------
+    TypeError
+        When there is no argument, or one is not callable; then none is called.
+    Exception
+        What a function raised, with its traceback; if several failed, the first of
+        them in their order.
+
+    See Also
+    --------
+    scope : tasks that outlive their statement, and come from anywhere.
+
+    Notes
+    -----
+    The list is halved until one function is left, and the second half is offered to
+    other threads each time (fork and join).  Functions after one that failed do not
+    begin any more, and operations of pyblitz in those that had begun stop; all that
+    has begun is waited for.  (Ctrl-C and exits stop them all, and come out.)  While it waits this thread runs nothing else of Python's.
+    Of pure Python code one thread runs at a time, except in free-threaded Python.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> a = np.arange(6.0)
+    >>> pb.join(lambda: a.sum(), lambda: np.sort(-a)[0])
+    (np.float64(15.0), np.float64(-5.0))
+    >>> def sort(x):                        # quicksort, for the idea
+    ...     if len(x) < 2:
+    ...         return x
+    ...     low, high = [y for y in x[1:] if y < x[0]], [y for y in x[1:] if y >= x[0]]
+    ...     low, high = pb.join(lambda: sort(low), lambda: sort(high))
+    ...     return [*low, x[0], *high]
+    >>> sort([3, 1, 4, 1, 5, 9, 2, 6])
+    [1, 1, 2, 3, 4, 5, 6, 9]
+    """
+    cdef Join j
+    cdef Range all_of_them
+    cdef Entry e
+    cdef int rc
+    if not functions:
+        raise TypeError("join: expected one callable at least")
+    for i, fn in enumerate(functions, 1):
+        check_callable(fn, f"join: argument {i}")
+    cdef list sides = [Side(fn) for fn in functions]
+    j.sides = <void*>sides
+    i64_store_relaxed(&j.limit, INT64_MAX)
+    all_of_them.join = &j
+    all_of_them.lo = 0
+    all_of_them.hi = len(sides)
+    with nogil:
+        enter(&e)
+        j.outer = e.worker.part
+        rc = run_range(e.worker, &all_of_them)
+    finish(&e, rc, sides)
+    return tuple([(<Side>side).result for side in sides])
+
+
+cdef struct Broadcast:
+    Join join           # sides: the caller, then the pool's own threads
+    Worker* caller
+
+
+cdef int run_everywhere(Worker* w, void* ctx) noexcept nogil:
+    cdef Broadcast* b = <Broadcast*>ctx
+    run_side(w, &b.join, 0 if w == b.caller else w.index + 1)
+    return 0
+
+
+def broadcast(f):
+    """Calls a function once in each thread of the pool, and returns when all are done.
+
+    Parameters
+    ----------
+    f : callable
+        Called without arguments, each time in a copy of the caller's context.
+
+    Returns
+    -------
+    list
+        What the calls returned: the caller's own first, then those of the pool's
+        threads.  As many as `num_threads` says; one less when the caller is itself a
+        thread of the pool, and fewer when the system refuses to start a thread.
+
+    Raises
+    ------
+    TypeError
+        When ``f`` is not callable.
+    Exception
+        What a call raised, with its traceback; if several did, the first of them in
+        the order of the list.  Calls after it do not begin any more.
+
+    Notes
+    -----
+    A thread that is in the middle of something makes its call when it has finished
+    that, or waits within it for something else.  So whatever the caller holds, a lock
+    for instance, must not keep the others from finishing.
+
+    Examples
+    --------
+    >>> import threading, pyblitz as pb
+    >>> with pb.ThreadPool(3) as pool:
+    ...     names = pool.install(pb.broadcast, threading.get_ident)
+    >>> len(set(names))
+    3
+    """
+    cdef Broadcast b
+    cdef Entry e
+    cdef int rc
+    cdef list sides
+    check_callable(f, "f")
+    enter(&e)
+    b.caller = e.worker
+    try:
+        sides = [Side(f) for _ in range(e.worker.pool.n_background + 1)]
+    except BaseException:
+        leave(&e, 0)
+        raise
+    b.join.sides = <void*>sides
+    b.join.outer = e.worker.part
+    i64_store_relaxed(&b.join.limit, INT64_MAX)
+    with nogil:
+        rc = broadcast_tasks(e.worker, run_everywhere, &b)
+    finish(&e, rc, sides)
+    if rc > 0:
+        raise MemoryError("no memory for the broadcast")
+    return [(<Side>s).result for s in sides if (<Side>s).ran]
+
+
+# ---- scope --------------------------------------------------------------------
+
+cdef enum:
+    # A spawned call.  The task that carries it, and whoever asks for its result
+    # first, race for it; its share of the scope belongs to the task, as long as that
+    # is not run.
+    WAITS = 0
+    TAKEN               # the task runs it, or it was dropped
+    CLAIMED             # who asked runs it; the task still has the share
+    HANDED              # who asked runs it, and has the share
+    CLAIM_DONE          # who asked has run it; the task still has the share
+
+
+class ScopeFuture(concurrent.futures.Future):
+    """The future of a task of a scope: whoever asks for its result helps."""
+
+    _spawned = None     # until it is done
+
+    def result(self, timeout=None):
+        if timeout is None:
+            help_with(self)
+        return super().result(timeout)
+
+    def exception(self, timeout=None):
+        if timeout is None:
+            help_with(self)
+        return super().exception(timeout)
+
+
+cdef class Spawned:
+    cdef Task task          # in use until its function runs; `home` refers to us till then
+    cdef atomic_u32 state
+    cdef int64_t index
+    cdef unsigned long thread   # that runs it
+    cdef scope home
+    cdef object future
+    # Of whoever runs it:
+    cdef object context
+    cdef object fn
+    cdef tuple args
+    cdef dict kwargs
+
+    cdef void run(self, Worker* w) noexcept:
+        """By whoever won the race.  w: NULL without memory for one."""
+        cdef Part part
+        cdef Part* before = NULL
+        cdef scope home = self.home
+        future = self.future
+        context, self.context = self.context, None
+        fn, self.fn = self.fn, None
+        args, self.args = self.args, None
+        kwargs, self.kwargs = self.kwargs, None
+        result = error = None
+        if w != NULL:
+            before = w.part
+            part.limit = &home._limit
+            part.at = self.index
+            part.outer = before
+            w.part = &part
+        self.thread = PyThread_get_thread_ident()
+        try:
+            # relaxed: a hint that saves work
+            if self.index >= i64_load_relaxed(&home._limit):
+                future.cancel()
+            if future.set_running_or_notify_cancel():
+                if w != NULL and must_stop(w, 0):
+                    raised()
+                result = context.run(fn, *args, **kwargs)
+        except BaseException as e:
+            error = e
+            home._fail(self.index, e)
+        while not future.done():
+            try:
+                if error is None:
+                    future.set_result(result)
+                else:
+                    future.set_exception(error)
+            except BaseException as e:      # Ctrl-C in the middle of that
+                home._fail(self.index, e)
+        if w != NULL:
+            w.part = before
+        future._spawned = None
+
+    cdef void run_task(self, Worker* w) noexcept:
+        """Of the task that carries it."""
+        cdef scope home = self.home
+        if u32_cas_seq_cst(&self.state, WAITS, TAKEN):
+            self.run(w)
+        else:
+            # Our share is given back when we return; who claimed it gets another one,
+            # unless it is done.
+            count_up(&home._scope.latch, 1)
+            chaos(b"scope: handing over")
+            if not u32_cas_seq_cst(&self.state, CLAIMED, HANDED):
+                count_down(&home._scope.latch, 1)   # not the last: there is our share
+        # What referred to us; our caller does no more.
+        home._open.pop(self.index, None)
+
+    cdef int run_claim(self) except -1:
+        """By whoever changed WAITS to CLAIMED: runs it in this thread."""
+        cdef scope home = self.home
+        cdef Pool* p = home._pool
+        cdef Worker* w = current_worker()
+        cdef Inline inline
+        cdef Job* task = NULL
+        cdef void* waiter
+        cdef bint guest = False
+        # The share that we rely on keeps the scope, hence its pool.
+        if w == NULL or w.pool != p:
+            w = NULL
+            if not pool_is_stale(p):
+                with nogil:
+                    share_inside(p)
+                    w = enter_as_user(p)
+                guest = w != NULL
+        elif deque_looks(&w.tasks) > 0 and deque_newest(&w.tasks) == &self.task.job:
+            # Or a thief was faster.
+            task = pop_task(w)
+        if w == NULL or not promote_all(w):
+            # No memory for the deque: in the middle of what this thread is at.
+            self.run(w)
+        else:
+            inline.job.run = run_inline
+            inline.spawned = <void*>self
+            home._inside += w == home._worker
+            with nogil:
+                if w == home._worker:
+                    execute(w, &inline.job)
+                else:
+                    # Nobody may reach here what it spawned.
+                    execute_waiting(w, &inline.job)
+            home._inside -= w == home._worker
+        chaos(b"scope: claim done")
+        # acq_rel: partner is the compare-and-swap in run_task
+        if u32_exchange_acq_rel(&self.state, CLAIM_DONE) == HANDED:
+            waiter = count_down(&home._scope.latch, 1)
+            if waiter != NULL:
+                wake_worker(<Worker*>waiter)
+        if task != NULL:
+            with nogil:
+                promote_all(w)
+                execute(w, task)
+        if guest:
+            with nogil:
+                pool_leave(w)
+        return 0
+
+
+cdef struct Inline:
+    Job job             # first: a Job* of this is its Inline*
+    void* spawned
+
+
+cdef void run_inline(void* worker, Job* job) noexcept nogil:
+    cdef Worker* w = <Worker*>worker
+    with gil:
+        spawned = <Spawned>(<Inline*>job).spawned
+        w.mark_of_call = spawned.home._scope.mark_of_call
+        w.part = &spawned.home._scope.part
+        spawned.run(w)
+
+
+cdef int run_spawned(Worker* w, void* ctx) noexcept nogil:
+    with gil:
+        spawned = <Spawned>ctx
+        spawned.run_task(w)
+        spawned = None
+    return 0
+
+
+cdef int help_with(object future) except -1:
+    """Runs the future's task here, if it has not begun: so that nobody waits for what
+    waits for him.  A task that has begun waits for nothing but what it asks for, for
+    nothing unrelated is ever run on top of it."""
+    cdef Spawned spawned = future._spawned
+    if spawned is None or future.done():
+        return 0
+    if u32_cas_seq_cst(&spawned.state, WAITS, CLAIMED):
+        return spawned.run_claim()
+    if spawned.thread == PyThread_get_thread_ident() and not future.done():
+        raise RuntimeError("the task of this future is running further out in this thread: "
+                           "it would wait for itself")
+    return wait_for(future)
+
+
+cdef int wait_for(object future) except -1:
+    """Until it is done.  A worker serves its mail meanwhile: two that broadcast, or one
+    that waits for such a one, would wait for each other otherwise.  Mail does not wake
+    it from this wait, so it looks."""
+    cdef Worker* w = current_worker()
+    if w == NULL:
+        return 0        # the future's own wait will do
+    with nogil:
+        promote_all(w)
+    while not future.done():
+        concurrent.futures.wait([future], 0.02)
+        with nogil:
+            if has_mail(w) and promote_all(w):
+                serve_mailbox(w)
+    return 0
+
+
+# Blocks that were entered and not left, by id: the runtime refers to them.
+cdef dict open_scopes = {}
+
+
+cdef class scope:
+    """Tasks that run in parallel, and are all done when the ``with`` block ends.
+
+    See Also
+    --------
+    join : a fixed number of functions.
+    spawn : a task that nobody waits for.
+
+    Raises
+    ------
+    RuntimeError
+        When it is entered twice, or left in another thread, or before a block that
+        was entered after it.
+
+    Notes
+    -----
+    If a task raises, tasks that were spawned after it do not begin any more (their
+    futures are cancelled), operations of pyblitz in those that had begun stop, and the
+    end of the block raises that exception, of several the one of the task that was
+    spawned first.  (Ctrl-C and exits stop them all, and come out.)  If the block itself raises, no further task begins, and its
+    exception comes out.  In any case everything that has begun is waited for, with
+    this thread helping.
+
+    The tasks belong to what the block belongs to: a `CancelScope` around it stops
+    them.  A block belongs to the thread that entered it; in a coroutine it must not
+    contain an ``await``.
+
+    Examples
+    --------
+    >>> import pyblitz as pb
+    >>> with pb.scope() as s:
+    ...     squares = [s.spawn(pow, i, 2) for i in range(5)]
+    >>> [f.result() for f in squares]
+    [0, 1, 4, 9, 16]
+    >>> tree = {"a": {"b": {}, "c": {}}, "d": {}}
+    >>> found = []
+    >>> def walk(node):
+    ...     for name, child in node.items():
+    ...         found.append(name)
+    ...         s.spawn(walk, child)
+    >>> with pb.scope() as s:
+    ...     _ = s.spawn(walk, tree)
+    >>> sorted(found)
+    ['a', 'b', 'c', 'd']
+    """
+    cdef Scope _scope
+    cdef Entry _entry
+    cdef Worker* _worker        # the owner; NULL: not in the block
+    cdef Pool* _pool
+    cdef unsigned long _thread
+    cdef int _inside            # tasks of this scope under which the owner is
+    cdef bint _used
+    cdef bint _interrupted      # a signal handler raised while it was waited for
+    cdef atomic_i64 _limit      # the lowest index that failed; later ones are dropped
+    cdef atomic_i64 _count      # tasks spawned
+    cdef dict _open             # index: Spawned, until its task was run
+    cdef object _failure        # of the lowest index that failed
+    cdef int64_t _failed_at
+    cdef int _failed_rank
+    cdef object __weakref__
+
+    def __enter__(self):
+        if self._used:
+            raise RuntimeError("a scope is entered once")
+        self._open = {}
+        enter(&self._entry)
+        # Between its operations the block is none, as ThreadPool.install's callable.
+        self._entry.worker.operations -= 1
+        self._used = True
+        self._worker = self._entry.worker
+        self._pool = self._worker.pool
+        self._thread = PyThread_get_thread_ident()
+        i64_store_relaxed(&self._limit, INT64_MAX)
+        i64_store_relaxed(&self._count, 0)
+        scope_begin(self._worker, &self._scope)
+        self._worker.part = &self._scope.part
+        open_scopes[id(self)] = self
+        return self
+
+    def __exit__(self, type, exc, traceback):
+        cdef Worker* w = self._worker
+        if w == NULL or self._thread != PyThread_get_thread_ident():
+            raise RuntimeError("a scope must be left in the thread that entered it")
+        if w != current_worker() and not pool_is_stale(self._pool) or (
+                w.part != &self._scope.part or w.mark_of_call != self._scope.mark_of_call):
+            raise RuntimeError("blocks must be left in the reverse order")
+        if exc is not None:
+            lower(&self._limit, 0)
+        stopped = self._end()
+        failure, self._failure = self._failure, None
+        if self._interrupted:
+            raise stopped
+        # A block that only found a task dropped is not what failed.
+        if exc is not None and (failure is None or isinstance(failure, Exception)
+                                and not isinstance(exc, concurrent.futures.CancelledError)):
+            return
+        if failure is not None:
+            raise failure
+        if stopped is not None:
+            raise stopped
+
+    cdef object _end(self):
+        """Waits for all tasks.  What says that they were told to stop, or None."""
+        cdef Worker* w = self._worker
+        cdef void* error = NULL
+        cdef int rc
+        w.part = self._scope.part.outer
+        w.operations += 1
+        with nogil:
+            rc = scope_end(w, &self._scope)
+            if rc == -1:
+                error = hooks().capture()
+        if rc != 0:
+            self._drop_rest()
+        with nogil:
+            if error != NULL:
+                hooks().restore(error)
+            self._interrupted = w.interrupt != NULL
+            rc = leave(&self._entry, rc)
+        self._worker = NULL
+        open_scopes.pop(id(self), None)
+        try:
+            check(rc, "a scope")
+        except BaseException as e:
+            return e
+        return None
+
+    cdef int _drop_rest(self) except -1:
+        """It was told to stop: so tasks were dropped that know nothing of it, and who
+        claimed one is no longer waited for."""
+        cdef Spawned spawned
+        lower(&self._limit, 0)
+        for spawned in list(self._open.values()):
+            if u32_cas_seq_cst(&spawned.state, WAITS, TAKEN):
+                spawned.run(NULL)
+            while not spawned.future.done():
+                try:
+                    wait_for(spawned.future)
+                except BaseException as e:      # Ctrl-C: all the more
+                    self._fail(0, e)
+        self._open.clear()
+        return 0
+
+    cdef int _fail(self, int64_t index, object error) except -1:
+        cdef int its_rank = rank(error)
+        index = failed_from(index, error)
+        lower(&self._limit, index)
+        with cython.critical_section(self):
+            if self._failure is None or its_rank < self._failed_rank or (
+                    its_rank == self._failed_rank and index < self._failed_at):
+                self._failed_at = index
+                self._failed_rank = its_rank
+                # The old one goes when we return.
+                error, self._failure = self._failure, error
+        return 0
+
+    def spawn(self, fn, /, *args, **kwargs):
+        """Adds ``fn(*args, **kwargs)`` to the tasks.
+
+        Parameters
+        ----------
+        fn : callable
+            Runs once, in some thread of the pool, in a copy of the caller's context
+            (so ``np.errstate`` holds in it too).  Where no other thread could run it,
+            as in a pool of one, it runs here, before ``spawn`` returns to the block.
+        *args, **kwargs
+            Its arguments.
+
+        Returns
+        -------
+        concurrent.futures.Future
+            Asked for its ``result()`` or ``exception()``, without a timeout, it runs a
+            task here that has not begun: so this does not wait for a thread.
+
+        Raises
+        ------
+        TypeError
+            When ``fn`` is not callable.
+        RuntimeError
+            When the block has ended, or this is called by anything but the block and
+            its tasks.
+
+        Notes
+        -----
+        A task that asks for its own result, or for that of one further out in its
+        thread, gets a RuntimeError.
+
+        Examples
+        --------
+        >>> import pyblitz as pb
+        >>> def fib(n):
+        ...     if n < 2:
+        ...         return n
+        ...     a = s.spawn(fib, n - 1)
+        ...     return fib(n - 2) + a.result()
+        >>> with pb.scope() as s:
+        ...     fib(10)
+        55
+        """
+        cdef Worker* w = current_worker()
+        cdef Spawned spawned
+        check_callable(fn, "fn")
+        # A share of our own, for whoever asks may come too late.
+        if w == NULL or not count_try_up(&self._scope.latch):
+            raise RuntimeError("spawn: not inside the block of this scope, nor in a task of it")
+        try:
+            if w.pool != self._pool:
+                raise RuntimeError("spawn: this thread works for another pool than the scope's")
+            spawned = Spawned()
+            spawned.future = ScopeFuture()
+            spawned.future._spawned = spawned
+            spawned.context = contextvars.copy_context()
+            spawned.home = self
+            spawned.fn, spawned.args, spawned.kwargs = fn, args, kwargs
+            u32_store_relaxed(&spawned.state, WAITS)
+            spawned.task.fn = run_spawned
+            spawned.task.ctx = <void*>spawned
+            spawned.task.memory = TASK_CALLERS
+            # relaxed: a number of its own
+            spawned.index = i64_fetch_add_relaxed(&self._count, 1)
+            self._open[spawned.index] = spawned
+            future = spawned.future
+            with nogil:
+                spawn_tasks(w, &self._scope, &spawned.task, 1)
+                # The fence that a post of internal work does without: whoever waits for
+                # the future as for any future relies on the others.
+                fence_seq_cst()
+                post_internal(&w.pool.sleep, &w.tasks)
+        finally:
+            self._give_back()
+        if w == self._worker and self._inside == 0 and is_alone(w):
+            self._inside += 1
+            with nogil:
+                run_own(w, &self._scope)
+            self._inside -= 1
+        return future
+
+    cdef void _give_back(self) noexcept:
+        cdef void* waiter = count_down(&self._scope.latch, 1)
+        if waiter != NULL:
+            wake_worker(<Worker*>waiter)
+
+
+cdef bint is_alone(Worker* w) noexcept:
+    """Whether nobody could steal its tasks."""
+    cdef Pool* p = w.pool
+    return (p.n_background == <int>(w.background) or not w.listed
+            or <int>u32_load_seq_cst(&p.sleep.dead) == p.n_background)
+
+
+cdef void run_own(Worker* w, Scope* s) noexcept nogil:
+    """Its tasks of this scope, and what they leave."""
+    cdef Job* job
+    if not promote_all(w):
+        return      # the end of the scope will do it
+    while deque_looks(&w.tasks) > 0 and deque_bottom_tag(&w.tasks) == s:
+        job = pop_task(w)
+        if job == NULL:
+            return
+        execute(w, job)
+
+
+def _at_exit():
+    """Ends blocks that nobody will leave, so that their pools can end: of generators
+    that hang in this thread, or did in one that ended."""
+    cdef scope s
+    alive = sys._current_frames()
+    for s in list(open_scopes.values())[::-1]:
+        if (s._worker != NULL and not s._worker.background and not pool_is_stale(s._pool)
+                and (s._thread == PyThread_get_thread_ident() or s._thread not in alive)):
+            lower(&s._limit, 0)
+            s._end()
+
+
+atexit.register(_at_exit)
+
+
+# ---- spawn --------------------------------------------------------------------
+
+def spawn(fn, /, *args, **kwargs):
+    """Hands ``fn(*args, **kwargs)`` to the pool, and waits for nothing.
+
+    Parameters
+    ----------
+    fn : callable
+        Runs once, in some thread of the pool that an operation called here would use,
+        in a copy of the caller's context (so ``np.errstate`` holds in it too).  In a
+        pool of one thread it runs here, before ``spawn`` returns.
+    *args, **kwargs
+        Its arguments.
+
+    Returns
+    -------
+    concurrent.futures.Future
+
+    Raises
+    ------
+    TypeError
+        When ``fn`` is not callable.
+
+    See Also
+    --------
+    ThreadPool.submit : the same in a pool of one's own; with keys.
+    scope : tasks that are waited for, and stop together.
+
+    Notes
+    -----
+    A task that waits for another one's future keeps a thread, as in
+    ``concurrent.futures``: where there is one besides the caller's, it would wait for
+    itself.  It belongs to no `CancelScope`.  When the interpreter ends, tasks that were
+    spawned before are waited for.
+
+    Examples
+    --------
+    >>> import pyblitz as pb
+    >>> pb.spawn(pow, 2, 10).result()
+    1024
+    """
+    cdef Pool* p
+    check_callable(fn, "fn")
+    with nogil:
+        p = borrow()
+    return submit_call(p, fn, args, kwargs, False, 0)

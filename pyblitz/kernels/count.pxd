@@ -1,0 +1,70 @@
+"""Counting items, or summing their weights, in bins.
+
+The items are cut into blocks, each with tables of its own, which are added up
+from left to right.  How many blocks there are follows from the number of items
+and of bins alone, so sums of weights have the same bits for any number of
+threads.  No Python, no NumPy.
+"""
+from libc.stdint cimport int64_t
+from pyblitz.kernels.search cimport Search
+from pyblitz.runtime.atomic cimport atomic_u32
+from pyblitz.runtime.pool cimport Worker
+
+cdef enum ItemKind:
+    ITEM_I8
+    ITEM_U8
+    ITEM_I16
+    ITEM_U16
+    ITEM_I32
+    ITEM_U32
+    ITEM_I64
+    ITEM_U64
+    ITEM_F32
+    ITEM_F64
+
+cdef enum Binning:
+    # The item is its bin.
+    BIN_ITEM
+    # Bins of one width, with edges of this type: the bin is computed, which may be
+    # wrong by one, and then held against the edges.
+    BIN_WIDTH_F32
+    BIN_WIDTH_F64
+    # Any edges: a search for the item as a double; not-a-numbers come last.
+    BIN_SEARCH
+    # No bins: the least and the greatest item, as doubles.
+    BIN_EXTREMES
+
+cdef struct Count:
+    Binning binning
+    ItemKind kind
+    const char* items
+    const double* weights   # NULL: counts
+    int64_t n
+    # BIN_ITEM: a power of two.
+    int64_t bins
+    # BIN_WIDTH_*: minus infinity, bins + 1 of them, not-a-number.  Here as in the
+    # search, the last one belongs to what comes after.
+    const char* edges
+    double scale            # BIN_WIDTH_*: bins for each unit
+    Search search           # BIN_SEARCH: its row are bins + 1 edges, and it goes right
+    int64_t* counts         # the result: [bins]
+    double* sums            # the same, of weights
+    double low              # the results of BIN_EXTREMES
+    double high
+    # BIN_ITEM: an item is negative or too great; EXTREMES: one is not
+    # finite.  The result is then not to be used.
+    atomic_u32 outside
+    int64_t top             # BIN_ITEM with weights: the greatest item
+    # -- the rest is its own
+    int64_t before          # entries of a table before those of the bins
+    int64_t blocks
+    int64_t block           # items
+    int64_t lanes           # tables of a block
+    int64_t stride          # entries from table to table
+    void* tables
+    int64_t* tops
+
+# How many blocks it takes; fewer than two: the bins are too many to be worth it.
+cdef int64_t count_blocks(Count* c) noexcept nogil
+# 0, ENOMEM, or -1 with an exception set.
+cdef int count_run(Worker* w, Count* c) noexcept nogil

@@ -1,0 +1,331 @@
+"""Counting; see count.pxd."""
+from libc.errno cimport ENOMEM
+from libc.stdint cimport (
+    int8_t, int16_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t)
+from libc.stdlib cimport calloc, free
+from pyblitz.kernels.search cimport search_block, search_prepare
+from pyblitz.runtime.atomic cimport u32_load_relaxed, u32_store_relaxed
+from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run
+
+cdef enum:
+    MAX_BLOCKS = 64
+    MIN_BLOCK_ITEMS = 16384
+    # Items that are binned, then counted: they stay in L1.
+    CHUNK = 1024
+    # Items that follow each other go to different tables while four of these
+    # fit into L1: of equal ones, each would wait for the one before.
+    LANES = 4
+    LANE_BYTES = 4096
+    # Entries that keep the lanes off each other's sets.
+    PAD = 16
+    LEAF_BINS = 2048
+
+ctypedef fused Item:
+    int8_t
+    uint8_t
+    int16_t
+    uint16_t
+    int32_t
+    uint32_t
+    int64_t
+    uint64_t
+    float
+
+ctypedef fused Edge:
+    float
+    double
+
+cdef struct Leaf:
+    Count* count
+    Bridge bridge
+
+
+# ---- an item's bin ----------------------------------------------------------
+# Between edges, bin 0 is for what comes before the first, and the one after the
+# last for what comes after it, and for not-a-numbers either.
+
+cdef bint bin_items(const Item* a, int64_t n, int64_t bins, int32_t* bin) noexcept nogil:
+    """Whether all are bins."""
+    cdef uint64_t all_bits = 0
+    cdef int64_t i
+    for i in range(n):
+        all_bits |= <uint64_t><int64_t>a[i]
+    if all_bits >= <uint64_t>bins:
+        return False
+    for i in range(n):
+        bin[i] = <int32_t>a[i]
+    return True
+
+
+cdef inline void bin_width(const Edge* x, int64_t n, int64_t bins, const Edge* edges, Edge scale,
+                           int32_t* bin) noexcept nogil:
+    cdef Edge first = edges[1], end = <Edge>(bins + 1), place
+    cdef int32_t k
+    cdef int64_t i
+    for i in range(n):
+        # In this order, not-a-numbers come to zero.
+        place = (x[i] - first) * scale + 1
+        place = place if place > 0 else 0
+        place = place if place < end else end
+        bin[i] = <int32_t>place
+    for i in range(n):
+        k = bin[i]
+        bin[i] = k + (x[i] >= edges[k + 1]) - (x[i] < edges[k])
+
+
+cdef void bin_search(const Search* edges, const double* x, int64_t n, int32_t* bin) noexcept nogil:
+    cdef Search s = edges[0]
+    cdef int64_t found[CHUNK]
+    cdef int64_t i
+    s.keys = <const char*>x
+    search_block(&s, 0, n, found)
+    for i in range(n):
+        bin[i] = <int32_t>found[i]
+
+
+cdef void to_doubles(const Item* a, int64_t n, double* x) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        x[i] = <double>a[i]
+
+
+cdef const double* load(const Count* c, int64_t lo, int64_t n, double* x) noexcept nogil:
+    """Items lo .. lo + n as doubles; in x, if they are not."""
+    if c.kind == ITEM_F64:
+        return <const double*>c.items + lo
+    if c.kind == ITEM_I8:
+        to_doubles(<const int8_t*>c.items + lo, n, x)
+    elif c.kind == ITEM_U8:
+        to_doubles(<const uint8_t*>c.items + lo, n, x)
+    elif c.kind == ITEM_I16:
+        to_doubles(<const int16_t*>c.items + lo, n, x)
+    elif c.kind == ITEM_U16:
+        to_doubles(<const uint16_t*>c.items + lo, n, x)
+    elif c.kind == ITEM_I32:
+        to_doubles(<const int32_t*>c.items + lo, n, x)
+    elif c.kind == ITEM_U32:
+        to_doubles(<const uint32_t*>c.items + lo, n, x)
+    elif c.kind == ITEM_I64:
+        to_doubles(<const int64_t*>c.items + lo, n, x)
+    elif c.kind == ITEM_U64:
+        to_doubles(<const uint64_t*>c.items + lo, n, x)
+    else:
+        to_doubles(<const float*>c.items + lo, n, x)
+    return x
+
+
+cdef bint bins_of(const Count* c, int64_t lo, int64_t n, int32_t* bin) noexcept nogil:
+    """The entries of a table for items lo .. lo + n.  False: one has none."""
+    cdef double x[CHUNK]
+    if c.binning == BIN_ITEM:
+        if c.kind == ITEM_I8:
+            return bin_items(<const int8_t*>c.items + lo, n, c.bins, bin)
+        if c.kind == ITEM_U8:
+            return bin_items(<const uint8_t*>c.items + lo, n, c.bins, bin)
+        if c.kind == ITEM_I16:
+            return bin_items(<const int16_t*>c.items + lo, n, c.bins, bin)
+        if c.kind == ITEM_U16:
+            return bin_items(<const uint16_t*>c.items + lo, n, c.bins, bin)
+        if c.kind == ITEM_I32:
+            return bin_items(<const int32_t*>c.items + lo, n, c.bins, bin)
+        if c.kind == ITEM_U32:
+            return bin_items(<const uint32_t*>c.items + lo, n, c.bins, bin)
+        return bin_items(<const int64_t*>c.items + lo, n, c.bins, bin)
+    if c.binning == BIN_WIDTH_F32:
+        bin_width(<const float*>c.items + lo, n, c.bins, <const float*>c.edges, <float>c.scale, bin)
+    elif c.binning == BIN_WIDTH_F64:
+        bin_width(load(c, lo, n, x), n, c.bins, <const double*>c.edges, c.scale, bin)
+    else:
+        bin_search(&c.search, load(c, lo, n, x), n, bin)
+    return True
+
+
+# ---- counting ---------------------------------------------------------------
+
+cdef inline void add_counts(uint32_t* table, int64_t lanes, int64_t stride, const int32_t* bin,
+                            int64_t n) noexcept nogil:
+    cdef int64_t i = 0
+    if lanes == LANES:
+        while i + LANES <= n:
+            table[bin[i]] += 1
+            table[stride + bin[i + 1]] += 1
+            table[2 * stride + bin[i + 2]] += 1
+            table[3 * stride + bin[i + 3]] += 1
+            i += LANES
+    for i in range(i, n):
+        table[bin[i]] += 1
+
+
+cdef inline void add_weights(double* table, int64_t lanes, int64_t stride, const int32_t* bin,
+                             const double* weights, int64_t n) noexcept nogil:
+    cdef int64_t i = 0
+    if lanes == LANES:
+        while i + LANES <= n:
+            table[bin[i]] += weights[i]
+            table[stride + bin[i + 1]] += weights[i + 1]
+            table[2 * stride + bin[i + 2]] += weights[i + 2]
+            table[3 * stride + bin[i + 3]] += weights[i + 3]
+            i += LANES
+    for i in range(i, n):
+        table[bin[i]] += weights[i]
+
+
+cdef int32_t greatest(const int32_t* bin, int64_t n) noexcept nogil:
+    cdef int32_t top = bin[0]
+    cdef int64_t i
+    for i in range(n):
+        top = bin[i] if bin[i] > top else top
+    return top
+
+
+cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Leaf* leaf = <Leaf*>ctx
+    cdef Count* c = leaf.count
+    cdef int64_t block = lo, at, n, top = -1
+    cdef int64_t first = block * c.lanes * c.stride
+    cdef int32_t bin[CHUNK]
+    lo = block * c.block
+    hi = min(lo + c.block, c.n)
+    at = lo
+    while at < hi:
+        n = min(<int64_t>CHUNK, hi - at)
+        if not bins_of(c, at, n, bin):
+            # relaxed: read after the join
+            u32_store_relaxed(&c.outside, 1)
+            bridge_limit(&leaf.bridge, 0)
+            return 0
+        if c.weights == NULL:
+            add_counts(<uint32_t*>c.tables + first, c.lanes, c.stride, bin, n)
+        else:
+            add_weights(<double*>c.tables + first, c.lanes, c.stride, bin, c.weights + at, n)
+            if c.binning == BIN_ITEM:
+                top = max(top, <int64_t>greatest(bin, n))
+        at += n
+    c.tops[block] = top
+    return 0
+
+
+cdef int total_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    """The tables' sums for bins lo .. hi."""
+    cdef Count* c = <Count*>ctx
+    cdef int64_t table, i
+    cdef const uint32_t* counts
+    cdef const double* sums
+    for i in range(lo, hi):
+        if c.weights == NULL:
+            c.counts[i] = 0
+        else:
+            c.sums[i] = 0
+    for table in range(c.blocks * c.lanes):
+        if c.weights == NULL:
+            counts = <uint32_t*>c.tables + table * c.stride + c.before
+            for i in range(lo, hi):
+                c.counts[i] += counts[i]
+        else:
+            sums = <double*>c.tables + table * c.stride + c.before
+            for i in range(lo, hi):
+                c.sums[i] += sums[i]
+    return 0
+
+
+cdef int extremes_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Leaf* leaf = <Leaf*>ctx
+    cdef Count* c = leaf.count
+    cdef int64_t block = lo, at, n, i
+    cdef double converted[CHUNK]
+    cdef const double* x
+    cdef double low[8]
+    cdef double high[8]
+    cdef double zero[8]     # until something is not finite
+    cdef int k
+    lo = block * c.block
+    hi = min(lo + c.block, c.n)
+    x = load(c, lo, 1, converted)
+    for k in range(8):
+        low[k] = high[k] = x[0]
+        zero[k] = 0
+    at = lo
+    while at < hi:
+        n = min(<int64_t>CHUNK, hi - at)
+        x = load(c, at, n, converted)
+        for i in range(0, n - 7, 8):
+            for k in range(8):
+                low[k] = x[i + k] if x[i + k] < low[k] else low[k]
+            for k in range(8):
+                high[k] = x[i + k] if x[i + k] > high[k] else high[k]
+            for k in range(8):
+                zero[k] += x[i + k] - x[i + k]
+        for i in range(n & ~<int64_t>7, n):
+            low[0] = x[i] if x[i] < low[0] else low[0]
+            high[0] = x[i] if x[i] > high[0] else high[0]
+            zero[0] += x[i] - x[i]
+        at += n
+    for k in range(1, 8):
+        low[0] = min(low[0], low[k])
+        high[0] = max(high[0], high[k])
+        zero[0] += zero[k]
+    if zero[0] != 0:
+        u32_store_relaxed(&c.outside, 1)
+        bridge_limit(&leaf.bridge, 0)
+    (<double*>c.tables)[2 * block] = low[0]
+    (<double*>c.tables)[2 * block + 1] = high[0]
+    return 0
+
+
+cdef int64_t count_blocks(Count* c) noexcept nogil:
+    cdef int64_t size = sizeof(uint32_t) if c.weights == NULL else sizeof(double)
+    cdef int64_t entries = c.bins + 2
+    c.before = 0 if c.binning == BIN_ITEM else 1
+    c.lanes = LANES if c.bins * size <= LANE_BYTES else 1
+    c.stride = (entries + PAD - 1) // PAD * PAD + PAD
+    c.blocks = min(<int64_t>MAX_BLOCKS, c.n // MIN_BLOCK_ITEMS)
+    if c.binning == BIN_EXTREMES:
+        c.stride = 4        # two doubles, in counts
+    else:
+        # What clearing and adding up the tables costs is some of the counting.
+        c.blocks = min(c.blocks, c.n // (4 * c.lanes * c.stride))
+        if c.bins >= <int64_t>1 << 30:
+            c.blocks = 0
+    if c.blocks > 0:
+        c.block = (c.n + c.blocks - 1) // c.blocks
+        # Places and counts of a block are 32 bits.
+        if c.block >= <int64_t>1 << 31:
+            c.blocks = 0
+    return c.blocks
+
+
+cdef int count_run(Worker* w, Count* c) noexcept nogil:
+    cdef Leaf leaf
+    cdef Bridge b
+    cdef int64_t i
+    cdef int64_t size = sizeof(uint32_t) if c.weights == NULL else sizeof(double)
+    cdef int rc
+    leaf.count = c
+    u32_store_relaxed(&c.outside, 0)
+    c.tables = calloc(c.blocks * c.lanes * c.stride, size)
+    c.tops = <int64_t*>calloc(c.blocks, sizeof(int64_t))
+    if c.tables == NULL or c.tops == NULL:
+        free(c.tables)
+        free(c.tops)
+        return ENOMEM
+    if c.binning == BIN_SEARCH:
+        search_prepare(&c.search)
+    bridge_init(&leaf.bridge, extremes_leaf if c.binning == BIN_EXTREMES else count_leaf, NULL,
+                &leaf, 1)
+    rc = bridge_run(w, &leaf.bridge, c.blocks)
+    if rc == 0 and u32_load_relaxed(&c.outside) == 0:
+        if c.binning == BIN_EXTREMES:
+            c.low = (<double*>c.tables)[0]
+            c.high = (<double*>c.tables)[1]
+            for i in range(1, c.blocks):
+                c.low = min(c.low, (<double*>c.tables)[2 * i])
+                c.high = max(c.high, (<double*>c.tables)[2 * i + 1])
+        else:
+            c.top = -1
+            for i in range(c.blocks):
+                c.top = max(c.top, c.tops[i])
+            bridge_init(&b, total_leaf, NULL, c, LEAF_BINS)
+            rc = bridge_run(w, &b, c.bins)
+    free(c.tables)
+    free(c.tops)
+    return rc

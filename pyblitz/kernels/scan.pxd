@@ -1,0 +1,51 @@
+"""Inclusive scans (running results) of one row by an associative binary loop.
+
+The row is cut into blocks of a fixed size.  Whoever takes the next block first
+reduces it, publishes that total, and then accumulates the block, while it is in
+cache, from the combined totals of all blocks before: each element comes from
+memory once (the single pass of Merrill and Garland, "Single-pass parallel prefix
+scan with decoupled look-back", 2016).  Totals are combined from left to right,
+so the bits depend on the row alone, never on the number of threads.  Who misses a
+total that is late, because its thread was preempted, computes it once more.  No
+Python, no NumPy.
+"""
+from libc.stdint cimport int64_t, intptr_t
+from pyblitz.kernels.map cimport loop_fn
+from pyblitz.runtime.atomic cimport atomic_i64, atomic_u32
+from pyblitz.runtime.pool cimport Worker
+
+cdef enum ScanKind:
+    SCAN_LOOP       # any loop, any strides
+    # Sums of contiguous items, in several chains at a time.
+    SCAN_ADD_U32    # and signed
+    SCAN_ADD_U64
+    SCAN_ADD_F32
+    SCAN_ADD_F64
+
+cdef struct ScanCell:
+    # 32 bytes are enough for any item that has a loop here.
+    double total[4]         # of the block
+    double last[4]          # of all up to and with the block
+    atomic_u32 state
+    int64_t pad
+
+cdef struct Scan:
+    ScanKind kind
+    loop_fn loop            # (result before, item, result)
+    void* data
+    const char* src
+    char* dst               # may be src
+    intptr_t src_stride
+    intptr_t dst_stride
+    intptr_t itemsize       # at most 32 bytes
+    # The first floating-point flags that any step raised, also of the totals; not
+    # 0: the scan stopped, and dst holds part of it.
+    atomic_u32 flags
+    # -- the rest is the scan's own
+    int64_t n
+    int64_t block           # items
+    atomic_i64 ticket       # the next block
+    ScanCell* cells         # [block]
+
+# 0, ENOMEM, or -1 with an exception set.
+cdef int scan_run(Worker* w, Scan* s, int64_t n) noexcept nogil

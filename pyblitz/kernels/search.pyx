@@ -1,0 +1,121 @@
+"""Binary searches; see search.pxd."""
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
+
+cdef extern from *:
+    """
+    #define pb_prefetch(p) __builtin_prefetch(p)
+    """
+    void prefetch "pb_prefetch"(const void*) nogil
+
+cdef enum:
+    # Keys that are searched together: as many as misses of one core overlap.
+    LANES = 16
+    LEAF_KEYS = 2048
+
+ctypedef fused Key:
+    int32_t
+    uint32_t
+    int64_t
+    uint64_t
+    float
+    double
+
+
+cdef inline int64_t is_before(Key item, Key key, bint right) noexcept nogil:
+    return item <= key if right else item < key
+
+
+cdef inline void search_lanes(const Key* row, int64_t n, const Key* keys, int64_t* out,
+                              int lanes, bint right) noexcept nogil:
+    """n > 0."""
+    cdef const Key* base[LANES]
+    cdef int64_t half
+    cdef int k
+    for k in range(lanes):
+        base[k] = row
+    while n > 1:
+        half = n >> 1
+        n -= half
+        for k in range(lanes):
+            # A mask, so that no compiler makes a branch of it.
+            base[k] += half & -is_before(base[k][half - 1], keys[k], right)
+            prefetch(base[k] + ((n >> 1) - 1 if n > 1 else 0))
+    for k in range(lanes):
+        out[k] = (base[k] - row) + is_before(base[k][0], keys[k], right)
+
+
+cdef inline void search_keys(const Search* s, const Key* row, const Key* keys, int64_t n,
+                             int64_t* out, bint right) noexcept nogil:
+    cdef int64_t i = 0
+    if s.numbers > 0:
+        while i + LANES <= n:
+            search_lanes(row, s.numbers, keys + i, out + i, LANES, right)
+            i += LANES
+        while i < n:
+            search_lanes(row, s.numbers, keys + i, out + i, 1, right)
+            i += 1
+    else:
+        for i in range(n):
+            out[i] = 0
+    if Key is float or Key is double:
+        for i in range(n):
+            if keys[i] != keys[i]:
+                out[i] = s.n if right else s.numbers
+
+
+cdef void search_typed(const Search* s, const Key* row, int64_t lo, int64_t hi,
+                       int64_t* out) noexcept nogil:
+    if s.right:
+        search_keys(s, row, <const Key*>s.keys + lo, hi - lo, out, True)
+    else:
+        search_keys(s, row, <const Key*>s.keys + lo, hi - lo, out, False)
+
+
+cdef void search_block(const Search* s, int64_t lo, int64_t hi, int64_t* out) noexcept nogil:
+    if s.kind == SEARCH_I32:
+        search_typed(s, <const int32_t*>s.row, lo, hi, out)
+    elif s.kind == SEARCH_U32:
+        search_typed(s, <const uint32_t*>s.row, lo, hi, out)
+    elif s.kind == SEARCH_I64:
+        search_typed(s, <const int64_t*>s.row, lo, hi, out)
+    elif s.kind == SEARCH_U64:
+        search_typed(s, <const uint64_t*>s.row, lo, hi, out)
+    elif s.kind == SEARCH_F32:
+        search_typed(s, <const float*>s.row, lo, hi, out)
+    else:
+        search_typed(s, <const double*>s.row, lo, hi, out)
+
+
+cdef int64_t count_numbers(Key* row, int64_t n) noexcept nogil:
+    """Items before the not-a-numbers at the end."""
+    cdef int64_t lo = 0, mid
+    while lo < n:
+        mid = (lo + n) >> 1
+        if row[mid] == row[mid]:
+            lo = mid + 1
+        else:
+            n = mid
+    return lo
+
+
+cdef void search_prepare(Search* s) noexcept nogil:
+    if s.kind == SEARCH_F32:
+        s.numbers = count_numbers(<float*>s.row, s.n)
+    elif s.kind == SEARCH_F64:
+        s.numbers = count_numbers(<double*>s.row, s.n)
+    else:
+        s.numbers = s.n
+
+
+cdef int search_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Search* s = <Search*>ctx
+    search_block(s, lo, hi, s.out + lo)
+    return 0
+
+
+cdef int search_run(Worker* w, Search* s, int64_t keys) noexcept nogil:
+    cdef Bridge b
+    search_prepare(s)
+    bridge_init(&b, search_leaf, NULL, s, LEAF_KEYS)
+    return bridge_run(w, &b, keys)
