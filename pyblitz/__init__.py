@@ -14,6 +14,7 @@ import sys as _sys  # noqa: E402
 
 from pyblitz._python import CancelScope, ThreadPool, num_threads, set_num_threads  # noqa: E402
 from pyblitz._stats import stats, trace  # noqa: E402
+from pyblitz._tasks import broadcast, join, scope, spawn  # noqa: E402
 from pyblitz.arrays.count import par_bincount, par_histogram  # noqa: E402
 from pyblitz.arrays.find import (  # noqa: E402
     par_find_any,
@@ -22,6 +23,19 @@ from pyblitz.arrays.find import (  # noqa: E402
     par_position,
 )
 from pyblitz.arrays.iter import ParChunks, ParIter, ParZip, par_iter  # noqa: E402
+from pyblitz.arrays.map import par_fill, par_for, par_map, par_map_inplace  # noqa: E402
+from pyblitz.arrays.move import (  # noqa: E402
+    par_concatenate,
+    par_copy,
+    par_filter,
+    par_flatnonzero,
+    par_flatten,
+    par_partition_by,
+    par_put,
+    par_repeat,
+    par_take,
+    par_where,
+)
 from pyblitz.arrays.reduce import (  # noqa: E402
     par_all,
     par_any,
@@ -42,8 +56,6 @@ from pyblitz.arrays.reduce import (  # noqa: E402
     par_sum,
     par_var,
 )
-from pyblitz.arrays.map import par_fill, par_for, par_map, par_map_inplace  # noqa: E402
-from pyblitz._tasks import broadcast, join, scope, spawn  # noqa: E402
 from pyblitz.arrays.scan import par_cumprod, par_cumsum, par_reduceat, par_scan  # noqa: E402
 from pyblitz.arrays.search import par_digitize, par_searchsorted  # noqa: E402
 from pyblitz.arrays.sort import par_sort  # noqa: E402
@@ -64,15 +76,20 @@ __all__ = [
     "par_argmax",
     "par_argmin",
     "par_bincount",
+    "par_concatenate",
+    "par_copy",
     "par_count_nonzero",
     "par_cumprod",
     "par_cumsum",
     "par_digitize",
     "par_dot",
     "par_fill",
+    "par_filter",
     "par_find_any",
     "par_find_first",
     "par_find_last",
+    "par_flatnonzero",
+    "par_flatten",
     "par_for",
     "par_histogram",
     "par_iter",
@@ -85,16 +102,21 @@ __all__ = [
     "par_nanmax",
     "par_nanmin",
     "par_nansum",
+    "par_partition_by",
     "par_position",
     "par_prod",
+    "par_put",
     "par_reduce",
     "par_reduceat",
+    "par_repeat",
     "par_scan",
     "par_searchsorted",
     "par_sort",
     "par_std",
     "par_sum",
+    "par_take",
     "par_var",
+    "par_where",
     "scope",
     "set_num_threads",
     "spawn",

@@ -18,6 +18,8 @@ _Axes = SupportsIndex | tuple[SupportsIndex, ...] | None
 _AnyArray = TypeVar("_AnyArray", bound=npt.NDArray[Any])
 _Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 _Side = Literal["left", "right"]
+_IndexMode = Literal["raise", "wrap", "clip"]
+_Order = Literal["K", "A", "C", "F"]
 _SortKind = Literal["quicksort", "mergesort", "heapsort", "stable"]
 
 __version__: str
@@ -35,15 +37,20 @@ __all__ = [
     "par_argmax",
     "par_argmin",
     "par_bincount",
+    "par_concatenate",
+    "par_copy",
     "par_count_nonzero",
     "par_cumprod",
     "par_cumsum",
     "par_digitize",
     "par_dot",
     "par_fill",
+    "par_filter",
     "par_find_any",
     "par_find_first",
     "par_find_last",
+    "par_flatnonzero",
+    "par_flatten",
     "par_for",
     "par_histogram",
     "par_iter",
@@ -56,16 +63,21 @@ __all__ = [
     "par_nanmax",
     "par_nanmin",
     "par_nansum",
+    "par_partition_by",
     "par_position",
     "par_prod",
+    "par_put",
     "par_reduce",
     "par_reduceat",
+    "par_repeat",
     "par_scan",
     "par_searchsorted",
     "par_sort",
     "par_std",
     "par_sum",
+    "par_take",
     "par_var",
+    "par_where",
     "scope",
     "set_num_threads",
     "spawn",
@@ -116,6 +128,40 @@ def par_map_inplace(
 ) -> _AnyArray: ...
 def par_fill(a: _Array, value: Any) -> None: ...
 def par_for(n: SupportsIndex, kernel: Any, *, grain: SupportsIndex | None = None) -> None: ...
+def par_filter(a: npt.ArrayLike, mask: npt.ArrayLike) -> Any: ...
+def par_partition_by(a: npt.ArrayLike, mask: npt.ArrayLike) -> tuple[Any, Any]: ...
+def par_flatnonzero(a: npt.ArrayLike) -> npt.NDArray[np.intp]: ...
+def par_take(
+    a: npt.ArrayLike,
+    indices: npt.ArrayLike,
+    axis: SupportsIndex | None = None,
+    out: _Array | None = None,
+    mode: _IndexMode = "raise",
+) -> Any: ...
+def par_put(
+    a: _Array, ind: npt.ArrayLike, v: npt.ArrayLike, mode: _IndexMode = "raise"
+) -> None: ...
+def par_where(condition: npt.ArrayLike, x: Any = ..., y: Any = ..., /) -> Any: ...
+def par_concatenate(
+    arrays: npt.ArrayLike | Sequence[npt.ArrayLike],
+    /,
+    axis: SupportsIndex | None = 0,
+    out: _Array | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    casting: _Casting = "same_kind",
+) -> _Array: ...
+def par_repeat(
+    a: npt.ArrayLike, repeats: npt.ArrayLike, axis: SupportsIndex | None = None
+) -> _Array: ...
+def par_flatten(a: npt.ArrayLike, order: _Order = "C") -> _Array: ...
+def par_copy(
+    a: npt.ArrayLike,
+    dtype: npt.DTypeLike | None = None,
+    order: _Order = "K",
+    out: _Array | None = None,
+    casting: _Casting | None = None,
+) -> _Array: ...
 def par_reduce(
     op: Any,
     a: Any,
@@ -327,6 +373,7 @@ class ParIter:
     def take(self, n: SupportsIndex) -> ParIter: ...
     def skip(self, n: SupportsIndex) -> ParIter: ...
     def filter(self, predicate: Any) -> ParIter: ...
+    def mask(self, predicate: Any) -> ParIter: ...
     def flatten(self) -> ParIter: ...
     def inspect(self, fn: Callable[[_Array], Any]) -> ParIter: ...
     def collect(self, out: _Array | None = None) -> _Array: ...

@@ -28,6 +28,14 @@ cdef object small_mask(object a, object predicate):
     return (mask if mask.dtype == np.bool_ else mask != 0).reshape(-1)
 
 
+def predicate_mask(a, predicate):
+    """What is true of each element, as an array of bool of the same shape."""
+    mask = small_mask(a, predicate)
+    if mask is None:
+        mask = par_iter(a.reshape(-1)).mask(predicate).collect()
+    return mask.reshape(a.shape)
+
+
 cdef object search(object a, object predicate, object name):
     """What the method of that name gives for the lazy array."""
     cdef Py_ssize_t i

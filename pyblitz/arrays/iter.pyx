@@ -734,6 +734,22 @@ cdef class ParIter:
         mask = predicate_of(predicate, (self,))
         return wrap([kept(p, keep(m)) for p, m in zip(self.parts, parts_of(mask, self.parts))])
 
+    def mask(self, predicate):
+        """Whether a predicate is true, for each element; what ``filter`` keeps them by.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As ``filter``.
+
+        Examples
+        --------
+        >>> import numpy as np, pyblitz as pb
+        >>> pb.par_iter([1, 2, 3]).mask(lambda v: v > 1).collect()
+        array([False,  True,  True])
+        """
+        return predicate_of(predicate, (self,))
+
     cdef object flat(self):
         if self.ndim != 1:
             raise ValueError(f"expected one dimension, not {self.ndim}; flatten() first")
