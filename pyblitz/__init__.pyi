@@ -21,6 +21,7 @@ _Side = Literal["left", "right"]
 _IndexMode = Literal["raise", "wrap", "clip"]
 _Order = Literal["K", "A", "C", "F"]
 _SortKind = Literal["quicksort", "mergesort", "heapsort", "stable"]
+_Progress = bool | Callable[[int, int], Any] | None
 
 __version__: str
 __all__ = [
@@ -86,27 +87,44 @@ __all__ = [
 ]
 
 def par_bincount(
-    x: npt.ArrayLike, /, weights: npt.ArrayLike | None = None, minlength: SupportsIndex = 0
+    x: npt.ArrayLike,
+    /,
+    weights: npt.ArrayLike | None = None,
+    minlength: SupportsIndex = 0,
+    *,
+    progress: _Progress = None,
 ) -> _Array: ...
 def par_cumprod(
     a: npt.ArrayLike,
     axis: SupportsIndex | None = None,
     dtype: npt.DTypeLike | None = None,
     out: _Array | None = None,
+    *,
+    progress: _Progress = None,
 ) -> Any: ...
 def par_cumsum(
     a: npt.ArrayLike,
     axis: SupportsIndex | None = None,
     dtype: npt.DTypeLike | None = None,
     out: _Array | None = None,
+    *,
+    progress: _Progress = None,
 ) -> Any: ...
-def par_digitize(x: npt.ArrayLike, bins: npt.ArrayLike, right: bool = False) -> Any: ...
+def par_digitize(
+    x: npt.ArrayLike,
+    bins: npt.ArrayLike,
+    right: bool = False,
+    *,
+    progress: _Progress = None,
+) -> Any: ...
 def par_histogram(
     a: npt.ArrayLike,
     bins: SupportsIndex | str | npt.ArrayLike = 10,
     range: tuple[float, float] | None = None,
     density: bool | None = None,
     weights: npt.ArrayLike | None = None,
+    *,
+    progress: _Progress = None,
 ) -> tuple[_Array, _Array]: ...
 def par_map(
     fn: Any,
@@ -116,6 +134,7 @@ def par_map(
     dtype: npt.DTypeLike | None = None,
     casting: _Casting = "same_kind",
     elementwise: bool = False,
+    progress: _Progress = None,
     **options: Any,
 ) -> Any: ...
 def par_map_inplace(
@@ -125,23 +144,64 @@ def par_map_inplace(
     where: npt.ArrayLike = True,
     casting: _Casting = "same_kind",
     elementwise: bool = False,
+    progress: _Progress = None,
 ) -> _AnyArray: ...
-def par_fill(a: _Array, value: Any) -> None: ...
-def par_for(n: SupportsIndex, kernel: Any, *, grain: SupportsIndex | None = None) -> None: ...
-def par_filter(a: npt.ArrayLike, mask: npt.ArrayLike) -> Any: ...
-def par_partition_by(a: npt.ArrayLike, mask: npt.ArrayLike) -> tuple[Any, Any]: ...
-def par_flatnonzero(a: npt.ArrayLike) -> npt.NDArray[np.intp]: ...
+def par_fill(
+    a: _Array,
+    value: Any,
+    *,
+    progress: _Progress = None,
+) -> None: ...
+def par_for(
+    n: SupportsIndex,
+    kernel: Any,
+    *,
+    grain: SupportsIndex | None = None,
+    progress: _Progress = None,
+) -> None: ...
+def par_filter(
+    a: npt.ArrayLike,
+    mask: Any,
+    *,
+    progress: _Progress = None,
+) -> Any: ...
+def par_partition_by(
+    a: npt.ArrayLike,
+    mask: Any,
+    *,
+    progress: _Progress = None,
+) -> tuple[Any, Any]: ...
+def par_flatnonzero(
+    a: npt.ArrayLike,
+    predicate: Any = None,
+    *,
+    progress: _Progress = None,
+) -> npt.NDArray[np.intp]: ...
 def par_take(
     a: npt.ArrayLike,
     indices: npt.ArrayLike,
     axis: SupportsIndex | None = None,
     out: _Array | None = None,
     mode: _IndexMode = "raise",
+    *,
+    progress: _Progress = None,
 ) -> Any: ...
 def par_put(
-    a: _Array, ind: npt.ArrayLike, v: npt.ArrayLike, mode: _IndexMode = "raise"
+    a: _Array,
+    ind: npt.ArrayLike,
+    v: npt.ArrayLike,
+    mode: _IndexMode = "raise",
+    *,
+    progress: _Progress = None,
 ) -> None: ...
-def par_where(condition: npt.ArrayLike, x: Any = ..., y: Any = ..., /) -> Any: ...
+def par_where(
+    condition: npt.ArrayLike,
+    x: Any = ...,
+    y: Any = ...,
+    /,
+    *,
+    progress: _Progress = None,
+) -> Any: ...
 def par_concatenate(
     arrays: npt.ArrayLike | Sequence[npt.ArrayLike],
     /,
@@ -150,17 +210,29 @@ def par_concatenate(
     *,
     dtype: npt.DTypeLike | None = None,
     casting: _Casting = "same_kind",
+    progress: _Progress = None,
 ) -> _Array: ...
 def par_repeat(
-    a: npt.ArrayLike, repeats: npt.ArrayLike, axis: SupportsIndex | None = None
+    a: npt.ArrayLike,
+    repeats: npt.ArrayLike,
+    axis: SupportsIndex | None = None,
+    *,
+    progress: _Progress = None,
 ) -> _Array: ...
-def par_flatten(a: npt.ArrayLike, order: _Order = "C") -> _Array: ...
+def par_flatten(
+    a: npt.ArrayLike,
+    order: _Order = "C",
+    *,
+    progress: _Progress = None,
+) -> _Array: ...
 def par_copy(
     a: npt.ArrayLike,
     dtype: npt.DTypeLike | None = None,
     order: _Order = "K",
     out: _Array | None = None,
     casting: _Casting | None = None,
+    *,
+    progress: _Progress = None,
 ) -> _Array: ...
 def par_reduce(
     op: Any,
@@ -173,6 +245,7 @@ def par_reduce(
     where: npt.ArrayLike = True,
     *,
     combine: Any = None,
+    progress: _Progress = None,
 ) -> Any: ...
 def par_sum(
     a: Any,
@@ -182,6 +255,8 @@ def par_sum(
     keepdims: Any = ...,
     initial: Any = ...,
     where: Any = ...,
+    *,
+    progress: _Progress = None,
 ) -> Any: ...
 def par_prod(
     a: Any,
@@ -191,6 +266,8 @@ def par_prod(
     keepdims: Any = ...,
     initial: Any = ...,
     where: Any = ...,
+    *,
+    progress: _Progress = None,
 ) -> Any: ...
 def par_nansum(
     a: Any,
@@ -200,6 +277,8 @@ def par_nansum(
     keepdims: Any = ...,
     initial: Any = ...,
     where: Any = ...,
+    *,
+    progress: _Progress = None,
 ) -> Any: ...
 def par_min(
     a: Any,
@@ -208,6 +287,8 @@ def par_min(
     keepdims: Any = ...,
     initial: Any = ...,
     where: Any = ...,
+    *,
+    progress: _Progress = None,
 ) -> Any: ...
 def par_max(
     a: Any,
@@ -216,6 +297,8 @@ def par_max(
     keepdims: Any = ...,
     initial: Any = ...,
     where: Any = ...,
+    *,
+    progress: _Progress = None,
 ) -> Any: ...
 def par_nanmin(
     a: Any,
@@ -224,6 +307,8 @@ def par_nanmin(
     keepdims: Any = ...,
     initial: Any = ...,
     where: Any = ...,
+    *,
+    progress: _Progress = None,
 ) -> Any: ...
 def par_nanmax(
     a: Any,
@@ -232,8 +317,15 @@ def par_nanmax(
     keepdims: Any = ...,
     initial: Any = ...,
     where: Any = ...,
+    *,
+    progress: _Progress = None,
 ) -> Any: ...
-def par_minmax(a: Any, axis: _Axes = None) -> tuple[Any, Any]: ...
+def par_minmax(
+    a: Any,
+    axis: _Axes = None,
+    *,
+    progress: _Progress = None,
+) -> tuple[Any, Any]: ...
 def par_mean(
     a: Any,
     axis: _Axes = None,
@@ -242,6 +334,7 @@ def par_mean(
     keepdims: Any = ...,
     *,
     where: Any = ...,
+    progress: _Progress = None,
 ) -> Any: ...
 def par_var(
     a: Any,
@@ -250,6 +343,8 @@ def par_var(
     out: _Array | None = None,
     ddof: float = 0,
     keepdims: Any = ...,
+    *,
+    progress: _Progress = None,
     **options: Any,
 ) -> Any: ...
 def par_std(
@@ -259,6 +354,8 @@ def par_std(
     out: _Array | None = None,
     ddof: float = 0,
     keepdims: Any = ...,
+    *,
+    progress: _Progress = None,
     **options: Any,
 ) -> Any: ...
 def par_argmin(
@@ -267,6 +364,7 @@ def par_argmin(
     out: _Array | None = None,
     *,
     keepdims: Any = ...,
+    progress: _Progress = None,
 ) -> Any: ...
 def par_argmax(
     a: Any,
@@ -274,6 +372,7 @@ def par_argmax(
     out: _Array | None = None,
     *,
     keepdims: Any = ...,
+    progress: _Progress = None,
 ) -> Any: ...
 def par_any(
     a: Any,
@@ -282,6 +381,7 @@ def par_any(
     keepdims: Any = ...,
     *,
     where: Any = ...,
+    progress: _Progress = None,
 ) -> Any: ...
 def par_all(
     a: Any,
@@ -290,13 +390,46 @@ def par_all(
     keepdims: Any = ...,
     *,
     where: Any = ...,
+    progress: _Progress = None,
 ) -> Any: ...
-def par_count_nonzero(a: Any, axis: _Axes = None, *, keepdims: bool = False) -> Any: ...
-def par_dot(a: Any, b: Any, out: _Array | None = None) -> Any: ...
-def par_find_first(a: Any, predicate: Any) -> Any: ...
-def par_find_last(a: Any, predicate: Any) -> Any: ...
-def par_find_any(a: Any, predicate: Any) -> Any: ...
-def par_position(a: Any, predicate: Any) -> int | None: ...
+def par_count_nonzero(
+    a: Any,
+    axis: _Axes = None,
+    *,
+    keepdims: bool = False,
+    progress: _Progress = None,
+) -> Any: ...
+def par_dot(
+    a: Any,
+    b: Any,
+    out: _Array | None = None,
+    *,
+    progress: _Progress = None,
+) -> Any: ...
+def par_find_first(
+    a: Any,
+    predicate: Any,
+    *,
+    progress: _Progress = None,
+) -> Any: ...
+def par_find_last(
+    a: Any,
+    predicate: Any,
+    *,
+    progress: _Progress = None,
+) -> Any: ...
+def par_find_any(
+    a: Any,
+    predicate: Any,
+    *,
+    progress: _Progress = None,
+) -> Any: ...
+def par_position(
+    a: Any,
+    predicate: Any,
+    *,
+    progress: _Progress = None,
+) -> int | None: ...
 @overload
 def par_iter(array: Any, /) -> ParIter: ...
 @overload
@@ -376,24 +509,24 @@ class ParIter:
     def mask(self, predicate: Any) -> ParIter: ...
     def flatten(self) -> ParIter: ...
     def inspect(self, fn: Callable[[_Array], Any]) -> ParIter: ...
-    def collect(self, out: _Array | None = None) -> _Array: ...
-    def reduce(self, op: Any, initial: Any = ...) -> Any: ...
-    def sum(self, initial: Any = ...) -> Any: ...
-    def prod(self, initial: Any = ...) -> Any: ...
-    def min(self, initial: Any = ...) -> Any: ...
-    def max(self, initial: Any = ...) -> Any: ...
-    def mean(self) -> Any: ...
-    def var(self, ddof: float = 0) -> Any: ...
-    def std(self, ddof: float = 0) -> Any: ...
-    def any(self, predicate: Any = None) -> bool: ...
-    def all(self, predicate: Any = None) -> bool: ...
-    def count(self, predicate: Any = None) -> int: ...
-    def position(self, predicate: Any) -> int | None: ...
-    def find_first(self, predicate: Any) -> Any: ...
-    def find_last(self, predicate: Any) -> Any: ...
-    def find_any(self, predicate: Any) -> Any: ...
-    def for_each(self, fn: Callable[[_Array], Any]) -> None: ...
-    def sort(self, **options: Any) -> _Array: ...
+    def collect(self, out: _Array | None = None, *, progress: _Progress = None) -> _Array: ...
+    def reduce(self, op: Any, initial: Any = ..., *, progress: _Progress = None) -> Any: ...
+    def sum(self, initial: Any = ..., *, progress: _Progress = None) -> Any: ...
+    def prod(self, initial: Any = ..., *, progress: _Progress = None) -> Any: ...
+    def min(self, initial: Any = ..., *, progress: _Progress = None) -> Any: ...
+    def max(self, initial: Any = ..., *, progress: _Progress = None) -> Any: ...
+    def mean(self, *, progress: _Progress = None) -> Any: ...
+    def var(self, ddof: float = 0, *, progress: _Progress = None) -> Any: ...
+    def std(self, ddof: float = 0, *, progress: _Progress = None) -> Any: ...
+    def any(self, predicate: Any = None, *, progress: _Progress = None) -> bool: ...
+    def all(self, predicate: Any = None, *, progress: _Progress = None) -> bool: ...
+    def count(self, predicate: Any = None, *, progress: _Progress = None) -> int: ...
+    def position(self, predicate: Any, *, progress: _Progress = None) -> int | None: ...
+    def find_first(self, predicate: Any, *, progress: _Progress = None) -> Any: ...
+    def find_last(self, predicate: Any, *, progress: _Progress = None) -> Any: ...
+    def find_any(self, predicate: Any, *, progress: _Progress = None) -> Any: ...
+    def for_each(self, fn: Callable[[_Array], Any], *, progress: _Progress = None) -> None: ...
+    def sort(self, *, progress: _Progress = None, **options: Any) -> _Array: ...
 
 class ParZip:
     def __init__(self, *values: Any) -> None: ...
@@ -428,6 +561,8 @@ def par_reduceat(
     axis: SupportsIndex = 0,
     dtype: npt.DTypeLike | None = None,
     out: _Array | tuple[_Array] | None = None,
+    *,
+    progress: _Progress = None,
 ) -> Any: ...
 def par_scan(
     op: np.ufunc,
@@ -435,12 +570,16 @@ def par_scan(
     axis: SupportsIndex = 0,
     dtype: npt.DTypeLike | None = None,
     out: _Array | tuple[_Array] | None = None,
+    *,
+    progress: _Progress = None,
 ) -> Any: ...
 def par_searchsorted(
     a: npt.ArrayLike,
     v: npt.ArrayLike,
     side: _Side = "left",
     sorter: npt.ArrayLike | None = None,
+    *,
+    progress: _Progress = None,
 ) -> Any: ...
 def par_sort(
     a: npt.ArrayLike,
@@ -450,6 +589,7 @@ def par_sort(
     *,
     stable: bool | None = None,
     out: _Array | None = None,
+    progress: _Progress = None,
 ) -> _Array: ...
 def num_threads() -> int: ...
 def set_num_threads(n: SupportsIndex) -> None: ...

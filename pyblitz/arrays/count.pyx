@@ -6,6 +6,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
+from pyblitz._progress import with_progress
 from pyblitz._python cimport Entry, enter, leave
 from pyblitz.arrays.common cimport check
 from pyblitz.kernels.count cimport (
@@ -103,7 +104,7 @@ cdef object bincount(ndarray x, object weights, int64_t minlength):
     return longer
 
 
-def par_bincount(x, /, weights=None, minlength=0):
+def par_bincount(x, /, weights=None, minlength=0, *, progress=None):
     """How often each number occurs, on all cores: ``np.bincount``.
 
     Parameters
@@ -114,6 +115,9 @@ def par_bincount(x, /, weights=None, minlength=0):
         What each item counts, instead of one.
     minlength : int, optional
         The least length of the result.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -138,6 +142,8 @@ def par_bincount(x, /, weights=None, minlength=0):
     >>> pb.par_bincount([0, 1, 1, 3, 2, 1])
     array([1, 3, 1, 1])
     """
+    if progress is not None:
+        return with_progress(progress, par_bincount, (x, weights, minlength), {})
     if (not cnp.PyArray_CheckExact(x) or cnp.PyArray_SIZE(<ndarray>x) < FEW_ITEMS
             or cnp.PyArray_NDIM(<ndarray>x) != 1 or type(minlength) is not int
             or not 0 <= minlength <= cnp.PyArray_SIZE(<ndarray>x)):
@@ -235,7 +241,7 @@ cdef object histogram(ndarray a, object bins, object limits, ndarray weights):
     return None if counts is None else (counts, edges)
 
 
-def par_histogram(a, bins=10, range=None, density=None, weights=None):
+def par_histogram(a, bins=10, range=None, density=None, weights=None, *, progress=None):
     """Counts values in bins, on all cores: ``np.histogram``.
 
     Parameters
@@ -252,6 +258,9 @@ def par_histogram(a, bins=10, range=None, density=None, weights=None):
         Whether to return densities, whose integral is one, instead of counts.
     weights : array_like, optional
         What each value counts, instead of one.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -276,6 +285,8 @@ def par_histogram(a, bins=10, range=None, density=None, weights=None):
     >>> pb.par_histogram([1, 2, 1], bins=[0, 1, 2, 3])
     (array([0, 2, 1]), array([0, 1, 2, 3]))
     """
+    if progress is not None:
+        return with_progress(progress, par_histogram, (a, bins, range, density, weights), {})
     if (not cnp.PyArray_CheckExact(a) or cnp.PyArray_SIZE(<ndarray>a) < FEW_ITEMS
             or not (weights is None or (cnp.PyArray_CheckExact(weights)
                                         and weights.dtype == np.float64

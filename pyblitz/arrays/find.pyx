@@ -5,6 +5,7 @@ import numpy as np
 cimport numpy as cnp
 from numpy cimport ndarray
 
+from pyblitz._progress import with_progress
 from pyblitz.arrays.compiled cimport is_compiled
 from pyblitz.arrays.iter import ParIter, par_iter
 
@@ -53,7 +54,7 @@ cdef object search(object a, object predicate, object name):
     return i if name == "position" else a.flat[i]
 
 
-def par_find_first(a, predicate):
+def par_find_first(a, predicate, *, progress=None):
     """The first element, in C order, of which a predicate is true.
 
     Parameters
@@ -63,6 +64,9 @@ def par_find_first(a, predicate):
         A number is found where an element is equal to it. A ufunc, a kernel (see
         :func:`par_map`) or a Python function of arrays gives a truth value (zero is
         false) for each element; a Python function is called as in :meth:`ParIter.map`.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -85,16 +89,21 @@ def par_find_first(a, predicate):
     >>> pb.par_find_first(np.array([1.0, -2.0, -3.0]), np.signbit)
     np.float64(-2.0)
     """
+    if progress is not None:
+        return with_progress(progress, par_find_first, (a, predicate), {})
     return search(a, predicate, "find_first")
 
 
-def par_find_last(a, predicate):
+def par_find_last(a, predicate, *, progress=None):
     """The last element, in C order, of which a predicate is true.
 
     Parameters
     ----------
     a, predicate
         As for :func:`par_find_first`.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -116,16 +125,21 @@ def par_find_last(a, predicate):
     >>> pb.par_find_last(np.array([1.0, -2.0, -3.0]), np.signbit)
     np.float64(-3.0)
     """
+    if progress is not None:
+        return with_progress(progress, par_find_last, (a, predicate), {})
     return search(a, predicate, "find_last")
 
 
-def par_find_any(a, predicate):
+def par_find_any(a, predicate, *, progress=None):
     """An element of which a predicate is true, whichever is found first.
 
     Parameters
     ----------
     a, predicate
         As for :func:`par_find_first`.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -147,16 +161,21 @@ def par_find_any(a, predicate):
     >>> pb.par_find_any(np.array([1.0, -2.0, 3.0]), -2)
     np.float64(-2.0)
     """
+    if progress is not None:
+        return with_progress(progress, par_find_any, (a, predicate), {})
     return search(a, predicate, "find_any")
 
 
-def par_position(a, predicate):
+def par_position(a, predicate, *, progress=None):
     """The position of the first element, in C order, of which a predicate is true.
 
     Parameters
     ----------
     a, predicate
         As for :func:`par_find_first`.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -178,4 +197,6 @@ def par_position(a, predicate):
     >>> pb.par_position([5, 7, 9, 7], 7)
     1
     """
+    if progress is not None:
+        return with_progress(progress, par_position, (a, predicate), {})
     return search(a, predicate, "position")

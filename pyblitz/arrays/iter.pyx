@@ -12,6 +12,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
+from pyblitz._progress import with_progress
 from pyblitz.arrays.common cimport SLICE_ITEMS, Slices
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel, is_compiled
 from pyblitz.arrays.expression cimport (
@@ -252,7 +253,8 @@ cdef class ParIter:
     """A lazy array: see :func:`par_iter`, which makes them.
 
     Operators, comparisons and ufuncs work as on arrays and give lazy arrays. A lazy array
-    is used any number of times; each end runs it anew.
+    is used any number of times; each end runs it anew. All ends take ``progress``, as the
+    functions do: True, or a function of (done, total).
 
     Attributes
     ----------
@@ -800,7 +802,7 @@ cdef class ParIter:
 
     # ---- ends
 
-    def collect(self, out=None):
+    def collect(self, out=None, *, progress=None):
         """All elements, as an array.
 
         Parameters
@@ -820,6 +822,8 @@ cdef class ParIter:
         >>> (pb.par_iter([1, 2]) * 2).collect()
         array([2, 4])
         """
+        if progress is not None:
+            return with_progress(progress, self.collect, (out,), {})
         self.known()
         if len(self.parts) == 1:
             return collect([self.parts[0]], check_out(out))[0]
@@ -841,7 +845,7 @@ cdef class ParIter:
             start = end
         return out
 
-    def reduce(self, op, initial=no_value):
+    def reduce(self, op, initial=no_value, *, progress=None):
         """All elements combined by a ufunc (``op.reduce``, over all axes), or by a compiled
         kernel ``T op(T, T)`` that does not care about grouping.
 
@@ -858,6 +862,8 @@ cdef class ParIter:
         >>> pb.par_iter([1, 5, 3]).reduce(np.maximum)
         np.int64(5)
         """
+        if progress is not None:
+            return with_progress(progress, self.reduce, (op, initial), {})
         self.known()
         kernel = None if isinstance(op, ufunc) else as_kernel(op)
         if kernel is None and not isinstance(op, ufunc):
@@ -877,7 +883,7 @@ cdef class ParIter:
             result = op(result, value)
         return result
 
-    def sum(self, initial=no_value):
+    def sum(self, initial=no_value, *, progress=None):
         """``np.sum`` of all elements; floats are summed pairwise, in blocks.
 
         Raises
@@ -891,9 +897,11 @@ cdef class ParIter:
         >>> pb.par_iter([1, 2, 3]).sum()
         np.int64(6)
         """
+        if progress is not None:
+            return with_progress(progress, self.sum, (initial,), {})
         return self.reduce(np.add, initial)
 
-    def prod(self, initial=no_value):
+    def prod(self, initial=no_value, *, progress=None):
         """``np.prod`` of all elements.
 
         Raises
@@ -907,9 +915,11 @@ cdef class ParIter:
         >>> pb.par_iter([1, 2, 3]).prod()
         np.int64(6)
         """
+        if progress is not None:
+            return with_progress(progress, self.prod, (initial,), {})
         return self.reduce(np.multiply, initial)
 
-    def min(self, initial=no_value):
+    def min(self, initial=no_value, *, progress=None):
         """``np.min`` of all elements.
 
         Raises
@@ -923,9 +933,11 @@ cdef class ParIter:
         >>> pb.par_iter([3, 1, 2]).min()
         np.int64(1)
         """
+        if progress is not None:
+            return with_progress(progress, self.min, (initial,), {})
         return self.reduce(np.minimum, initial)
 
-    def max(self, initial=no_value):
+    def max(self, initial=no_value, *, progress=None):
         """``np.max`` of all elements.
 
         Raises
@@ -939,6 +951,8 @@ cdef class ParIter:
         >>> pb.par_iter([3, 1, 2]).max()
         np.int64(3)
         """
+        if progress is not None:
+            return with_progress(progress, self.max, (initial,), {})
         return self.reduce(np.maximum, initial)
 
     cdef tuple total(self):
@@ -956,7 +970,7 @@ cdef class ParIter:
             items += n
         return total, items, dtype if dtype.kind in "fc" else kind
 
-    def mean(self):
+    def mean(self, *, progress=None):
         """``np.mean`` of all elements.
 
         Raises
@@ -970,13 +984,15 @@ cdef class ParIter:
         >>> pb.par_iter([1, 2]).mean()
         np.float64(1.5)
         """
+        if progress is not None:
+            return with_progress(progress, self.mean, (), {})
         self.known()
         total, n, dtype = self.total()
         if n == 0:
             return np.empty(0, dtype).mean()
         return dtype.type(total / n)
 
-    def var(self, ddof=0):
+    def var(self, ddof=0, *, progress=None):
         """``np.var`` of all elements: two passes.
 
         Raises
@@ -991,6 +1007,8 @@ cdef class ParIter:
         np.float64(1.0)
         """
         cdef ParIter rest
+        if progress is not None:
+            return with_progress(progress, self.var, (ddof,), {})
         self.known()
         total, n, dtype = self.total()
         if n - ddof <= 0:
@@ -1004,7 +1022,7 @@ cdef class ParIter:
         total = square.sum()
         return np.dtype(dtype.type(0).real.dtype).type(total / (n - ddof))
 
-    def std(self, ddof=0):
+    def std(self, ddof=0, *, progress=None):
         """``np.std`` of all elements: two passes.
 
         Raises
@@ -1018,9 +1036,11 @@ cdef class ParIter:
         >>> pb.par_iter([1, 3]).std()
         np.float64(1.0)
         """
+        if progress is not None:
+            return with_progress(progress, self.std, (ddof,), {})
         return np.sqrt(self.var(ddof))
 
-    def any(self, predicate=None):
+    def any(self, predicate=None, *, progress=None):
         """Whether the predicate (by default: is not zero) is true of an element; stops at
         the first that is found.
 
@@ -1035,11 +1055,13 @@ cdef class ParIter:
         >>> pb.par_iter([0, 3]).any()
         True
         """
+        if progress is not None:
+            return with_progress(progress, self.any, (predicate,), {})
         self.known()
         mask = predicate_of((self != 0) if predicate is None else predicate, (self,))
         return any([find_node(p, FIND_ANY) >= 0 for p in (<ParIter>mask).parts])
 
-    def all(self, predicate=None):
+    def all(self, predicate=None, *, progress=None):
         """Whether the predicate (by default: is not zero) is true of all elements; stops at
         the first of which it is not.
 
@@ -1054,11 +1076,13 @@ cdef class ParIter:
         >>> pb.par_iter([0, 3]).all()
         False
         """
+        if progress is not None:
+            return with_progress(progress, self.all, (predicate,), {})
         self.known()
         mask = predicate_of((self != 0) if predicate is None else predicate, (self,))
         return not (~mask).any()
 
-    def count(self, predicate=None):
+    def count(self, predicate=None, *, progress=None):
         """How many elements there are, or of how many the predicate is true.
 
         Raises
@@ -1072,6 +1096,8 @@ cdef class ParIter:
         >>> pb.par_iter([1, 2, 3]).count(lambda v: v > 1)
         2
         """
+        if progress is not None:
+            return with_progress(progress, self.count, (predicate,), {})
         self.known()
         if predicate is None:
             if self.shape is not None:
@@ -1081,7 +1107,7 @@ cdef class ParIter:
         mask = predicate_of(predicate, (self,))
         return sum([count_node(p) for p in (<ParIter>mask).parts])
 
-    def position(self, predicate):
+    def position(self, predicate, *, progress=None):
         """The position, in C order, of the first element of which it is true, or None.
 
         Raises
@@ -1095,6 +1121,8 @@ cdef class ParIter:
         >>> pb.par_iter([5, 7]).position(7)
         1
         """
+        if progress is not None:
+            return with_progress(progress, self.position, (predicate,), {})
         return self.search(predicate, FIND_FIRST)
 
     cdef object search(self, object predicate, int which):
@@ -1122,7 +1150,7 @@ cdef class ParIter:
                 return collect([select(n, slice(at, at + 1))], None)[0][0]
             at -= n.shape[0]
 
-    def find_first(self, predicate):
+    def find_first(self, predicate, *, progress=None):
         """The first element of which it is true, or None.
 
         Raises
@@ -1136,9 +1164,11 @@ cdef class ParIter:
         >>> pb.par_iter([5, 7, 9]).find_first(lambda v: v > 6)
         np.int64(7)
         """
+        if progress is not None:
+            return with_progress(progress, self.find_first, (predicate,), {})
         return self.item(self.search(predicate, FIND_FIRST))
 
-    def find_last(self, predicate):
+    def find_last(self, predicate, *, progress=None):
         """The last element of which it is true, or None.
 
         Raises
@@ -1152,9 +1182,11 @@ cdef class ParIter:
         >>> pb.par_iter([5, 7, 9]).find_last(lambda v: v > 6)
         np.int64(9)
         """
+        if progress is not None:
+            return with_progress(progress, self.find_last, (predicate,), {})
         return self.item(self.search(predicate, FIND_LAST))
 
-    def find_any(self, predicate):
+    def find_any(self, predicate, *, progress=None):
         """An element of which it is true, the first that is found, or None.
 
         Raises
@@ -1168,9 +1200,11 @@ cdef class ParIter:
         >>> pb.par_iter([5, 7, 1]).find_any(lambda v: v > 6)
         np.int64(7)
         """
+        if progress is not None:
+            return with_progress(progress, self.find_any, (predicate,), {})
         return self.item(self.search(predicate, FIND_ANY))
 
-    def for_each(self, fn):
+    def for_each(self, fn, *, progress=None):
         """Calls ``fn`` with each block of elements, from any thread, in any order.
 
         Raises
@@ -1184,11 +1218,13 @@ cdef class ParIter:
         >>> pb.par_iter([1, 2]).for_each(print)
         [1 2]
         """
+        if progress is not None:
+            return with_progress(progress, self.for_each, (fn,), {})
         self.known()
         for p in (<ParIter>self.inspect(fn)).parts:
             run_only(p)
 
-    def sort(self, **options):
+    def sort(self, *, progress=None, **options):
         """All elements, sorted by :func:`par_sort` with these options, as a new array.
 
         Raises
@@ -1202,6 +1238,8 @@ cdef class ParIter:
         >>> pb.par_iter([3, 1, 2]).sort()
         array([1, 2, 3])
         """
+        if progress is not None:
+            return with_progress(progress, self.sort, (), options)
         a = self.collect()
         for p in self.parts:
             if (<Node>p).what is a:

@@ -10,6 +10,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t, uint32_t
 from numpy cimport ndarray, ufunc
 
+from pyblitz._progress import with_progress
 from pyblitz._python cimport Entry, enter, leave
 from pyblitz.arrays.common cimport (
     SLICE_ITEMS, Resolved, Slices, at, broadcast_shape, check, fill_map, is_numpys, is_plain,
@@ -664,7 +665,7 @@ cdef object map_blocks(object fn, tuple arrays, object out, object dtype, object
 
 
 def par_map(fn, *arrays, out=None, where=True, dtype=None, casting="same_kind", elementwise=False,
-            **options):
+            progress=None, **options):
     """Applies a function to every element, on all cores.
 
     Parameters
@@ -710,6 +711,9 @@ def par_map(fn, *arrays, out=None, where=True, dtype=None, casting="same_kind", 
         Ufuncs only: what else a ufunc takes, that is ``signature`` (or ``sig``),
         ``order``, ``subok``, and for a generalised one ``axes``, ``axis``,
         ``keepdims``.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -746,6 +750,10 @@ def par_map(fn, *arrays, out=None, where=True, dtype=None, casting="same_kind", 
     array(['even', 'odd', 'even'], dtype='<U4')
     """
     cdef CompiledKernel k
+    if progress is not None:
+        return with_progress(
+            progress, par_map, (fn, *arrays),
+            {"out": out, "where": where, "dtype": dtype, "casting": casting, "elementwise": elementwise, **options})
     if isinstance(fn, ufunc):
         return map_ufunc(fn, arrays, out, where, dtype, casting, options)
     if isinstance(getattr(fn, "ufunc", None), ufunc):       # Numba's DUFunc and GUFunc
@@ -770,7 +778,7 @@ def par_map(fn, *arrays, out=None, where=True, dtype=None, casting="same_kind", 
     return map_kernel(k, arrays, out)
 
 
-def par_map_inplace(fn, a, *, where=True, casting="same_kind", elementwise=False):
+def par_map_inplace(fn, a, *, where=True, casting="same_kind", elementwise=False, progress=None):
     """Replaces every element of an array by what a function gives for it, on all
     cores: ``par_map(fn, a, out=a)``.
 
@@ -786,6 +794,9 @@ def par_map_inplace(fn, a, *, where=True, casting="same_kind", elementwise=False
         What casts of the results to the type of ``a`` to allow.
     elementwise : bool, optional
         Whether a callable takes scalars instead of blocks.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -810,6 +821,10 @@ def par_map_inplace(fn, a, *, where=True, casting="same_kind", elementwise=False
     >>> pb.par_map_inplace(np.sqrt, a)
     array([1., 2., 3.])
     """
+    if progress is not None:
+        return with_progress(
+            progress, par_map_inplace, (fn, a),
+            {"where": where, "casting": casting, "elementwise": elementwise})
     if not isinstance(a, np.ndarray):
         raise TypeError(f"a: expected an array, not {type(a).__name__}")
     if not cnp.PyArray_ISWRITEABLE(a):
@@ -828,7 +843,7 @@ cdef class Filling(Slices):
         self.a[at(self.axis, lo, hi)] = self.value
 
 
-def par_fill(a, value):
+def par_fill(a, value, *, progress=None):
     """Sets every element of an array to one value, on all cores: ``a.fill(value)``.
 
     Parameters
@@ -837,6 +852,9 @@ def par_fill(a, value):
         Is changed.
     value : scalar
         Cast to the type of ``a`` as ``ndarray.fill`` does.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Raises
     ------
@@ -859,6 +877,8 @@ def par_fill(a, value):
     """
     cdef Filling s
     cdef int64_t n
+    if progress is not None:
+        return with_progress(progress, par_fill, (a, value), {})
     if not isinstance(a, np.ndarray):
         raise TypeError(f"a: expected an array, not {type(a).__name__}")
     if (not cnp.PyArray_CheckExact(a) or cnp.PyArray_NBYTES(a) <= FILL_BYTES
@@ -883,7 +903,7 @@ cdef class RangeCalls(Slices):
         self.fn(lo, hi)
 
 
-def par_for(n, kernel, *, grain=None):
+def par_for(n, kernel, *, grain=None, progress=None):
     """Calls a function on ranges that together are 0, 1, ..., n - 1, on all cores.
 
     Parameters
@@ -902,6 +922,9 @@ def par_for(n, kernel, *, grain=None):
         How many items to a range; the last one may have fewer.  By default as many
         as make a call worth its cost, found while running, so that the ranges differ
         from run to run.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Raises
     ------
@@ -934,6 +957,8 @@ def par_for(n, kernel, *, grain=None):
     cdef Entry e
     cdef int64_t items = operator.index(n), step = 0
     cdef int rc
+    if progress is not None:
+        return with_progress(progress, par_for, (n, kernel), {"grain": grain})
     if items < 0:
         raise ValueError(f"n: must not be negative, not {items}")
     if grain is not None:

@@ -10,6 +10,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t, intptr_t, uint8_t
 from numpy cimport ndarray
 
+from pyblitz._progress import with_progress
 from pyblitz._python cimport Entry, enter, leave
 from pyblitz.arrays.common cimport (
     SLICE_ITEMS, Resolved, Slices, at, broadcast_shape, check, fill_map, is_plain,
@@ -149,7 +150,7 @@ cdef object copy_into(ndarray out, ndarray a, str casting):
         np.copyto(out, a, casting=casting)
 
 
-def par_copy(a, dtype=None, order="K", out=None, casting=None):
+def par_copy(a, dtype=None, order="K", out=None, casting=None, *, progress=None):
     """A copy of an array, on all cores, of another dtype or order if asked for:
     ``np.array(a, dtype, order=order)``; or into another array: ``np.copyto``.
 
@@ -165,6 +166,9 @@ def par_copy(a, dtype=None, order="K", out=None, casting=None):
     casting : str, optional
         What casts to allow.  By default what NumPy's function does: all, as
         ``np.array``; with ``out``, 'same_kind', as ``np.copyto``.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -188,6 +192,8 @@ def par_copy(a, dtype=None, order="K", out=None, casting=None):
     >>> pb.par_copy(np.arange(3), np.float32)
     array([0., 1., 2.], dtype=float32)
     """
+    if progress is not None:
+        return with_progress(progress, par_copy, (a, dtype, order, out, casting), {})
     if out is not None:
         if dtype is not None:
             raise TypeError("dtype: not together with out")
@@ -218,7 +224,7 @@ def par_copy(a, dtype=None, order="K", out=None, casting=None):
     return result
 
 
-def par_flatten(a, order="C"):
+def par_flatten(a, order="C", *, progress=None):
     """A copy of an array in one dimension, on all cores: ``ndarray.flatten``.
 
     Parameters
@@ -226,6 +232,9 @@ def par_flatten(a, order="C"):
     a : array_like
     order : {'C', 'F', 'A', 'K'}, optional
         In which order the items are read.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -246,6 +255,8 @@ def par_flatten(a, order="C"):
     >>> pb.par_flatten(np.eye(2))
     array([1., 0., 0., 1.])
     """
+    if progress is not None:
+        return with_progress(progress, par_flatten, (a, order), {})
     if not cnp.PyArray_CheckExact(a):
         if not is_plain(a):
             return a.flatten(order)
@@ -389,7 +400,7 @@ cdef ndarray as_mask(object a, object mask):
     return mask
 
 
-def par_filter(a, mask):
+def par_filter(a, mask, *, progress=None):
     """The items that a mask or a predicate selects, on all cores: ``a[mask]``.
 
     Parameters
@@ -398,6 +409,9 @@ def par_filter(a, mask):
     mask : array_like of bool, ufunc, compiled kernel or callable
         Of the shape of ``a``, or of its first axes: then it selects rows. Or a predicate
         of the items, as for :func:`par_find_first`.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -426,6 +440,8 @@ def par_filter(a, mask):
     array([0, 2, 4])
     """
     cdef ndarray m = as_mask(a, mask)
+    if progress is not None:
+        return with_progress(progress, par_filter, (a, mask), {})
     if not cnp.PyArray_CheckExact(a):
         if not is_plain(a):
             return a[m]
@@ -433,7 +449,7 @@ def par_filter(a, mask):
     return filter_by_mask(a, m)
 
 
-def par_partition_by(a, mask):
+def par_partition_by(a, mask, *, progress=None):
     """The items that a mask or a predicate selects, and the others, on all cores:
     ``a[mask], a[~mask]`` in one pass over ``a``.
 
@@ -443,6 +459,9 @@ def par_partition_by(a, mask):
     mask : array_like of bool, ufunc, compiled kernel or callable
         Of the shape of ``a``, or of its first axes: then it splits rows. Or a predicate
         of the items, as for :func:`par_find_first`.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -468,6 +487,8 @@ def par_partition_by(a, mask):
     (array([0, 2, 4]), array([1, 3, 5]))
     """
     cdef ndarray m = as_mask(a, mask)
+    if progress is not None:
+        return with_progress(progress, par_partition_by, (a, mask), {})
     if not cnp.PyArray_CheckExact(a):
         if not is_plain(a):
             return a[m], a[~m]
@@ -475,7 +496,7 @@ def par_partition_by(a, mask):
     return partition_by_mask(a, m)
 
 
-def par_flatnonzero(a, predicate=None):
+def par_flatnonzero(a, predicate=None, *, progress=None):
     """The indices of all items that are not zero, on all cores: ``np.flatnonzero``.
 
     Parameters
@@ -483,6 +504,9 @@ def par_flatnonzero(a, predicate=None):
     a : array_like
     predicate : number, ufunc, compiled kernel or callable, optional
         What else is to be true of the items, as for :func:`par_find_first`.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -505,6 +529,8 @@ def par_flatnonzero(a, predicate=None):
     >>> pb.par_flatnonzero([0, 3, 0, 1])
     array([1, 3])
     """
+    if progress is not None:
+        return with_progress(progress, par_flatnonzero, (a, predicate), {})
     if predicate is not None:
         return flatnonzero_of_mask(predicate_mask(np.asarray(a), predicate))
     if not cnp.PyArray_CheckExact(a) or cnp.PyArray_SIZE(a) <= 16384:
@@ -542,7 +568,7 @@ cdef object nonzero(object a):
     return tuple(columns.view(np.intp))
 
 
-def par_where(condition, x=np._NoValue, y=np._NoValue, /):
+def par_where(condition, x=np._NoValue, y=np._NoValue, /, *, progress=None):
     """The items of ``x`` where the condition holds, else those of ``y``, on all
     cores: ``np.where``.
 
@@ -553,6 +579,9 @@ def par_where(condition, x=np._NoValue, y=np._NoValue, /):
     x, y : array_like, optional
         Broadcast against the condition and each other.  Without both: where the
         condition holds, as ``np.nonzero``.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -579,6 +608,8 @@ def par_where(condition, x=np._NoValue, y=np._NoValue, /):
     cdef int64_t size = 1
     cdef Map m
     cdef cnp.dtype d
+    if progress is not None:
+        return with_progress(progress, par_where, (condition, x, y), {})
     if x is not_given or y is not_given:
         if x is not_given and y is not_given:
             return nonzero(condition)
@@ -708,7 +739,7 @@ cdef object take_rows(ndarray a, ndarray index, int axis, ndarray out, str mode)
     return False if u32_load_relaxed(&t.bad) else target
 
 
-def par_take(a, indices, axis=None, out=None, mode="raise"):
+def par_take(a, indices, axis=None, out=None, mode="raise", *, progress=None):
     """The items at given indices along an axis, on all cores: ``np.take``.
 
     Parameters
@@ -722,6 +753,9 @@ def par_take(a, indices, axis=None, out=None, mode="raise"):
         Where the result goes, of its shape and dtype.
     mode : {'raise', 'wrap', 'clip'}, optional
         What to do about indices out of bounds.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -749,6 +783,8 @@ def par_take(a, indices, axis=None, out=None, mode="raise"):
     cdef ndarray x, index, o
     cdef int along, d, ndim
     cdef int64_t bytes
+    if progress is not None:
+        return with_progress(progress, par_take, (a, indices, axis, out, mode), {})
     if not cnp.PyArray_CheckExact(a):
         if not is_plain(a):
             return np.take(a, indices, axis, out, mode)
@@ -800,7 +836,7 @@ def par_take(a, indices, axis=None, out=None, mode="raise"):
     return result
 
 
-def par_put(a, ind, v, mode="raise"):
+def par_put(a, ind, v, mode="raise", *, progress=None):
     """Sets the items at given indices of the flattened array, on all cores:
     ``np.put``.
 
@@ -814,6 +850,9 @@ def par_put(a, ind, v, mode="raise"):
         The values, repeated as often as needed.
     mode : {'raise', 'wrap', 'clip'}, optional
         What to do about indices out of bounds.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Raises
     ------
@@ -845,6 +884,8 @@ def par_put(a, ind, v, mode="raise"):
     cdef Entry e
     cdef int rc
     cdef bint done
+    if progress is not None:
+        return with_progress(progress, par_put, (a, ind, v, mode), {})
     if (not cnp.PyArray_CheckExact(a) or type(mode) is not str or mode not in index_modes
             or not cnp.PyArray_ISWRITEABLE(a) or cnp.PyArray_SIZE(a) == 0):
         return np.put(a, ind, v, mode)
@@ -956,7 +997,8 @@ cdef object joined_layout(list arrays, int axis, tuple shape, cnp.dtype dtype):
     return result.transpose([order.index(d) for d in range(len(shape))])
 
 
-def par_concatenate(arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind"):
+def par_concatenate(arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind",
+                    progress=None):
     """Joins arrays along an axis, on all cores: ``np.concatenate``.
 
     Parameters
@@ -971,6 +1013,9 @@ def par_concatenate(arrays, /, axis=0, out=None, *, dtype=None, casting="same_ki
         Of the result; not together with ``out``.
     casting : str, optional
         What casts to allow.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -999,6 +1044,10 @@ def par_concatenate(arrays, /, axis=0, out=None, *, dtype=None, casting="same_ki
     cdef int d, ndim, along
     cdef list ops = []
     cdef cnp.dtype t
+    if progress is not None:
+        return with_progress(
+            progress, par_concatenate, (arrays, axis, out),
+            {"dtype": dtype, "casting": casting})
     if type(arrays) is not list and type(arrays) is not tuple:
         if not cnp.PyArray_CheckExact(arrays) or cnp.PyArray_NDIM(arrays) < 2 or is_small(arrays):
             return direct_concatenate(arrays, axis, out, dtype, casting)
@@ -1084,7 +1133,7 @@ def par_concatenate(arrays, /, axis=0, out=None, *, dtype=None, casting="same_ki
     return result
 
 
-def par_repeat(a, repeats, axis=None):
+def par_repeat(a, repeats, axis=None, *, progress=None):
     """Repeats each item, on all cores: ``np.repeat``.
 
     Parameters
@@ -1094,6 +1143,9 @@ def par_repeat(a, repeats, axis=None):
         How often; one for all, or one for each along the axis.
     axis : int, optional
         None: of the flattened array.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -1120,6 +1172,8 @@ def par_repeat(a, repeats, axis=None):
     cdef Entry e
     cdef int rc, d, along, ndim
     cdef int64_t each = -1, most
+    if progress is not None:
+        return with_progress(progress, par_repeat, (a, repeats, axis), {})
     if not cnp.PyArray_CheckExact(a):
         if not is_plain(a):
             return np.repeat(a, repeats, axis)

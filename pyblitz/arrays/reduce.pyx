@@ -9,6 +9,7 @@ from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memcpy
 from numpy cimport ndarray, ufunc
 
+from pyblitz._progress import with_progress
 from pyblitz.arrays.common cimport (
     SLICE_ITEMS, Resolved, Slices, at, idempotent, is_associative, is_plain, longest_axis,
     may_overlap, report_flags, resolve)
@@ -135,8 +136,8 @@ cdef object place(object result, object out, tuple kept, object keepdims, int nd
     return result if result.ndim else result[()]
 
 
-def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._NoValue, where=True, *,
-               combine=None):
+def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._NoValue,
+               where=True, *, combine=None, progress=None):
     """Reduces an array by a binary ufunc, on all cores: ``op.reduce``.
 
     Parameters
@@ -161,6 +162,9 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
         Which elements to include.
     combine : compiled kernel, optional
         For a kernel: what joins the accumulated values of two stretches of elements.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -194,6 +198,10 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
     array([1., 1., 1.])
     """
     cdef CompiledKernel k
+    if progress is not None:
+        return with_progress(
+            progress, par_reduce, (op, a, axis, dtype, out, keepdims, initial, where),
+            {"combine": combine})
     if isinstance(op, ufunc):
         if combine is not None:
             raise TypeError("combine: only a compiled kernel takes it")
@@ -376,7 +384,8 @@ cdef object along_kept(object fn, ndarray a, object axis, object keepdims, dict 
     return s.out if keepdims is True else s.out.reshape(tuple([shape[d] for d in range(ndim) if d not in axes]))
 
 
-def par_sum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue):
+def par_sum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np._NoValue,
+            where=np._NoValue, *, progress=None):
     """The sum of array elements, on all cores: ``np.sum``.
 
     Parameters
@@ -394,6 +403,9 @@ def par_sum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np
         What to start from.
     where : array_like of bool, optional
         Which elements to include.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -417,16 +429,24 @@ def par_sum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np
     >>> pb.par_sum(np.arange(100_000))
     np.int64(4999950000)
     """
+    if progress is not None:
+        return with_progress(
+            progress, par_sum, (a, axis, dtype, out, keepdims, initial, where),
+            {})
     return reduce_as(np.add, np.sum, a, axis, dtype, out, keepdims, initial, where)
 
 
-def par_prod(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue):
+def par_prod(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np._NoValue,
+             where=np._NoValue, *, progress=None):
     """The product of array elements, on all cores: ``np.prod``.
 
     Parameters
     ----------
     a, axis, dtype, out, keepdims, initial, where
         As for :func:`par_sum`.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -448,16 +468,24 @@ def par_prod(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=n
     >>> pb.par_prod(np.arange(1, 6))
     np.int64(120)
     """
+    if progress is not None:
+        return with_progress(
+            progress, par_prod, (a, axis, dtype, out, keepdims, initial, where),
+            {})
     return reduce_as(np.multiply, np.prod, a, axis, dtype, out, keepdims, initial, where)
 
 
-def par_min(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue):
+def par_min(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue,
+            *, progress=None):
     """The least array element, on all cores: ``np.min``; not-a-number if there is one.
 
     Parameters
     ----------
     a, axis, out, keepdims, initial, where
         As for :func:`par_sum`.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -479,16 +507,22 @@ def par_min(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, w
     >>> pb.par_min([[3, 1], [2, 5]], axis=1)
     array([1, 2])
     """
+    if progress is not None:
+        return with_progress(progress, par_min, (a, axis, out, keepdims, initial, where), {})
     return reduce_as(np.minimum, np.min, a, axis, None, out, keepdims, initial, where)
 
 
-def par_max(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue):
+def par_max(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue,
+            *, progress=None):
     """The greatest array element, on all cores: ``np.max``; not-a-number if there is one.
 
     Parameters
     ----------
     a, axis, out, keepdims, initial, where
         As for :func:`par_sum`.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -510,10 +544,12 @@ def par_max(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, w
     >>> pb.par_max([[3, 1], [2, 5]], axis=1)
     array([3, 5])
     """
+    if progress is not None:
+        return with_progress(progress, par_max, (a, axis, out, keepdims, initial, where), {})
     return reduce_as(np.maximum, np.max, a, axis, None, out, keepdims, initial, where)
 
 
-def par_minmax(a, axis=None):
+def par_minmax(a, axis=None, *, progress=None):
     """The least and the greatest element, in one pass over the array.
 
     Parameters
@@ -521,6 +557,9 @@ def par_minmax(a, axis=None):
     a : array_like
     axis : None or int or tuple of int, optional
         What to reduce along; all axes by default.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -542,6 +581,8 @@ def par_minmax(a, axis=None):
     >>> pb.par_minmax(np.array([3.0, 1.0, 2.0]))
     (np.float64(1.0), np.float64(3.0))
     """
+    if progress is not None:
+        return with_progress(progress, par_minmax, (a, axis), {})
     if is_plain(a):
         a = np.asarray(a)
         if not is_small(a) and (axis is None or a.ndim == 1 and axis in (0, -1)):
@@ -559,13 +600,17 @@ cdef object mean_type(object dtype):
     return np.dtype(np.float32) if dtype == np.float16 else dtype if dtype.kind in "fc" else None
 
 
-def par_mean(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
+def par_mean(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, *, where=np._NoValue,
+             progress=None):
     """The arithmetic mean, on all cores: ``np.mean``.
 
     Parameters
     ----------
     a, axis, dtype, out, keepdims, where
         As for :func:`par_sum`; integers are averaged as float64.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -587,6 +632,8 @@ def par_mean(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, *, where=
     >>> pb.par_mean(np.arange(5))
     np.float64(2.0)
     """
+    if progress is not None:
+        return with_progress(progress, par_mean, (a, axis, dtype, out, keepdims), {"where": where})
     if type(a) is list or type(a) is tuple:
         a = np.asarray(a)
     if (not cnp.PyArray_CheckExact(a) or is_small(a) or where is not no_initial or out is not None
@@ -613,7 +660,8 @@ cdef tuple moments(ndarray a, object ddof):
     return kind.type(total / (n - ddof)), a.dtype if a.dtype.kind == "f" else kind
 
 
-def par_var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, **options):
+def par_var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, *, progress=None,
+            **options):
     """The variance, on all cores: ``np.var``.
 
     Parameters
@@ -624,6 +672,9 @@ def par_var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, **
         The divisor is the number of elements less this.
     **options
         ``where``, ``mean`` and ``correction``, as for ``np.var``.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -646,16 +697,22 @@ def par_var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, **
     >>> pb.par_var(np.array([1.0, 2.0, 3.0, 4.0]))
     np.float64(1.25)
     """
+    if progress is not None:
+        return with_progress(progress, par_var, (a, axis, dtype, out, ddof, keepdims), {**options})
     return spread(np.var, a, axis, dtype, out, ddof, keepdims, options)
 
 
-def par_std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, **options):
+def par_std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, *, progress=None,
+            **options):
     """The standard deviation, on all cores: ``np.std``.
 
     Parameters
     ----------
     a, axis, dtype, out, ddof, keepdims, **options
         As for :func:`par_var`.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -677,6 +734,8 @@ def par_std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, **
     >>> pb.par_std(np.array([1.0, 1.0, 3.0, 3.0]))
     np.float64(1.0)
     """
+    if progress is not None:
+        return with_progress(progress, par_std, (a, axis, dtype, out, ddof, keepdims), {**options})
     return spread(np.std, a, axis, dtype, out, ddof, keepdims, options)
 
 
@@ -741,7 +800,7 @@ cdef object arg_row(ndarray x, arg_fn f):
     return np.intp(red.result.at)
 
 
-def par_argmin(a, axis=None, out=None, *, keepdims=np._NoValue):
+def par_argmin(a, axis=None, out=None, *, keepdims=np._NoValue, progress=None):
     """The position of the least element, on all cores: ``np.argmin``.
 
     Parameters
@@ -753,6 +812,9 @@ def par_argmin(a, axis=None, out=None, *, keepdims=np._NoValue):
         Where the result goes.
     keepdims : bool, optional
         Whether the axis stays, with length one.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -774,16 +836,21 @@ def par_argmin(a, axis=None, out=None, *, keepdims=np._NoValue):
     >>> pb.par_argmin(np.array([3, 1, 2, 1]))
     np.int64(1)
     """
+    if progress is not None:
+        return with_progress(progress, par_argmin, (a, axis, out), {"keepdims": keepdims})
     return arg_reduce(np.argmin, True, a, axis, out, keepdims)
 
 
-def par_argmax(a, axis=None, out=None, *, keepdims=np._NoValue):
+def par_argmax(a, axis=None, out=None, *, keepdims=np._NoValue, progress=None):
     """The position of the greatest element, on all cores: ``np.argmax``.
 
     Parameters
     ----------
     a, axis, out, keepdims
         As for :func:`par_argmin`.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -805,6 +872,8 @@ def par_argmax(a, axis=None, out=None, *, keepdims=np._NoValue):
     >>> pb.par_argmax(np.array([3, 1, 3, 1]))
     np.int64(0)
     """
+    if progress is not None:
+        return with_progress(progress, par_argmax, (a, axis, out), {"keepdims": keepdims})
     return arg_reduce(np.argmax, False, a, axis, out, keepdims)
 
 
@@ -824,7 +893,7 @@ cdef object truth(object namesake, object op, object compare, object a, object a
                         no_initial, True if where is no_initial else where)
 
 
-def par_any(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
+def par_any(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue, progress=None):
     """Whether any element is true (not zero), on all cores: ``np.any``.
 
     Parameters
@@ -834,6 +903,9 @@ def par_any(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
         What to look along; all axes by default.
     out, keepdims, where
         As for :func:`par_sum`.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -854,16 +926,21 @@ def par_any(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
     >>> pb.par_any(np.zeros(1_000_000))
     np.False_
     """
+    if progress is not None:
+        return with_progress(progress, par_any, (a, axis, out, keepdims), {"where": where})
     return truth(np.any, np.logical_or, np.not_equal, a, axis, out, keepdims, where)
 
 
-def par_all(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
+def par_all(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue, progress=None):
     """Whether all elements are true (not zero), on all cores: ``np.all``.
 
     Parameters
     ----------
     a, axis, out, keepdims, where
         As for :func:`par_any`.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -884,10 +961,12 @@ def par_all(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
     >>> pb.par_all(np.arange(1_000_000))
     np.False_
     """
+    if progress is not None:
+        return with_progress(progress, par_all, (a, axis, out, keepdims), {"where": where})
     return truth(np.all, np.logical_and, np.equal, a, axis, out, keepdims, where)
 
 
-def par_count_nonzero(a, axis=None, *, keepdims=False):
+def par_count_nonzero(a, axis=None, *, keepdims=False, progress=None):
     """How many elements are not zero, on all cores: ``np.count_nonzero``.
 
     Parameters
@@ -897,6 +976,9 @@ def par_count_nonzero(a, axis=None, *, keepdims=False):
         What to count along; all axes by default.
     keepdims : bool, optional
         Whether the axes stay, with length one.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -917,6 +999,8 @@ def par_count_nonzero(a, axis=None, *, keepdims=False):
     >>> int(pb.par_count_nonzero(np.arange(1_000_000)))
     999999
     """
+    if progress is not None:
+        return with_progress(progress, par_count_nonzero, (a, axis), {"keepdims": keepdims})
     if type(a) is list or type(a) is tuple:
         a = np.asarray(a)
     if cnp.PyArray_CheckExact(a) and not is_small(a) and a.dtype.kind in "biufc":
@@ -929,7 +1013,7 @@ def par_count_nonzero(a, axis=None, *, keepdims=False):
     return np.count_nonzero(a, axis, keepdims=keepdims)
 
 
-def par_dot(a, b, out=None):
+def par_dot(a, b, out=None, *, progress=None):
     """The dot product of two arrays, on all cores: ``np.dot``.
 
     Parameters
@@ -938,6 +1022,9 @@ def par_dot(a, b, out=None):
         Two rows give a scalar, rows and matrices what ``np.dot`` gives.
     out : ndarray, optional
         Where the result goes.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -962,6 +1049,8 @@ def par_dot(a, b, out=None):
     np.float64(6.0)
     """
     cdef ndarray x, y
+    if progress is not None:
+        return with_progress(progress, par_dot, (a, b, out), {})
     if not (cnp.PyArray_CheckExact(a) and cnp.PyArray_CheckExact(b)) or is_small(a):
         return np.dot(a, b) if out is None else np.dot(a, b, out)
     x = a
@@ -1035,13 +1124,17 @@ cdef CompiledKernel zeroing(object dtype):
     return k
 
 
-def par_nansum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue):
+def par_nansum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np._NoValue,
+               where=np._NoValue, *, progress=None):
     """The sum of the elements that are numbers, on all cores: ``np.nansum``.
 
     Parameters
     ----------
     a, axis, dtype, out, keepdims, initial, where
         As for :func:`par_sum`.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -1063,6 +1156,10 @@ def par_nansum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial
     >>> pb.par_nansum(np.array([1.0, np.nan, 2.0]))
     np.float64(3.0)
     """
+    if progress is not None:
+        return with_progress(
+            progress, par_nansum, (a, axis, dtype, out, keepdims, initial, where),
+            {})
     if type(a) is list or type(a) is tuple:
         a = np.asarray(a)
     if cnp.PyArray_CheckExact(a) and not is_small(a) and a.dtype.kind in "biuf":
@@ -1093,13 +1190,17 @@ cdef object nan_extreme(object op, object namesake, object a, object axis, objec
     return result
 
 
-def par_nanmin(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue):
+def par_nanmin(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue,
+               where=np._NoValue, *, progress=None):
     """The least element that is a number, on all cores: ``np.nanmin``.
 
     Parameters
     ----------
     a, axis, out, keepdims, initial, where
         As for :func:`par_sum`.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -1121,16 +1222,22 @@ def par_nanmin(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue
     >>> pb.par_nanmin(np.array([3.0, np.nan, 2.0]))
     np.float64(2.0)
     """
+    if progress is not None:
+        return with_progress(progress, par_nanmin, (a, axis, out, keepdims, initial, where), {})
     return nan_extreme(np.fmin, np.nanmin, a, axis, out, keepdims, initial, where)
 
 
-def par_nanmax(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue):
+def par_nanmax(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue,
+               where=np._NoValue, *, progress=None):
     """The greatest element that is a number, on all cores: ``np.nanmax``.
 
     Parameters
     ----------
     a, axis, out, keepdims, initial, where
         As for :func:`par_sum`.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -1152,4 +1259,6 @@ def par_nanmax(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue
     >>> pb.par_nanmax(np.array([3.0, np.nan, 2.0]))
     np.float64(3.0)
     """
+    if progress is not None:
+        return with_progress(progress, par_nanmax, (a, axis, out, keepdims, initial, where), {})
     return nan_extreme(np.fmax, np.nanmax, a, axis, out, keepdims, initial, where)

@@ -6,6 +6,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
+from pyblitz._progress import with_progress
 from pyblitz._python cimport Entry, enter, leave
 from pyblitz.arrays.common cimport (
     SLICE_ITEMS, Resolved, Slices, at, check, is_associative, is_plain, longest_axis, may_overlap,
@@ -162,7 +163,7 @@ cdef object scan(ufunc op, ndarray x, int axis, object dtype, object out):
     return result
 
 
-def par_scan(op, a, axis=0, dtype=None, out=None):
+def par_scan(op, a, axis=0, dtype=None, out=None, *, progress=None):
     """Running results of a binary ufunc, on all cores: ``op.accumulate``.
 
     Parameters
@@ -176,6 +177,9 @@ def par_scan(op, a, axis=0, dtype=None, out=None):
         The type of the calculation and the result.
     out : ndarray, optional
         Where the results go; it may be ``a``.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -216,6 +220,8 @@ def par_scan(op, a, axis=0, dtype=None, out=None):
     array([[1., 2., 3.],
            [1., 2., 3.]])
     """
+    if progress is not None:
+        return with_progress(progress, par_scan, (op, a, axis, dtype, out), {})
     if not isinstance(op, ufunc):
         if isinstance(getattr(op, "ufunc", None), ufunc):      # Numba's DUFunc
             return direct_scan(op, a, axis, dtype, out)
@@ -244,7 +250,7 @@ cdef object cumulate(object fn, ufunc op, object a, object axis, object dtype, o
     return fn(a, axis, dtype, out) if result is None else result
 
 
-def par_cumsum(a, axis=None, dtype=None, out=None):
+def par_cumsum(a, axis=None, dtype=None, out=None, *, progress=None):
     """Running sums, on all cores: ``np.cumsum``.
 
     Parameters
@@ -256,6 +262,9 @@ def par_cumsum(a, axis=None, dtype=None, out=None):
         The type of the sums; that of ``a``, but at least the platform's integer.
     out : ndarray, optional
         Where the sums go; it may be ``a``.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -278,10 +287,12 @@ def par_cumsum(a, axis=None, dtype=None, out=None):
     >>> pb.par_cumsum([1, 2, 3])
     array([1, 3, 6])
     """
+    if progress is not None:
+        return with_progress(progress, par_cumsum, (a, axis, dtype, out), {})
     return cumulate(np.cumsum, np.add, a, axis, dtype, out)
 
 
-def par_cumprod(a, axis=None, dtype=None, out=None):
+def par_cumprod(a, axis=None, dtype=None, out=None, *, progress=None):
     """Running products, on all cores: ``np.cumprod``.
 
     Parameters
@@ -293,6 +304,9 @@ def par_cumprod(a, axis=None, dtype=None, out=None):
         The type of the products; that of ``a``, but at least the platform's integer.
     out : ndarray, optional
         Where the products go; it may be ``a``.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -316,6 +330,8 @@ def par_cumprod(a, axis=None, dtype=None, out=None):
     >>> pb.par_cumprod([1, 2, 3])
     array([1, 2, 6])
     """
+    if progress is not None:
+        return with_progress(progress, par_cumprod, (a, axis, dtype, out), {})
     return cumulate(np.cumprod, np.multiply, a, axis, dtype, out)
 
 
@@ -408,7 +424,7 @@ cdef object reduceat(ufunc op, ndarray x, object indices, int axis, object dtype
     return result
 
 
-def par_reduceat(op, a, indices, axis=0, dtype=None, out=None):
+def par_reduceat(op, a, indices, axis=0, dtype=None, out=None, *, progress=None):
     """Reduces segments of an array by a ufunc, on all cores: ``op.reduceat``.
 
     Parameters
@@ -425,6 +441,9 @@ def par_reduceat(op, a, indices, axis=0, dtype=None, out=None):
         The type of the calculation and the result.
     out : ndarray, optional
         Where the results go.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -449,6 +468,8 @@ def par_reduceat(op, a, indices, axis=0, dtype=None, out=None):
     >>> pb.par_reduceat(np.add, np.arange(8), [0, 4, 6])
     array([ 6,  9, 13])
     """
+    if progress is not None:
+        return with_progress(progress, par_reduceat, (op, a, indices, axis, dtype, out), {})
     if not isinstance(op, ufunc):
         if isinstance(getattr(op, "ufunc", None), ufunc):      # Numba's DUFunc
             return direct_reduceat(op, a, indices, axis, dtype, out)

@@ -6,6 +6,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
+from pyblitz._progress import with_progress
 from pyblitz._python cimport Entry, enter, leave
 from pyblitz.arrays.common cimport Slices, at, check, is_plain, longest_axis
 from pyblitz.kernels.search cimport (
@@ -97,7 +98,7 @@ cdef object search(ndarray a, ndarray v, object side, object sorter):
     return result
 
 
-def par_searchsorted(a, v, side="left", sorter=None):
+def par_searchsorted(a, v, side="left", sorter=None, *, progress=None):
     """Where items belong in a sorted array, on all cores: ``np.searchsorted``.
 
     Parameters
@@ -110,6 +111,9 @@ def par_searchsorted(a, v, side="left", sorter=None):
         Before equal items, or after them.
     sorter : 1-D array_like of int, optional
         Indices that sort ``a``, as from ``np.argsort``.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -134,6 +138,8 @@ def par_searchsorted(a, v, side="left", sorter=None):
     >>> pb.par_searchsorted([1, 2, 3], [0, 2, 9])
     array([0, 1, 3])
     """
+    if progress is not None:
+        return with_progress(progress, par_searchsorted, (a, v, side, sorter), {})
     if (not cnp.PyArray_CheckExact(v) or cnp.PyArray_SIZE(<ndarray>v) < FEW_KEYS
             or not (cnp.PyArray_CheckExact(a) or type(a) is list or type(a) is tuple)):
         return np.searchsorted(a, v, side, sorter)
@@ -142,7 +148,7 @@ def par_searchsorted(a, v, side="left", sorter=None):
     return np.searchsorted(a, v, side, sorter) if result is None else result
 
 
-def par_digitize(x, bins, right=False):
+def par_digitize(x, bins, right=False, *, progress=None):
     """Which bin each value falls into, on all cores: ``np.digitize``.
 
     Parameters
@@ -152,6 +158,9 @@ def par_digitize(x, bins, right=False):
         The edges, in increasing or decreasing order.
     right : bool, optional
         Whether a bin includes its right edge instead of its left one.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -173,6 +182,8 @@ def par_digitize(x, bins, right=False):
     >>> pb.par_digitize([0.2, 6.4, 3.0], [0.0, 1.0, 2.5, 4.0])
     array([1, 4, 3])
     """
+    if progress is not None:
+        return with_progress(progress, par_digitize, (x, bins, right), {})
     if (not cnp.PyArray_CheckExact(x) or cnp.PyArray_SIZE(<ndarray>x) < FEW_KEYS
             or not is_plain(bins) or x.dtype.kind not in "biuf"):
         return np.digitize(x, bins, right)

@@ -7,6 +7,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 from numpy cimport ndarray
 
+from pyblitz._progress import with_progress
 from pyblitz._python cimport Entry, enter, leave
 from pyblitz.arrays.common cimport check, is_plain, may_overlap
 from pyblitz.kernels.sort cimport (
@@ -87,7 +88,7 @@ cdef object sort_into(ndarray source, ndarray result, bint stable, bint in_place
     check(rc, "the sort")
 
 
-def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, out=None):
+def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, out=None, progress=None):
     """A sorted copy of an array, on all cores: ``np.sort``.
 
     Parameters
@@ -107,6 +108,9 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, out=None):
         Where the result goes, of the shape and dtype of the result; ``out=a``
         sorts in place.  When the sort fails (no memory, Ctrl-C, a CancelScope), another
         ``out`` than ``a`` may hold anything, and ``a`` its own elements in some order.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
 
     Returns
     -------
@@ -143,6 +147,10 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, out=None):
     """
     cdef ndarray x, result, rows
     cdef int ndim, along
+    if progress is not None:
+        return with_progress(
+            progress, par_sort, (a, axis, kind, order),
+            {"stable": stable, "out": out})
     if not cnp.PyArray_CheckExact(a):
         if out is not None and a is not out and not is_plain(a):
             a = np.asarray(a)
