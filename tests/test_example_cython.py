@@ -1,6 +1,6 @@
 """The cimport API as an outside author meets it: examples/cython is built out of
-tree and run, docs/cython.md is compiled and called, C++ works, and an extension
-that was built for another interface is refused by name."""
+tree and run, docs/cython.md and docs/kernels.md are compiled and called, C++ works, and
+an extension that was built for another interface is refused by name."""
 
 import os
 import pathlib
@@ -275,6 +275,25 @@ def test_guide_runs(found, tmp_path):
         cwd=project,
         path=found,
     )
+
+
+# ---- docs/kernels.md --------------------------------------------------------
+
+
+def test_kernels_page(found, tmp_path):
+    """Its Cython blocks are a module, and its Python blocks, in order, a program."""
+    for name in ("numba", "scipy", "cffi"):
+        pytest.importorskip(name)
+    page = (ROOT / "docs" / "kernels.md").read_text()
+    source, program = (
+        "\n\n".join(re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+        for language in ("cython", "python")
+    )
+    assert source
+    project = module(tmp_path / "kernels", source, "mykernels")
+    build(project, found)
+    (project / "page.py").write_text(program)
+    python("page.py", cwd=project, path=found)
 
 
 # ---- C++, and another interface ---------------------------------------------

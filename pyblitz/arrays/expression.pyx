@@ -889,7 +889,7 @@ cdef object shadow(Node node, dict memo):
     else:
         args = [shadow(n, memo) for n in node.args]
         if node.kind == NODE_CAST:
-            found = args[0].astype(node.dtype)
+            found = np.empty_like(args[0], node.dtype)      # not cast: there is nothing in it
         else:
             # Any loop of so many operands will do.
             found = np.nditer(args + [None], ["refs_ok", "zerosize_ok"],
