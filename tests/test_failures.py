@@ -1,6 +1,7 @@
 """What fails: which exception the caller sees, what stops, what is written, what stays behind."""
 
 import gc
+import re
 import sys
 import threading
 import traceback
@@ -152,7 +153,10 @@ def test_ufuncs_that_raise_in_their_loops(threads):
     with pytest.raises(LookupError, match="too much") as e:
         pb.par_map(picky, base.astype("f8"))
     if sys.version_info >= (3, 11):
-        assert e.value.__notes__ == ["pyblitz: in picky[458752:524288]"]
+        # Slices of others' ufuncs are cut by time.
+        (note,) = e.value.__notes__
+        lo, hi = map(int, re.fullmatch(r"pyblitz: in picky\[(\d+):(\d+)\]", note).groups())
+        assert lo <= 500_000 < hi
 
 
 @pytest.mark.parametrize(

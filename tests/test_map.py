@@ -787,7 +787,10 @@ def test_fill(dtype, value, size):
     size = min(size, 3_000_000 // np.dtype(dtype).itemsize + 10) if dtype != "O" else size % 1001
     ours, theirs = np.zeros(size, dtype), np.zeros(size, dtype)
     check(lambda: pb.par_fill(ours, value), lambda: theirs.fill(value))
-    assert ours.tobytes() == theirs.tobytes()
+    if dtype == "g":  # whose bytes are not all used
+        np.testing.assert_array_equal(ours, theirs)
+    else:
+        assert ours.tobytes() == theirs.tobytes()
 
 
 def test_fill_any_layout():

@@ -201,9 +201,9 @@ def test_what_the_callable_raises(threads, at):
     """It ends the operation, and comes out."""
     blocks = []
 
-    def block(x):
-        blocks.append(1)
-        return slow(x)
+    def block(lo, hi):
+        blocks.append(lo)
+        time.sleep(0.002)  # so that there is time to be told of
 
     def bad(done, total):
         told.append(done)
@@ -213,11 +213,11 @@ def test_what_the_callable_raises(threads, at):
     for error in range(3):
         told = []
         with pytest.raises(Failure) as e:
-            with_progress(bad, pb.par_map, (block, np.zeros(1000 * 65536, "i1")), {})
+            with_progress(bad, pb.par_for, (4000, block), {"grain": 1})
         assert e.traceback[-1].name == "bad"
         assert e.value.args == (told[-1],)
         assert len(told) == at + 1, error
-    assert len(blocks) < 1000
+    assert len(blocks) < 3 * 4000
     assert (pb.par_map(np.sqrt, A) == np.sqrt(A)).all()
 
 

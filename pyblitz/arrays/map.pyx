@@ -52,6 +52,11 @@ cdef class SlicedMap(Slices):
     cdef int64_t unit       # elements of an item along the axis
     cdef int64_t n          # unit > 1: the length of the axis
 
+    cdef object tell(self, object error):
+        if self.unit > 1:
+            self.failed_lo, self.failed_hi = self.failed_lo * self.unit, min(self.failed_hi * self.unit, self.n)
+        Slices.tell(self, error)
+
     cdef object part(self, int64_t lo, int64_t hi):
         if self.unit > 1:
             lo, hi = lo * self.unit, min(hi * self.unit, self.n)
