@@ -815,13 +815,15 @@ cdef Program program_of(list nodes, list outs, bint in_order):
     except _TooLarge:
         if len(nodes) > 1:
             raise
-    for whole in (False, True):
-        nodes = cut(nodes, whole)
+    nodes = cut(nodes, False)
+    while True:
         try:
             return one_program(nodes, outs, in_order)
         except _TooLarge:
-            pass
-    raise ValueError(f"the expression has more than {STEP_ARGS - 1} arrays in one step")
+            n = nodes[0]
+            if n.domain is None:
+                raise ValueError(f"the expression has more than {STEP_ARGS - 1} arrays in one step") from None
+        nodes = cut(nodes, True)
 
 
 cdef Node one_row(Node node):

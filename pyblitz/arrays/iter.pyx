@@ -497,10 +497,14 @@ cdef class ParIter:
         return binary(np.greater_equal, self, other)
 
     def __eq__(self, other):
-        return binary(np.equal, self, other)
+        made = binary(np.equal, self, other)
+        # NumPy's operator compares anything.
+        return par_iter(self.collect() == other) if made is NotImplemented else made
 
     def __ne__(self, other):
-        return binary(np.not_equal, self, other)
+        made = binary(np.not_equal, self, other)
+        # NumPy's operator compares anything.
+        return par_iter(self.collect() != other) if made is NotImplemented else made
 
     def __neg__(self):
         return call(np.negative, (self,), {})
@@ -646,6 +650,14 @@ cdef class ParIter:
 
     # ---- ends
 
+    cdef bint reads(self, object out) except -1:
+        """Whether one of its arrays may lie where ``out`` does."""
+        for p in self.parts:
+            for part in depends(p):
+                if (<Node>part).kind == NODE_INPUT and np.may_share_memory(out, (<Node>part).what):
+                    return True
+        return False
+
     def collect(self, out=None):
         """All elements, as an array.
 
@@ -662,11 +674,11 @@ cdef class ParIter:
                 return np.concatenate([collect([p], None)[0] for p in self.parts])
             out = np.empty(self.shape, self.dtype)
         check_out(out)
-        if self.shape is None or out.shape != self.shape:
+        if self.shape is None or out.shape != self.shape or self.reads(out):
             whole = self.collect()
             if out.shape != whole.shape:
                 raise ValueError(f"out: shape {out.shape} does not match that of the result, {whole.shape}")
-            out[...] = whole
+            np.copyto(out, whole)
             return out
         start = 0
         for p in self.parts:
@@ -778,7 +790,7 @@ cdef class ParIter:
     def any(self, predicate=None, **options):
         """Whether the predicate (by default: is not zero) is true of an element; stops at
         the first that is found."""
-        if not self.takes(options):
+        if not self.takes(options) or self.dtype.kind == "M":
             return np.any(self.collect(), **options)
         mask = predicate_of((self != 0) if predicate is None else predicate, (self,))
         return any([find_node(p, FIND_ANY) >= 0 for p in (<ParIter>mask).parts])
@@ -786,7 +798,7 @@ cdef class ParIter:
     def all(self, predicate=None, **options):
         """Whether the predicate (by default: is not zero) is true of all elements; stops at
         the first of which it is not."""
-        if not self.takes(options):
+        if not self.takes(options) or self.dtype.kind == "M":
             return np.all(self.collect(), **options)
         mask = predicate_of((self != 0) if predicate is None else predicate, (self,))
         return not (~mask).any()
@@ -867,8 +879,6 @@ cdef object check_out(object out):
 
 cdef object binary(object fn, object a, object b):
     for x in (a, b):
-        if fn is np.equal or fn is np.not_equal:
-            break           # of anything
         if not isinstance(x, (ParIter, np.ndarray, int, float, complex, np.generic, list, tuple)):
             return NotImplemented
     return call(fn, (a, b), {})
