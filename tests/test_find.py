@@ -28,7 +28,7 @@ def check(a, predicate, mask):
         got = getattr(pb, "par_" + name)(a, predicate)
         expected = expected_of(name, a, mask)
         if name == "find_any" and expected is not None:
-            assert got in a[mask]
+            assert got in a[mask] or (got != got and np.isnan(a[mask]).any())
             continue
         if name == "position":
             assert got == expected

@@ -72,6 +72,7 @@ cdef class Program:
     cdef int values[COLLECTED]  # where the results are, in the lines
     cdef int slots[COLLECTED]   # and in the map
     cdef Slices calls       # what functions that need the GIL run in; None: there are none
+    cdef str call_name      # of the only ufunc among them
     cdef list owners
     cdef int operand(self, object array) except -1
     cdef int constant(self, object value) except -1

@@ -744,8 +744,12 @@ cdef class Program:
 
     cdef bint call(self, Step* s, NodeKind kind, object what, object dtypes, int inputs) except -1:
         cdef Call c = Call()
+        cdef str name = "cast" if kind == NODE_CAST else what.__name__ if kind == NODE_CALL else "the expression"
         if self.calls is None:
             self.calls = Slices("the expression", True)
+            self.call_name = name
+        elif self.call_name != name:
+            self.call_name = "the expression"
         c.fn = what
         c.kind = kind
         c.dtypes = list(dtypes)
@@ -779,7 +783,7 @@ cdef class Program:
                 report_flags("cast" if self.lines[i].kind == NODE_CAST else what.signature
                              if self.lines[i].kind == NODE_KERNEL else what.__name__, flags)
         if self.calls is not None and self.calls.flags.seen:
-            report_flags("the expression", self.calls.flags.seen)
+            report_flags(self.call_name, self.calls.flags.seen)
 
 
 cdef int retire(int where, int line, const int* end, const int* place, int n_ops, int* idle, int n_idle) noexcept:
@@ -1110,7 +1114,8 @@ cdef int run_reduce(Reduce* red) except -1:
         rc = reduce_run(e.worker, red)
         rc = leave(&e, rc)
     check(rc, "the reduction")
-    report_flags("reduce", u32_load_relaxed(&red.flags))
+    if red.arg == NULL:         # which compares with not-a-number, as NumPy's does silently
+        report_flags("reduce", u32_load_relaxed(&red.flags))
     return 0
 
 
