@@ -38,6 +38,7 @@ cdef class Node:
     cdef tuple args
     cdef Resolved resolved
     cdef int output         # of several
+    cdef int depth          # of the expression
     cdef Filter domain      # whose elements it is of; None: of all
 
 # A step before registers are chosen.  Operand k is k, constant k is CONSTANT + k, and
@@ -59,6 +60,7 @@ cdef class Program:
     cdef Map m
     cdef Line* lines
     cdef int n_lines
+    cdef int dims           # of what is read
     cdef Step* steps
     cdef void* casts
     cdef list whats         # what each line does: a ufunc, a kernel, a function, dtypes
@@ -70,6 +72,7 @@ cdef class Program:
     cdef int values[COLLECTED]  # where the results are, in the lines
     cdef int slots[COLLECTED]   # and in the map
     cdef Slices calls       # what functions that need the GIL run in; None: there are none
+    cdef str call_name      # of the only ufunc among them
     cdef list owners
     cdef int operand(self, object array) except -1
     cdef int constant(self, object value) except -1
@@ -78,6 +81,7 @@ cdef class Program:
     cdef Line* line(self, NodeKind kind, object what, Resolved resolved) except NULL
     cdef int converted(self, int where, object dtype) except -1
     cdef int emit(self, Node node) except -1
+    cdef bint is_row(self, int where)
     cdef int emit_input(self, Node node) except -1
     cdef int emit_filters(self, list nodes) except -1
     cdef int in_register(self, int where) except -1

@@ -59,6 +59,9 @@ cdef Node new_node(NodeKind kind, object what, tuple args, tuple shape, object d
     n.shape = shape
     n.dtype = dtype
     n.domain = domain
+    n.depth = 0
+    for arg in args:
+        n.depth = max(n.depth, (<Node>arg).depth + 1)
     return n
 
 
@@ -119,14 +122,22 @@ cdef list depends(Node node):
 
 
 cdef int visit(Node node, set seen, list order) except -1:
-    if node in seen:
-        return 0
-    seen.add(node)
-    for arg in node.args:
-        visit(arg, seen, order)
-    if node.kind == NODE_KEPT:
-        visit(node.domain.mask, seen, order)
-    order.append(node)
+    # Not by recursion: a loop may have written an expression of any depth.
+    cdef Node n
+    cdef list stack = [node]
+    while stack:
+        n = stack[-1]
+        if n in seen:
+            stack.pop()
+            continue
+        waiting = [arg for arg in reversed(n.args) if arg not in seen]
+        if n.kind == NODE_KEPT and n.domain.mask not in seen:
+            waiting.append(n.domain.mask)
+        if waiting:
+            stack += waiting
+        else:
+            seen.add(n)
+            order.append(stack.pop())
     return 0
 
 
@@ -188,6 +199,9 @@ cdef object apply(object fn, tuple args, dict options):
 
 
 cdef object as_nodes(object result):
+    for x in result if isinstance(result, tuple) else (result,):
+        if np.asarray(x).dtype.kind not in "biufcmM":
+            raise TypeError(f"the result has dtype {np.asarray(x).dtype}; lazy arrays are of numbers or times")
     return tuple([node_of(x) for x in result]) if isinstance(result, tuple) else node_of(result)
 
 
@@ -250,28 +264,29 @@ cdef Filter keep(Node mask):
 cdef Node kept(Node node, Filter domain):
     if node.kind == NODE_CONSTANT:
         return node
-    return new_node(NODE_KEPT, None, (node,), None, node.dtype, domain)
+    cdef Node n = new_node(NODE_KEPT, None, (node,), None, node.dtype, domain)
+    n.depth = max(n.depth, domain.mask.depth + 1)
+    return n
 
 
 cdef Node sliced(Node node, object how, dict memo):
     """The expression of ``how(a)`` for each of its arrays: a slice along the first axis,
     or a view of another shape.  Element by element, that is the same."""
     cdef Node n
-    found = memo.get(node)
-    if found is not None:
-        return found
-    if node.kind == NODE_CONSTANT:
-        return node
-    if node.kind == NODE_INPUT or node.kind == NODE_INDEX:
-        n = how(node)
-    else:
-        n = new_node(node.kind, node.what, tuple([sliced(a, how, memo) for a in node.args]), None,
-                     node.dtype, None)
-        n.shape = common_shape(n.args)
-        n.resolved = node.resolved
-        n.output = node.output
-    memo[node] = n
-    return n
+    cdef Node part
+    for p in depends(node):
+        part = p
+        if part.kind == NODE_CONSTANT:
+            memo[part] = part
+        elif part.kind == NODE_INPUT or part.kind == NODE_INDEX:
+            memo[part] = how(part)
+        else:
+            n = new_node(part.kind, part.what, tuple([memo[a] for a in part.args]), None, part.dtype, None)
+            n.shape = common_shape(n.args)
+            n.resolved = part.resolved
+            n.output = part.output
+            memo[part] = n
+    return memo[node]
 
 
 # ---- casts ------------------------------------------------------------------
@@ -284,7 +299,7 @@ cdef struct Cast:
 
 cdef void cast_loop(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
     cdef Cast* c = <Cast*>data
-    cdef double row[256]
+    cdef long double row[128]   # aligned for any item
     cdef char* items = args[0]
     cdef char* to = args[1]
     cdef intptr_t n = dims[0], part, i
@@ -312,13 +327,13 @@ cdef void cast_loop(char** args, const intptr_t* dims, const intptr_t* steps, vo
 
 
 cdef cast_fn find_cast(object of, object to):
-    """NumPy's cast from one number type to another, or NULL."""
-    cdef cnp.dtype a = of
-    cdef cnp.dtype b = to
-    if (a.kind in "biufc" and b.kind in "biufc" and a.type_num < 21 and b.type_num < 21
-            and not (a.kind == "c" and b.kind != "c")):
-        return PyDataType_GetArrFuncs(<cnp.PyArray_Descr*>a).cast[b.type_num]
-    return NULL
+    """NumPy's cast from one native number type to another, or NULL."""
+    cdef int a = (<cnp.dtype>of).type_num, b = (<cnp.dtype>to).type_num
+    if not (of.isnative and to.isnative and of.kind in "biufc" and to.kind in "biufc" and a < 21 and b < 21):
+        return NULL
+    if of.kind == "c" and to.kind != "c":
+        return NULL         # NumPy warns
+    return PyDataType_GetArrFuncs(<cnp.PyArray_Descr*><cnp.dtype>of).cast[b]
 
 
 # ---- calls under the GIL ----------------------------------------------------
@@ -472,9 +487,13 @@ cdef class Program:
                 raise _TooLarge
             for i in range(n):
                 places[i] = self.emit(node.args[i])
-            # Common subexpressions.
-            key = (node.what, places[0] if n > 0 else -1, places[1] if n > 1 else -1,
-                   places[2] if n > 2 else -1, places[3] if n > 3 else -1, node.resolved)
+                if node.kind == NODE_KERNEL and (<CompiledKernel>node.what).block and not self.is_row(places[i]):
+                    places[i] = self.in_register(places[i])
+            # Common subexpressions.  Functions may not be hashable; the node keeps them alive.
+            key = (<int>node.kind, node.what if node.kind == NODE_INDEX else id(node.what),
+                   places[0] if n > 0 else -1, places[1] if n > 1 else -1, places[2] if n > 2 else -1,
+                   None if n <= 3 else tuple([places[i] for i in range(3, n)]),
+                   node.dtype if node.resolved is None else node.resolved)
             found = self.seen.get(key)
             if found is not None:
                 first = found
@@ -493,6 +512,13 @@ cdef class Program:
             first += node.output
         self.seen[node] = first
         return first
+
+    cdef bint is_row(self, int where):
+        """Whether it lies side by side in every block."""
+        return where >= REGISTER or (where < CONSTANT and self.dims == 1
+                                     and cnp.PyArray_NDIM(<ndarray>self.operands[where]) == 1
+                                     and cnp.PyArray_IS_C_CONTIGUOUS(<ndarray>self.operands[where])
+                                     and cnp.PyArray_SIZE(<ndarray>self.operands[where]) > 1)
 
     cdef int emit_input(self, Node node) except -1:
         cdef ndarray a = node.what, b
@@ -718,8 +744,12 @@ cdef class Program:
 
     cdef bint call(self, Step* s, NodeKind kind, object what, object dtypes, int inputs) except -1:
         cdef Call c = Call()
+        cdef str name = "cast" if kind == NODE_CAST else what.__name__ if kind == NODE_CALL else "the expression"
         if self.calls is None:
             self.calls = Slices("the expression", True)
+            self.call_name = name
+        elif self.call_name != name:
+            self.call_name = "the expression"
         c.fn = what
         c.kind = kind
         c.dtypes = list(dtypes)
@@ -753,7 +783,7 @@ cdef class Program:
                 report_flags("cast" if self.lines[i].kind == NODE_CAST else what.signature
                              if self.lines[i].kind == NODE_KERNEL else what.__name__, flags)
         if self.calls is not None and self.calls.flags.seen:
-            report_flags("the expression", self.calls.flags.seen)
+            report_flags(self.call_name, self.calls.flags.seen)
 
 
 cdef int retire(int where, int line, const int* end, const int* place, int n_ops, int* idle, int n_idle) noexcept:
@@ -780,6 +810,106 @@ def filter_depth(Filter f):
 
 cdef Program program_of(list nodes, list outs, bint in_order):
     """in_order: positions count, so the axes stay as they are."""
+    cdef Node n = nodes[0]
+    if n.shape is not None and len(n.shape) > MAP_DIMS:
+        nodes = [one_row(node) for node in nodes]
+        outs = None if outs is None else [out.reshape(-1) for out in outs]
+    try:
+        return one_program(nodes, outs, in_order)
+    except _TooLarge:
+        if len(nodes) > 1:
+            raise
+    nodes = cut(nodes, False)
+    while True:
+        try:
+            return one_program(nodes, outs, in_order)
+        except _TooLarge:
+            n = nodes[0]
+            if n.domain is None:
+                raise ValueError(f"the expression has more than {STEP_ARGS - 1} arrays in one step") from None
+        nodes = cut(nodes, True)
+
+
+cdef Node one_row(Node node):
+    """The same in C order and one dimension."""
+    shape = node.shape
+
+    def how(part):
+        return node_of(np.broadcast_to((<Node>part).what, shape).reshape(-1))
+
+    return sliced(node, how, {})
+
+
+cdef list cut(list nodes, bint whole):
+    """The same values as smaller expressions: parts of them are computed now, into arrays.
+    whole: and so is what a filter keeps."""
+    cdef Node n, made
+    cdef Filter domain
+    cdef list order = []
+    cdef set seen = set()
+    cdef dict now = {}      # what each node is now
+    cdef dict domains = {}
+    cdef dict users = {}
+    for node in nodes:
+        visit(node, seen, order)
+        users[node] = 1
+    for node in order:
+        n = node
+        for arg in n.args:
+            users[arg] = users.get(arg, 0) + 1
+        if n.kind == NODE_KEPT:
+            users[n.domain.mask] = users.get(n.domain.mask, 0) + 1
+    for node in order:
+        n = node
+        if not n.args:
+            now[n] = n
+            continue
+        domain = n.domain
+        if domain is not None:
+            if n.kind == NODE_KEPT and domain not in domains:
+                domains[domain] = keep(now[domain.mask])
+            domain = None if whole and domain.depth == 1 else domains[domain]
+        if n.kind == NODE_KEPT:
+            made = kept(now[n.args[0]], domains[n.domain])
+            if domain is None:
+                made = node_of(collect_kept([made], None)[0])
+        else:
+            made = again(n, tuple([now[arg] for arg in n.args]), domain)
+            if domain is None and is_large(made):
+                for arg in n.args:
+                    if (<Node>now[arg]).args:
+                        now[arg] = node_of(evaluate(now[arg]))
+                made = again(n, tuple([now[arg] for arg in n.args]), None)
+        now[n] = made
+        # What nobody needs any more is freed.
+        for arg in n.args + ((n.domain.mask,) if n.kind == NODE_KEPT else ()):
+            users[arg] -= 1
+            if users[arg] == 0:
+                del now[arg]
+    return [now[node] for node in nodes]
+
+
+cdef Node again(Node node, tuple args, Filter domain):
+    """The same of other nodes."""
+    cdef Node n = new_node(node.kind, node.what, args, None, node.dtype, domain)
+    n.shape = common_shape(args) if domain is None else None
+    n.resolved = node.resolved
+    n.output = node.output
+    return n
+
+
+cdef bint is_large(Node node) except -1:
+    """So that a program can do it, and not much more."""
+    cdef Node n
+    cdef int steps = 0, arrays = 0
+    for part in depends(node):
+        n = part
+        steps += n.args != ()
+        arrays += n.kind == NODE_INPUT
+    return steps > MAX_STEPS // 4 or arrays > MAP_OPERANDS // 2
+
+
+cdef Program one_program(list nodes, list outs, bint in_order):
     cdef Program p = Program()
     cdef Node n
     cdef tuple shape = ()
@@ -788,6 +918,9 @@ cdef Program program_of(list nodes, list outs, bint in_order):
     cdef int i = 0, where
     if len(nodes) > COLLECTED:
         raise _TooLarge
+    for node in nodes:
+        if (<Node>node).depth > MAX_STEPS:
+            raise _TooLarge
     n = nodes[0]
     if n.domain is None:
         shape = common_shape(tuple(nodes)) if len(nodes) > 1 else n.shape
@@ -796,6 +929,8 @@ cdef Program program_of(list nodes, list outs, bint in_order):
         for node in nodes:
             visit(node, seen, order)
         shape = common_shape(tuple([n for n in order if (<Node>n).domain is None]))
+    p.dims = len(shape)
+    if n.domain is not None:
         p.emit_filters(nodes)
     for node in nodes:
         n = node
@@ -841,10 +976,16 @@ cdef list collect(list nodes, object out):
         if not (cnp.PyArray_ISALIGNED(out) and out.dtype.isnative):
             out[...] = collect(nodes, None)[0]
             return [out]
+    if n.shape is not None and len(n.shape) > MAP_DIMS:
+        for i, one in enumerate(outs):
+            if not one.flags.c_contiguous:
+                one[...] = collect([nodes[i]], np.empty(one.shape, one.dtype))[0]
+                if len(nodes) == 1:
+                    return outs
     try:
         p = program_of(nodes, outs, False)
     except _TooLarge:
-        return [collect_alone(node, o) for node, o in zip(nodes, outs)]
+        return [collect([node], o)[0] for node, o in zip(nodes, outs)]
     grain = p.grain()
     if p.m.size > 0:
         with nogil:
@@ -858,72 +999,58 @@ cdef list collect(list nodes, object out):
 
 cdef object empty_for(Node node):
     """Allocated in the memory order in which NumPy would."""
-    if len(node.shape) < 2 or all_in_c_order(node, len(node.shape)):
+    if len(node.shape) < 2 or all_in_c_order(depends(node), len(node.shape)):
         return np.empty(node.shape, node.dtype)
     # NumPy decides by the strides of each step's operands: as for two elements an axis.
-    small = np.asarray(shadow(node, {}))
+    small = np.asarray(shadow(node))
     order = sorted(range(small.ndim), key=lambda axis: -abs(small.strides[axis]))
     made = np.empty([node.shape[axis] for axis in order], node.dtype)
     return made.transpose(np.argsort(order, kind="stable"))
 
 
-cdef bint all_in_c_order(Node node, int ndim) except -1:
-    if node.kind == NODE_INPUT:
-        return cnp.PyArray_IS_C_CONTIGUOUS(<ndarray>node.what) and cnp.PyArray_NDIM(<ndarray>node.what) == ndim
-    for arg in node.args:
-        if not all_in_c_order(arg, ndim):
+cdef bint all_in_c_order(list order, int ndim) except -1:
+    cdef Node n
+    for part in order:
+        n = part
+        if n.kind == NODE_INPUT and not (cnp.PyArray_IS_C_CONTIGUOUS(<ndarray>n.what)
+                                         and cnp.PyArray_NDIM(<ndarray>n.what) == ndim):
             return False
     return True
 
 
-cdef object shadow(Node node, dict memo):
+cdef object shadow(Node node):
     """An array of at most two elements an axis, in the memory order of the node's."""
     cdef Node n
-    found = memo.get(node)
-    if found is not None:
-        return found
-    if node.kind == NODE_INPUT:
-        found = node.what[(slice(0, 2),) * node.what.ndim].view()
-    elif node.kind == NODE_CONSTANT:
-        found = node.what
-    else:
-        args = [shadow(n, memo) for n in node.args]
-        if node.kind == NODE_CAST:
-            found = np.empty_like(args[0], node.dtype)      # not cast: there is nothing in it
+    cdef dict made = {}
+    for part in depends(node):
+        n = part
+        if n.kind == NODE_INPUT:
+            made[n] = n.what[(slice(0, 2),) * n.what.ndim]
+        elif n.kind == NODE_CONSTANT:
+            made[n] = n.what
+        elif n.kind == NODE_CAST or n.kind == NODE_COPY:
+            made[n] = np.empty_like(made[n.args[0]], n.dtype)
         else:
             # Any loop of so many operands will do.
-            found = np.nditer(args + [None], ["refs_ok", "zerosize_ok"],
-                              [["readonly"]] * len(args) + [["writeonly", "allocate"]],
-                              op_dtypes=[None] * len(args) + [node.dtype]).operands[-1]
-    memo[node] = found
-    return found
-
-
-cdef object collect_alone(Node node, ndarray out):
-    """One operation at a time: an expression too large for a program."""
-    arrays = [n.what if (<Node>n).kind in (NODE_CONSTANT, NODE_INPUT) else evaluate(n)
-              for n in node.args]
-    if node.kind == NODE_CALL:
-        result = node.what(*arrays)
-        out[...] = result[node.output] if isinstance(result, tuple) else result
-    elif node.kind == NODE_CAST:
-        np.copyto(out, arrays[0], casting="unsafe")
-    elif node.kind == NODE_INPUT or node.kind == NODE_CONSTANT:
-        out[...] = node.what
-    else:
-        raise ValueError("the expression has too many arrays in one step")
-    return out
+            args = [made[arg] for arg in n.args]
+            made[n] = np.nditer(args + [None], ["refs_ok", "zerosize_ok"],
+                                [["readonly"]] * len(args) + [["writeonly", "allocate"]],
+                                op_dtypes=[None] * len(args) + [n.dtype]).operands[-1]
+    return made[node]
 
 
 cdef list collect_kept(list nodes, object out):
     """Of a filtered domain."""
     cdef Collect c
-    cdef Program p = program_of(nodes, None, True)
+    cdef Program p
     cdef Entry e
     cdef int rc, k
     cdef int64_t total
-    if len(nodes) > COLLECTED:
-        raise ValueError(f"at most {COLLECTED} values can be collected at once, not {len(nodes)}")
+    try:
+        p = program_of(nodes, None, True)
+    except _TooLarge:
+        # One at a time, of which each has its own pass.
+        return [collect([node], None)[0] for node in nodes]
     c.map = &p.m
     c.values = len(nodes)
     c.grain = p.grain()
@@ -987,7 +1114,8 @@ cdef int run_reduce(Reduce* red) except -1:
         rc = reduce_run(e.worker, red)
         rc = leave(&e, rc)
     check(rc, "the reduction")
-    report_flags("reduce", u32_load_relaxed(&red.flags))
+    if red.arg == NULL:         # which compares with not-a-number, as NumPy's does silently
+        report_flags("reduce", u32_load_relaxed(&red.flags))
     return 0
 
 
@@ -1177,9 +1305,9 @@ cdef str plan_of(list nodes):
     cdef Line* l
     cdef int i, k
     try:
-        p = program_of(nodes, None, True)
+        p = one_program(nodes, None, True)
     except _TooLarge:
-        return "  one operation after another: too large for one pass"
+        return "  in several passes: too large for one"
     lines = []
     for i in range(p.n_lines):
         l = &p.lines[i]

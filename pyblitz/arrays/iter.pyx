@@ -123,27 +123,52 @@ cdef list splits(Node node, list sizes):
 
 cdef list parts_of(object x, list like):
     """An operand's parts beside those of another."""
-    cdef ParIter other
     cdef Node n
     if isinstance(x, ParIter):
-        other = x
-        if len(other.parts) == len(like):
-            return other.parts
-        if len(other.parts) == 1:
-            n = other.parts[0]
-        else:
-            other.settle()
-            n = other.parts[0]
+        if fits((<ParIter>x).parts, like):
+            return (<ParIter>x).parts
+        n = (<ParIter>x).settled().parts[0]
     else:
         n = node_of(x)
     if len(like) == 1:
         return [n]
-    if n.kind == NODE_CONSTANT or n.shape[0] == 1:
+    if n.kind == NODE_CONSTANT:
+        return [n] * len(like)
+    if (<Node>like[0]).shape is None:
+        raise ValueError("elements that were filtered can only be combined with numbers and with "
+                         "others of the same filter")
+    if len(n.shape) < len((<Node>like[0]).shape) or n.shape[0] == 1:
         return [n] * len(like)
     sizes = lengths(like)
     if n.shape[0] != sum(sizes):
         raise ValueError(f"operands could not be broadcast together with lengths {n.shape[0]} and {sum(sizes)}")
     return splits(n, sizes)
+
+
+cdef bint fits(list parts, list like):
+    """Whether parts lie beside those of another."""
+    cdef Node a, b
+    if len(parts) != len(like):
+        return False
+    if len(parts) > 1:
+        for x, y in zip(parts, like):
+            a, b = x, y
+            if a.domain is not b.domain or (a.shape is None) != (b.shape is None) or (
+                    a.shape is not None and (len(a.shape) != len(b.shape) or a.shape[0] != b.shape[0])):
+                return False
+    return True
+
+
+cdef bint splittable(object x, ParIter like):
+    """Whether parts_of can cut it: its first axis is that of the parts, or it has none."""
+    if is_scalar(x):
+        return True
+    shape = x.shape if isinstance(x, ParIter) else np.shape(x)
+    if shape is None or like.shape is None:
+        return True
+    if len(shape) != like.ndim:
+        return len(shape) < like.ndim
+    return shape[0] == like.shape[0] or (shape[0] == 1 and like.shape[0] != 1)
 
 
 cdef object call(object fn, tuple inputs, dict options):
@@ -156,6 +181,9 @@ cdef object call(object fn, tuple inputs, dict options):
             traced = traced or x.traced
             if first is None or len(x.parts) > len(first.parts):
                 first = x
+    if len(first.parts) > 1 and not all([splittable(a, first) for a in inputs]):
+        inputs = tuple([(<ParIter>a).settled() if isinstance(a, ParIter) else a for a in inputs])
+        return call(fn, inputs, options)
     if len(first.parts) == 1:
         return wrapped(apply(fn, tuple([(<ParIter>a).parts[0] if isinstance(a, ParIter) else a
                                         for a in inputs]), options), traced)
@@ -292,8 +320,10 @@ cdef class ParIter:
     @property
     def shape(self):
         cdef Node n = self.parts[0]
-        if len(self.parts) == 1 or n.shape is None:
+        if len(self.parts) == 1:
             return n.shape
+        if any([(<Node>p).shape is None for p in self.parts]):
+            return None
         return (sum(lengths(self.parts)),) + n.shape[1:]
 
     @property
@@ -325,11 +355,11 @@ cdef class ParIter:
         if self.traced:
             raise _Untraceable("a lazy array has no values yet")
 
-    cdef object settle(self):
-        """Computes it now, into one array."""
-        self.known()
-        n = node_of(self.collect())
-        self.parts = [n]
+    cdef ParIter settled(self):
+        """The same of one part, computed now if it has several."""
+        if len(self.parts) == 1:
+            return self
+        return wrap([node_of(self.collect())])
 
     def __bool__(self):
         self.known()
@@ -351,10 +381,7 @@ cdef class ParIter:
             return self.filter(index)
         if not isinstance(index, slice):
             raise TypeError("a lazy array is indexed with slices of its first axis and with masks")
-        self.positions()
-        if len(self.parts) > 1:
-            self.settle()
-        return wrap([select(self.parts[0], index)])
+        return wrap([select(self.placed().settled().parts[0], index)])
 
     # ---- operators and ufuncs
 
@@ -382,6 +409,14 @@ cdef class ParIter:
             return result
         self.known()
         results = result if isinstance(result, tuple) else (result,)
+        for r, o in zip(results, out):
+            if o is not None and (type(o) is not np.ndarray or (r.shape is not None and o.shape != r.shape)
+                                  or not o.flags.writeable
+                                  or not np.can_cast(r.dtype, o.dtype, options.get("casting", "same_kind"))
+                                  or not np.can_cast(r.dtype, o.dtype, "same_kind")):
+                # An output of another shape or type, which NumPy takes or refuses.
+                return fn(*[np.asarray(a) if isinstance(a, ParIter) else a for a in inputs],
+                          out=out, **options)
         ends = [r if o is None else r.collect(o) for r, o in zip(results, out)]
         return ends[0] if len(ends) == 1 else tuple(ends)
 
@@ -479,10 +514,14 @@ cdef class ParIter:
         return binary(np.greater_equal, self, other)
 
     def __eq__(self, other):
-        return binary(np.equal, self, other)
+        made = binary(np.equal, self, other)
+        # NumPy's operator compares anything.
+        return par_iter(self.collect() == other) if made is NotImplemented else made
 
     def __ne__(self, other):
-        return binary(np.not_equal, self, other)
+        made = binary(np.not_equal, self, other)
+        # NumPy's operator compares anything.
+        return par_iter(self.collect() != other) if made is NotImplemented else made
 
     def __neg__(self):
         return call(np.negative, (self,), {})
@@ -517,10 +556,11 @@ cdef class ParIter:
 
     # ---- adaptors
 
-    cdef object positions(self):
-        """Before elements are chosen by position: after a filter they must be known."""
-        if (<Node>self.parts[0]).shape is None:
-            self.settle()
+    cdef ParIter placed(self):
+        """Itself with elements that have positions: after a filter, they are computed now."""
+        if self.shape is not None:
+            return self
+        return wrap([node_of(self.collect())])
 
     def map(self, fn, *, dtype=None):
         """``fn`` of each element.
@@ -579,16 +619,16 @@ cdef class ParIter:
         >>> pb.par_iter([5, 6]).enumerate().map(lambda i, v: i * v).collect()
         array([0, 6])
         """
-        self.positions()
+        cdef ParIter x = self.placed()
         indices, start = [], 0
-        for part in self.parts:
+        for part in x.parts:
             n = index_node((<Node>part).shape[0])
             (<Node>n).what = (start, 1)
             indices.append(n)
             start += (<Node>part).shape[0]
         if self.ndim != 1:
             raise ValueError("enumerate: expected one dimension; flatten() first")
-        return ParZip(wrap(indices), self)
+        return ParZip(wrap(indices), x)
 
     def chain(self, *others):
         """Its elements, then those of others, which must have the same dtype and row shape.
@@ -769,7 +809,7 @@ cdef class ParIter:
         if self.ndim == 1:
             return self
         if len(self.parts) > 1:
-            self.settle()
+            return self.settled().flatten()
         shape = n.shape
 
         def how(part):
@@ -802,6 +842,14 @@ cdef class ParIter:
 
     # ---- ends
 
+    cdef bint reads(self, object out) except -1:
+        """Whether one of its arrays may lie where ``out`` does."""
+        for p in self.parts:
+            for part in depends(p):
+                if (<Node>part).kind == NODE_INPUT and np.may_share_memory(out, (<Node>part).what):
+                    return True
+        return False
+
     def collect(self, out=None, *, progress=None):
         """All elements, as an array.
 
@@ -832,11 +880,11 @@ cdef class ParIter:
                 return np.concatenate([collect([p], None)[0] for p in self.parts])
             out = np.empty(self.shape, self.dtype)
         check_out(out)
-        if self.shape is None or out.shape != self.shape:
+        if self.shape is None or out.shape != self.shape or self.reads(out):
             whole = self.collect()
             if out.shape != whole.shape:
                 raise ValueError(f"out: shape {out.shape} does not match that of the result, {whole.shape}")
-            out[...] = whole
+            np.copyto(out, whole)
             return out
         start = 0
         for p in self.parts:
@@ -883,7 +931,16 @@ cdef class ParIter:
             result = op(result, value)
         return result
 
-    def sum(self, initial=no_value, *, progress=None):
+    cdef bint takes(self, dict options) except -1:
+        """Whether what NumPy's function of this name was given asks for no more than the
+        reduction of all elements.  (``np.sum(x)`` calls ``x.sum(axis=None, out=None)``.)"""
+        self.known()
+        axis = options.get("axis")
+        return (not options.keys() - {"axis", "dtype", "out"} and options.get("dtype") is None
+                and options.get("out") is None
+                and (axis is None or (type(axis) is int and axis in (0, -1) and self.ndim == 1)))
+
+    def sum(self, initial=no_value, *, progress=None, **options):
         """``np.sum`` of all elements; floats are summed pairwise, in blocks.
 
         Raises
@@ -898,10 +955,12 @@ cdef class ParIter:
         np.int64(6)
         """
         if progress is not None:
-            return with_progress(progress, self.sum, (initial,), {})
+            return with_progress(progress, self.sum, (initial,), options)
+        if not self.takes(options):
+            return np.sum(self.collect(), initial=initial, **options)
         return self.reduce(np.add, initial)
 
-    def prod(self, initial=no_value, *, progress=None):
+    def prod(self, initial=no_value, *, progress=None, **options):
         """``np.prod`` of all elements.
 
         Raises
@@ -916,10 +975,12 @@ cdef class ParIter:
         np.int64(6)
         """
         if progress is not None:
-            return with_progress(progress, self.prod, (initial,), {})
+            return with_progress(progress, self.prod, (initial,), options)
+        if not self.takes(options):
+            return np.prod(self.collect(), initial=initial, **options)
         return self.reduce(np.multiply, initial)
 
-    def min(self, initial=no_value, *, progress=None):
+    def min(self, initial=no_value, *, progress=None, **options):
         """``np.min`` of all elements.
 
         Raises
@@ -934,10 +995,12 @@ cdef class ParIter:
         np.int64(1)
         """
         if progress is not None:
-            return with_progress(progress, self.min, (initial,), {})
+            return with_progress(progress, self.min, (initial,), options)
+        if not self.takes(options):
+            return np.min(self.collect(), initial=initial, **options)
         return self.reduce(np.minimum, initial)
 
-    def max(self, initial=no_value, *, progress=None):
+    def max(self, initial=no_value, *, progress=None, **options):
         """``np.max`` of all elements.
 
         Raises
@@ -952,14 +1015,14 @@ cdef class ParIter:
         np.int64(3)
         """
         if progress is not None:
-            return with_progress(progress, self.max, (initial,), {})
+            return with_progress(progress, self.max, (initial,), options)
+        if not self.takes(options):
+            return np.max(self.collect(), initial=initial, **options)
         return self.reduce(np.maximum, initial)
 
     cdef tuple total(self):
         """(sum in the type of a mean, number of elements, dtype of the mean)"""
         dtype = self.dtype
-        if dtype.kind in "mM":
-            raise TypeError(f"expected numbers, not {dtype}")
         kind = np.dtype(np.float64) if dtype.kind in "biu" else np.dtype(np.float32) if dtype == np.float16 else dtype
         x = self if dtype == kind else self.astype(kind)
         total, items = kind.type(0), 0
@@ -970,7 +1033,7 @@ cdef class ParIter:
             items += n
         return total, items, dtype if dtype.kind in "fc" else kind
 
-    def mean(self, *, progress=None):
+    def mean(self, *, progress=None, **options):
         """``np.mean`` of all elements.
 
         Raises
@@ -985,14 +1048,15 @@ cdef class ParIter:
         np.float64(1.5)
         """
         if progress is not None:
-            return with_progress(progress, self.mean, (), {})
-        self.known()
+            return with_progress(progress, self.mean, (), options)
+        if not self.takes(options) or self.dtype.kind in "mM":
+            return np.mean(self.collect(), **options)
         total, n, dtype = self.total()
         if n == 0:
             return np.empty(0, dtype).mean()
         return dtype.type(total / n)
 
-    def var(self, ddof=0, *, progress=None):
+    def var(self, ddof=0, *, progress=None, **options):
         """``np.var`` of all elements: two passes.
 
         Raises
@@ -1008,11 +1072,12 @@ cdef class ParIter:
         """
         cdef ParIter rest
         if progress is not None:
-            return with_progress(progress, self.var, (ddof,), {})
-        self.known()
+            return with_progress(progress, self.var, (ddof,), options)
+        if not self.takes(options) or self.dtype.kind in "mM" or self.dtype == np.float16:
+            return np.var(self.collect(), ddof=ddof, **options)
         total, n, dtype = self.total()
         if n - ddof <= 0:
-            return np.ones(n, dtype).var(ddof=ddof)
+            return np.var(self.collect(), ddof=ddof)
         rest = self.astype(total.dtype) - total.dtype.type(total / n)
         if dtype.kind == "c":
             real, imaginary = rest.map(np.real), rest.map(np.imag)
@@ -1022,7 +1087,7 @@ cdef class ParIter:
         total = square.sum()
         return np.dtype(dtype.type(0).real.dtype).type(total / (n - ddof))
 
-    def std(self, ddof=0, *, progress=None):
+    def std(self, ddof=0, *, progress=None, **options):
         """``np.std`` of all elements: two passes.
 
         Raises
@@ -1037,10 +1102,12 @@ cdef class ParIter:
         np.float64(1.0)
         """
         if progress is not None:
-            return with_progress(progress, self.std, (ddof,), {})
+            return with_progress(progress, self.std, (ddof,), options)
+        if not self.takes(options) or self.dtype.kind in "mM" or self.dtype == np.float16:
+            return np.std(self.collect(), ddof=ddof, **options)
         return np.sqrt(self.var(ddof))
 
-    def any(self, predicate=None, *, progress=None):
+    def any(self, predicate=None, *, progress=None, **options):
         """Whether the predicate (by default: is not zero) is true of an element; stops at
         the first that is found.
 
@@ -1056,12 +1123,13 @@ cdef class ParIter:
         True
         """
         if progress is not None:
-            return with_progress(progress, self.any, (predicate,), {})
-        self.known()
+            return with_progress(progress, self.any, (predicate,), options)
+        if not self.takes(options) or self.dtype.kind == "M":
+            return np.any(self.collect(), **options)
         mask = predicate_of((self != 0) if predicate is None else predicate, (self,))
         return any([find_node(p, FIND_ANY) >= 0 for p in (<ParIter>mask).parts])
 
-    def all(self, predicate=None, *, progress=None):
+    def all(self, predicate=None, *, progress=None, **options):
         """Whether the predicate (by default: is not zero) is true of all elements; stops at
         the first of which it is not.
 
@@ -1077,8 +1145,9 @@ cdef class ParIter:
         False
         """
         if progress is not None:
-            return with_progress(progress, self.all, (predicate,), {})
-        self.known()
+            return with_progress(progress, self.all, (predicate,), options)
+        if not self.takes(options) or self.dtype.kind == "M":
+            return np.all(self.collect(), **options)
         mask = predicate_of((self != 0) if predicate is None else predicate, (self,))
         return not (~mask).any()
 
@@ -1127,7 +1196,8 @@ cdef class ParIter:
 
     cdef object search(self, object predicate, int which):
         self.known()
-        self.positions()
+        if self.shape is None:
+            return self.placed().search(predicate, which)
         mask = predicate_of(predicate, (self,))
         parts = (<ParIter>mask).parts
         starts = np.cumsum([0] + [int(np.prod((<Node>p).shape, dtype=object)) for p in parts]).tolist()
@@ -1143,7 +1213,7 @@ cdef class ParIter:
         cdef Node n
         if at is None:
             return None
-        x = self.flatten()
+        x = self.placed().flatten()
         for p in (<ParIter>x).parts:
             n = p
             if at < n.shape[0]:
@@ -1266,7 +1336,7 @@ cdef object power_of(object dtype, object exponent):
         return None
     if dtype.kind in "fc":
         return {2: np.square, 1: np.positive, 0.5: np.sqrt, -1: np.reciprocal}.get(exponent)
-    return np.square if dtype.kind in "iu" and type(exponent) is int and exponent == 2 else None
+    return np.square if dtype.kind in "biu" and type(exponent) is int and exponent == 2 else None
 
 
 class ParZip:
@@ -1445,7 +1515,7 @@ class ParChunks:
         if n < 1:
             raise ValueError(f"n: must be positive, not {n}")
         (<ParIter>source).flat()
-        (<ParIter>source).positions()
+        source = (<ParIter>source).placed()
         self._source, self._n, self._step = source, int(n), int(step)
         size = len(source)
         if step == 1:

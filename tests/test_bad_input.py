@@ -1,0 +1,258 @@
+"""One table of mistakes: a namesake raises what NumPy's function raises, and writes nothing."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+
+import pyblitz as pb
+
+BIG = 100_000       # well above every size that goes straight to NumPy
+SMALL = 12
+
+
+class Number:
+    """What NumPy makes an object array of."""
+
+
+def arrays_of(n):
+    """What may stand for an array; fresh for each call."""
+    return {
+        "floats": np.arange(n * 1.0),
+        "ints": np.arange(n),
+        "bools": np.arange(n) % 3 == 0,
+        "complex": np.arange(n) * 1j,
+        "times": np.arange(n).astype("M8[s]"),
+        "durations": np.arange(n).astype("m8[s]"),
+        "rows": np.arange(n * 1.0).reshape(-1, 4),
+        "no rows": np.empty((0, n)),
+        "empty": np.empty(0),
+        "scalar": np.float64(3),
+        "zero-d": np.array(3),
+        "strings": np.arange(n).astype("U6"),
+        "bytes": np.arange(n).astype("S6"),
+        "objects": np.array([Number() for _ in range(7)]),
+        "mixed": np.array([1, "a", None, 2.5], object),
+        "numbers as objects": np.arange(9).astype(object),
+        "structured": np.zeros(n, [("a", "i4"), ("b", "f8")]),
+        "ragged": [[1, 2], [3]],
+        "list": list(range(9)),
+        "list of strings": ["a", "b"],
+        "None": None,
+        "string": "abc",
+        "dict": {"a": 1},
+        "set": {1, 2},
+        "type": int,
+        "huge int": [2**70, 1],
+    }
+
+
+AXES = [None, 0, 1, -1, 5, -5, "a", 1.5, (0,), (0, 0), (0, 9), [0], True, object()]
+DTYPES = ["f4", "i4", "nonsense", object, 3, "U5", "M8[s]"]
+OTHERS = [None, "a", [1, 2, 3], [[1], [2, 3]], object(), -1, 2.5]
+
+
+def outs(shape, dtype):
+    """Outputs that do not fit, or hardly."""
+    fixed = np.zeros(shape, dtype)
+    fixed.flags.writeable = False
+    return [
+        np.zeros(3),
+        np.zeros((2, 2, 2)),
+        np.zeros(shape, "i1"),
+        np.zeros(shape, "U1"),
+        np.zeros(shape, object),
+        np.zeros(shape, "M8[s]"),
+        fixed,
+        [0],
+        "a",
+        3,
+    ]
+
+
+def reduction(tuples=True, dtype=False, initial=False, where=True):
+    """Mistakes in the options of a reduction."""
+    made = [{"axis": a} for a in AXES] + [{"keepdims": "a"}, {"keepdims": None}, {"nonsense": 1}]
+    made += [{"out": o} for shape in [(), (1,), (4,)] for o in outs(shape, "f8")]
+    made += [{"axis": 0, "out": o} for o in outs((4,), "f8")]
+    made += [{"dtype": d} for d in DTYPES]
+    made += [{"initial": x} for x in ["a", None, 1j, [1, 2], Number()]]
+    made += [{"where": x} for x in ["a", None, [True, False], np.ones(3), np.ones((2, 3), bool), 1, []]]
+    return made
+
+
+VAR = [{"ddof": x} for x in ["a", None, 1j, 10**9, -1, 0.5, [1]]] + [{"correction": 1, "ddof": 1}, {"mean": "a"}]
+# name -> the options to try, beside an array of each kind
+OPTIONS = {
+    **dict.fromkeys(["sum", "prod", "mean", "min", "max", "any", "all", "nansum", "nanmin", "nanmax"], reduction()),
+    **dict.fromkeys(["argmin", "argmax", "count_nonzero"], reduction()),
+    **dict.fromkeys(["var", "std"], reduction() + VAR),
+    "sort": [{"axis": a} for a in AXES] + [{"kind": k} for k in ["quick", "nonsense", 3]] + [{"order": "a"}, {"nonsense": 1}],
+    "argsort": [{"axis": a} for a in AXES] + [{"kind": "nonsense"}, {"order": "c"}],
+    "cumsum": reduction(),
+    "cumprod": reduction(),
+    "flatnonzero": [{"nonsense": 1}],
+    "bincount": [{"weights": o} for o in OTHERS] + [{"minlength": m} for m in (-1, "a", None, 2.5, 20)],
+    "histogram": [{"bins": b} for b in [0, -1, 2.5, "a", "auto", [3, 1], [1], None, [[1, 2]]]]
+    + [{"range": r} for r in [(1,), (2, 1), (np.nan, 1), "ab", 3]] + [{"weights": o} for o in OTHERS],
+    "copy": [{"order": o} for o in ["x", 3, None]],
+    "unique": [{"axis": a} for a in AXES],
+}
+
+
+def calls():
+    """(name, positional arguments after the first array, options), one mistake or none each."""
+    for name, options in OPTIONS.items():
+        for given in [{}, *options]:
+            yield name, (), given
+    indices = [[0, 1], [-1], [10**7], [-(10**7)], [1.5], "a", None, [[0], [1, 2]], [True], np.empty(0, int), 3, [2**70]]
+    for i in indices:
+        for given in [{}, {"mode": "wrap"}, {"mode": "clip"}, {"mode": "nonsense"}, {"axis": 0}, {"axis": 7},
+                      {"out": np.zeros(2, "i1")}, {"out": [0]}]:
+            yield "take", (i,), given
+        for v in [1, [1, 2], "a", None, 1j, [[1], [2, 3]]]:
+            for mode in ["raise", "wrap", "clip", "nonsense"]:
+                yield "put", (i, v), {"mode": mode}
+    for o in OTHERS:
+        yield "searchsorted", (o,), {}
+        yield "searchsorted", (o,), {"side": "middle"}
+        yield "searchsorted", (3,), {"sorter": o}
+        yield "digitize", (o,), {}
+        yield "digitize", (np.array([1, 3, 2]),), {}
+        yield "repeat", (o,), {}
+        yield "repeat", (2,), {"axis": o}
+        yield "where", (o, 1), {}
+        yield "where", (o,), {}
+        yield "dot", (o,), {}
+        yield "dot", (np.ones(5),), {"out": o}
+        yield "dot", (np.ones((5, 5)),), {"out": o}
+    for out in [np.zeros(3), np.zeros((), "i4"), [0]]:
+        yield "dot", (np.ones(BIG),), {"out": out}
+
+
+CALLS = list(calls())
+# Known and wanted differences: pyblitz's own parameters.
+OURS = {("sort", "out")}
+
+
+def snapshot(*values):
+    return [(v.dtype, v.shape, v.tobytes() if not v.dtype.hasobject else v.tolist())
+            for v in values if isinstance(v, np.ndarray)]
+
+
+def result_of(f):
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return f()
+        except Exception as e:
+            return e
+
+
+def agree(got, expected):
+    if isinstance(expected, Exception):
+        return isinstance(got, Exception) and type(got) is type(expected)
+    if isinstance(got, Exception):
+        return False
+    if isinstance(expected, tuple):
+        return len(got) == len(expected) and all(map(agree, got, expected))
+    g, e = np.asarray(got), np.asarray(expected)
+    if g.dtype != e.dtype or g.shape != e.shape:
+        return False
+    if e.dtype.kind in "fc":
+        return np.allclose(g, e, rtol=1e-4, equal_nan=True)
+    return g.tolist() == e.tolist() or (e.dtype.kind in "mM" and np.array_equal(g, e, equal_nan=True))
+
+
+def copied(x):
+    """Each call has arrays of its own, read-only as the given ones."""
+    if not isinstance(x, np.ndarray):
+        return x
+    made = x.copy()
+    made.flags.writeable = x.flags.writeable
+    return made
+
+
+def compare(name, kind, n, args, options):
+    """What is wrong, or None."""
+    made = []
+    for f in [getattr(np, name), getattr(pb, "par_" + name)]:
+        a = arrays_of(n)[kind]
+        rest = [copied(x) for x in args]
+        given = {k: copied(x) for k, x in options.items()}
+        before = snapshot(a, *rest, *given.values())
+        result = result_of(functools.partial(f, a, *rest, **given))
+        after = snapshot(a, *rest, *given.values())
+        made.append((result, before, after))
+    (expected, _, _), (got, before, after) = made
+    what = f"{name}({kind}[{n}], *{args!r:.80}, **{options!r:.80})"
+    if not agree(got, expected):
+        return f"{what}: {type(got).__name__} {got!r:.100}, not {type(expected).__name__} {expected!r:.100}"
+    if isinstance(got, Exception) and before != after:
+        return f"{what}: wrote before it raised {got!r:.100}"
+    return None
+
+
+@pytest.mark.parametrize("n", [SMALL, BIG])
+@pytest.mark.parametrize("name", sorted({call[0] for call in CALLS}))
+def test_mistakes(name, n):
+    if not hasattr(pb, "par_" + name):
+        pytest.skip("not there yet")
+    wrong = []
+    for called, args, options in CALLS:
+        if called != name or (name, *options)[:2] in OURS:
+            continue
+        # All kinds with the plain call; the options with the kinds that get far.
+        kinds = arrays_of(SMALL) if not options and not args else ["floats", "ints", "rows", "bools", "list", "mixed"]
+        for kind in kinds:
+            if n == BIG and not isinstance(arrays_of(SMALL)[kind], np.ndarray):
+                continue
+            message = compare(name, kind, n, args, options)
+            if message is not None:
+                wrong.append(message)
+    assert not wrong, "\n".join([f"{len(wrong)} differences", *wrong[:40]])
+    assert pb.par_sum(np.ones(BIG)) == BIG      # the pool works
+
+
+UFUNC_MISTAKES = [
+    {"axis": 9}, {"axis": "a"}, {"dtype": "nonsense"}, {"dtype": "U3"}, {"out": np.zeros(3)}, {"out": [0]},
+    {"initial": "a"}, {"where": "a"}, {"where": np.ones(3, bool)}, {"keepdims": "a"}, {"nonsense": 1},
+]
+
+
+@pytest.mark.parametrize("n", [SMALL, BIG])
+@pytest.mark.parametrize("fn", [np.add, np.maximum, np.subtract, np.sin, np.divmod, np.matmul, np.logical_or])
+def test_mistakes_of_reductions(fn, n):
+    for kind, options in itertools.product(["floats", "rows", "ints", "mixed", "None", "ragged", "strings"],
+                                           [{}, *UFUNC_MISTAKES]):
+        expected = result_of(lambda: fn.reduce(arrays_of(n)[kind], **options))
+        got = result_of(lambda: pb.par_reduce(fn, arrays_of(n)[kind], **options))
+        assert agree(got, expected), (fn, kind, options, got, expected)
+
+
+@pytest.mark.parametrize("n", [SMALL, BIG])
+@pytest.mark.parametrize("fn", [np.sin, np.add, np.divmod, np.bitwise_and])
+def test_mistakes_of_maps(fn, n):
+    more = [{}, {"dtype": "nonsense"}, {"dtype": "i1"}, {"casting": "nonsense"}, {"where": "a"},
+            {"where": np.ones(3, bool)}, {"out": np.zeros(3)}, {"out": [0]}, {"out": np.zeros(n, "i1")}, {"nonsense": 1}]
+    for kind, options in itertools.product(arrays_of(SMALL), more):
+        if n == BIG and not isinstance(arrays_of(SMALL)[kind], np.ndarray):
+            continue
+        for count in {1, 2, 3}:
+            expected = result_of(lambda: fn(*[arrays_of(n)[kind]] * count, **{k: copied(v) for k, v in options.items()}))
+            got = result_of(
+                lambda: pb.par_map(fn, *[arrays_of(n)[kind]] * count, **{k: copied(v) for k, v in options.items()}))
+            assert agree(got, expected), (fn, kind, options, count, got, expected)
+
+
+@pytest.mark.parametrize("name", [name for name in pb.__all__ if name.startswith("par_")])
+def test_no_arguments_and_unknown_keywords(name):
+    f = getattr(pb, name)
+    with pytest.raises(TypeError):
+        f()
+    with pytest.raises(TypeError):
+        f(np.arange(3), np.arange(3), utter_nonsense=1)

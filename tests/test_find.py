@@ -1,0 +1,160 @@
+"""Searches: exact, whoever finds it, and over as soon as it is found."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from arrays import SHAPES, assert_same, values
+from test_iter import layouts
+
+import pyblitz as pb
+
+DTYPES = ["?", "i1", "u4", "i8", "f2", "f4", "f8", "g", "D", ">f8", "M8[s]", "m8[ns]", "S7", "U3"]
+SEARCHES = ["find_first", "find_last", "find_any", "position"]
+
+
+def expected_of(name, a, mask):
+    at = np.flatnonzero(mask)
+    if len(at) == 0:
+        return None
+    i = at[-1] if name == "find_last" else at[0]
+    return int(i) if name == "position" else a.reshape(-1)[i]
+
+
+def check(a, predicate, mask):
+    for name in SEARCHES:
+        got = getattr(pb, "par_" + name)(a, predicate)
+        expected = expected_of(name, a, mask)
+        if name == "find_any" and expected is not None:
+            assert got in a[mask] or (got != got and np.isnan(a[mask]).any())
+            continue
+        if name == "position":
+            assert got == expected
+        else:
+            assert_same(got, expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [s for s in SHAPES if s])
+def test_values(dtype, shape):
+    a = values(dtype, shape, 3)
+    for i in {0, a.size // 2, a.size - 1} if a.size else ():
+        value = a.reshape(-1)[i]
+        check(a, value, a == value)
+    if a.size and a.dtype.kind in "iufc":
+        check(a, 77, a == 77)
+
+
+@pytest.mark.parametrize("layout", layouts())
+def test_layouts(layout):
+    a = layouts()[layout]
+    check(a, np.isnan, np.isnan(a))
+    check(a, lambda v: v > 1, a > 1)
+    check(a, lambda v: np.where(v > 1, True, False), a > 1)
+    check(np.concatenate([a] * 5), np.signbit, np.signbit(np.concatenate([a] * 5)))
+
+
+def test_out_of_range():
+    a = np.arange(100_000, dtype="u1")
+    check(a, 300, np.zeros(a.shape, bool))
+    check(a, -1, np.zeros(a.shape, bool))
+    check(a[:10], 300, np.zeros(10, bool))
+
+
+@pytest.mark.parametrize("n", [1, 1023, 16384, 1_000_003])
+def test_one_hit_anywhere(n):
+    rng = np.random.default_rng(n)
+    a = np.zeros(n)
+    for at in {0, n - 1, *rng.integers(0, n, 20).tolist()}:
+        a[at] = 5
+        assert pb.par_position(a, 5) == at
+        assert pb.par_find_first(a, 5) == pb.par_find_last(a, 5) == pb.par_find_any(a, 5) == 5
+        a[at] = 0
+    assert pb.par_position(a, 5) is None
+
+
+def test_exact_under_load(pool_size, crowd):
+    """Hits everywhere, threads everywhere: first is first and last is last."""
+    pool_size(8)
+    a = np.arange(400_000) % 1000
+    first, last = 400_000 - 999 - 1000, 0
+
+    def main(seed):
+        rng = np.random.default_rng(seed)
+        for _ in range(30):
+            lo = int(rng.integers(0, 399_000))
+            assert pb.par_position(a[lo:], lambda v: v % 500 == 7) == (7 - lo) % 500
+            i, v = pb.par_iter(a[lo:]).enumerate()
+            hit = len(a) - lo - 1 - (999 - 507)
+            assert i.find_last(v % 500 == 7) == hit
+
+    crowd(*[lambda seed=seed: main(seed) for seed in range(6)])
+    assert first > last
+
+
+def test_a_hit_ends_it():
+    """What lies behind is not computed: a function that fails there is not called."""
+    a = np.arange(5_000_000)
+    calls = []
+
+    def hit(v):
+        v = np.asarray(v)
+        calls.append(len(v))
+        return v == 5
+
+    assert pb.par_position(a, hit) == 5
+    assert sum(calls) < 1_000_000
+    calls.clear()
+    assert pb.par_iter(a).rev().any(lambda v: hit(v) | (np.asarray(v) > 4_999_000))
+    assert sum(calls) < 1_000_000
+
+
+def test_stops_early_in_time():
+    a = np.zeros(20_000_000, "f4")
+    a[100_000] = 1
+
+    def best(f):
+        times = []
+        for _ in range(7):
+            t = time.perf_counter()
+            f()
+            times.append(time.perf_counter() - t)
+        return min(times)
+
+    assert pb.par_position(a, 1) == 100_000
+    assert best(lambda: pb.par_position(a, 1)) < best(lambda: pb.par_position(a, 2)) / 5
+    assert best(lambda: pb.par_any(a)) < best(lambda: pb.par_any(a[100_001:])) / 5
+
+
+def test_bad_predicates():
+    for n in (10, 100_000):
+        a = np.arange(float(n))
+        for name in SEARCHES:
+            f = getattr(pb, "par_" + name)
+            for bad in [lambda v: np.asarray(v)[:3], lambda v: 1 / 0]:
+                with pytest.raises((ValueError, ZeroDivisionError)):
+                    f(a, bad)
+            with pytest.raises(TypeError):
+                f(a)
+            with pytest.raises(ValueError):
+                f(a, np.zeros(3))
+        assert pb.par_position(a, 3) == 3
+
+
+def test_empty_and_scalar():
+    for name in SEARCHES:
+        f = getattr(pb, "par_" + name)
+        assert f(np.empty(0), 1) is None
+        assert f(np.empty((0, 5)), np.isnan) is None
+        assert f([], 1) is None
+        assert f([5, 7], 7) in (7, 1)
+        assert f(3.0, 3) in (3.0, 0)
+        assert f(np.float64(3), 4) is None
+
+
+def test_objects():
+    a = np.array([None, "a", 3], object)
+    assert pb.par_position(a, "a") == 1
+    assert pb.par_find_first(a, 3) == 3

@@ -1,0 +1,918 @@
+"""par_iter: an expression gives what NumPy gives for it, and adaptors what their names say."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import operator
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from arrays import arrays, assert_same, values
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import pyblitz as pb
+
+DTYPES = ["?", "i1", "u1", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "g", "F", "D", ">f8", ">i4"]
+OPERATORS = [
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.truediv,
+    operator.floordiv,
+    operator.mod,
+    operator.and_,
+    operator.or_,
+    operator.xor,
+    operator.lt,
+    operator.le,
+    operator.eq,
+    operator.ne,
+    operator.ge,
+    operator.gt,
+    operator.lshift,
+    operator.rshift,
+]
+UFUNCS = sorted(
+    {u for u in vars(np).values() if isinstance(u, np.ufunc) and u.signature is None},
+    key=lambda u: u.__name__,
+)
+UNARY = [u for u in UFUNCS if u.nin == 1]
+BINARY = [u for u in UFUNCS if u.nin == 2]
+SCALARS = [0, 1, 2, -1, 300, 2**63, -(2**70), True, 1.5, 1e300, 1j, np.float32(2), np.int8(3)]
+SCALARS += [np.uint64(7), np.array(300), np.array(1.5), float("nan")]
+
+
+def outcome(f):
+    """What a call gives or raises; and what it warns of, each once."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            result = f()
+        except Exception as e:
+            result = e
+    return result, {str(w.message) for w in seen}
+
+
+def done(x):
+    """Computed."""
+    if isinstance(x, tuple):
+        return tuple(done(part) for part in x)
+    return x.collect() if isinstance(x, pb.ParIter) else x
+
+
+def check(expression, *inputs, lazy=None):
+    """The same of lazy arrays as of arrays."""
+    made = pb.par_iter(*inputs) if lazy is None else lazy
+    made = made if isinstance(made, tuple) else (made,)
+    got, warned = outcome(lambda: done(expression(*made)))
+    expected, should = outcome(lambda: expression(*inputs))
+    if isinstance(expected, Exception):
+        assert isinstance(got, Exception), (got, expected)
+        kind = type(expected)
+        assert type(got) is kind or (issubclass(kind, TypeError) and type(got) is TypeError), got
+        return
+    if isinstance(got, Exception):
+        raise got
+    if isinstance(expected, tuple):
+        for g, e in zip(got, expected, strict=True):
+            assert_same(g, e)
+    else:
+        assert_same(got, expected)
+    # NumPy may warn of one thing twice, and names the step; all that it says is said.
+    assert {w.split(" encountered")[0] for w in warned} == {w.split(" encountered")[0] for w in should}
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(arrays(DTYPES), st.sampled_from(UNARY))
+def test_unary(a, fn):
+    assume(a.ndim > 0)
+    check(lambda x: fn(x), a)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(arrays(DTYPES), arrays(DTYPES), st.sampled_from(BINARY + OPERATORS), st.booleans())
+def test_binary(a, b, fn, row):
+    assume(a.ndim > 0 and b.ndim > 0)
+    if row:
+        b = b[:1]
+    try:
+        assume(np.prod(np.broadcast_shapes(a.shape, b.shape)) < 500_000)
+    except ValueError:
+        a, b = a.reshape(-1)[:1000], b.reshape(-1)[:1000]
+    check(lambda x, y: fn(x, y), a, b)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i8", "u8", "f2", "f4", "f8", "g", "F"])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_scalars(dtype, swapped):
+    """Weak Python numbers, out of range or not, and NumPy's own."""
+    a = np.array([0, 1, 100, 3, 0, 7]).astype(dtype)
+    for c in SCALARS:
+        for fn in [*OPERATORS[:14], operator.pow]:
+            if swapped:
+                check(lambda x, fn=fn, c=c: fn(c, x), a)
+            else:
+                check(lambda x, fn=fn, c=c: fn(x, c), a)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i8", "f2", "f4", "f8", "g", "F", "D"])
+def test_powers(dtype):
+    a = np.array([0, 1, 2, 3, 9, 5]).astype(dtype)
+    for n in [0, 1, 2, 3, 5, 0.5, -0.5, -1, -2, 2.0, 1.0, 1j, True, np.float32(2), np.int64(2), np.array(2)]:
+        check(lambda x, n=n: x**n, a)
+        check(lambda x, n=n: n**x, a)
+    check(lambda x, y: x**y, a, a)
+    check(lambda x: np.power(x, 2), a)
+
+
+TIMES = {
+    "+": lambda t, d, h: t + d,
+    "-": lambda t, d, h: t - t[::-1],
+    "units": lambda t, d, h: d + h,
+    "*": lambda t, d, h: d * 2 + d * 1.5,
+    "/": lambda t, d, h: d / h,
+    "//": lambda t, d, h: d // h,
+    "%": lambda t, d, h: d % h,
+    "divmod": lambda t, d, h: divmod(d, h),
+    "<": lambda t, d, h: t < t + d,
+    "int": lambda t, d, h: d + 1,
+    "scalar": lambda t, d, h: t + np.timedelta64(1, "D"),
+    "== scalar": lambda t, d, h: t == np.datetime64("1970-01-01T00:00:02"),
+    "abs": lambda t, d, h: abs(-d),
+    "isnat": lambda t, d, h: np.isnat(t),
+    "t + t": lambda t, d, h: t + t,
+    "d ** 2": lambda t, d, h: d**2,
+    "chain": lambda t, d, h: (t + h - t) * 3 - d,
+    "float": lambda t, d, h: h * 0.5 + d,
+}
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_times(name):
+    t = values("M8[s]", (40_000,), 1)
+    d = values("m8[ms]", (40_000,), 2)
+    h = values("m8[h]", (40_000,), 3)
+    check(TIMES[name], t, d, h)
+
+
+@st.composite
+def programs(draw):
+    """Instructions of a random expression with shared parts: (function, operands)."""
+    floats = [np.add, np.subtract, np.multiply, np.maximum, np.hypot, np.copysign, np.arctan2]
+    lines = []
+    for i in range(draw(st.integers(1, 40))):
+        fn = draw(st.sampled_from([*floats, np.sin, np.negative, np.abs, "modf", "f4", "<"]))
+        lines.append((fn, draw(st.integers(0, 10**6)), draw(st.integers(0, 10**6)), i))
+    return lines
+
+
+def run(lines, *inputs):
+    made = list(inputs)
+    for fn, i, j, _ in lines:
+        a, b = made[i % len(made)], made[j % len(made)]
+        if fn == "modf":
+            made += np.modf(a)
+        elif fn == "f4":
+            made.append(a.astype(np.float32))
+        elif fn == "<":
+            made.append((a < b) * a)
+        else:
+            made.append(fn(a, b) if fn.nin == 2 else fn(a))
+    return made[-1]
+
+
+@settings(max_examples=120, deadline=None)
+@given(programs(), st.sampled_from([1, 100, 4096, 4097, 20_000]), st.integers(0, 99))
+def test_registers_are_used_again(lines, n, seed):
+    """Bit for bit, whatever is shared."""
+    rng = np.random.default_rng(seed)
+    inputs = [rng.standard_normal(n), rng.standard_normal(n).astype("f4"), rng.standard_normal(n)]
+    with np.errstate(all="ignore"):
+        expected = run(lines, *inputs)
+        got = run(lines, *pb.par_iter(*inputs)).collect()
+    assert got.dtype == expected.dtype
+    assert got.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("n", [0, 1, 4095, 4096, 4097, 16383, 16384, 16385, 70_000])
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_sizes(n, threads, pool_size):
+    pool_size(threads)
+    a, b = values("f8", (n,), 1), values("f4", (n,), 2)
+    with np.errstate(all="ignore"):
+        check(lambda x, y: np.sin(x) * 2 - y * y + x / (y + 1), a, b)
+        x, y = pb.par_iter(a, b)
+        mask = (a > 0) & (b < 1)
+        assert_same(x.filter((x > 0) & (y < 1)).collect(), a[mask])
+        assert x.count(lambda v: v > 0) == (a > 0).sum()
+
+
+def layouts():
+    a = values("f8", (30, 40, 20), 5)
+    raw = np.empty(a.nbytes + 1, np.uint8)
+    odd = raw[1:].view("f8").reshape(a.shape)
+    odd[...] = a
+    return {
+        "C": a,
+        "F": np.asfortranarray(a),
+        "axes": np.ascontiguousarray(a.transpose(2, 0, 1)).transpose(1, 2, 0),
+        "reversed": a[::-1, :, ::-1],
+        "strided": np.repeat(a, 2, 2)[:, :, ::2],
+        "broadcast": np.broadcast_to(a[:, :, :1], a.shape),
+        "row": a[0],
+        "column": a[:, :1],
+        "odd": odd,
+        "swapped": a.astype(">f8"),
+    }
+
+
+@pytest.mark.parametrize("one", layouts())
+@pytest.mark.parametrize("two", layouts())
+def test_memory_order(one, two):
+    """Below the size where NumPy writes into its own temporaries."""
+    a, b = layouts()[one], layouts()[two]
+    with np.errstate(all="ignore"):
+        expected = a + np.sqrt(b)
+        x, y = pb.par_iter(a, b)
+        got = (x + np.sqrt(y)).collect()
+    assert_same(got, expected)
+    assert got.strides == expected.strides
+    assert pb.par_iter(a).collect().strides == np.copy(a, order="K").strides
+
+
+def test_memory_order_looks_at_no_value():
+    a = np.asfortranarray(np.full((200, 300), np.nan))
+    with np.errstate(all="raise"):
+        assert (pb.par_iter(a).astype("f4") + np.float32(1)).collect().flags.f_contiguous
+
+
+def test_many_dimensions():
+    a = values("f8", (2,) * 9 + (200,), 1)[..., ::2]
+    with np.errstate(all="ignore"):
+        check(lambda x: x + 1, a)
+        check(lambda x: x * 2.0 + x, a.T)
+        x = pb.par_iter(a)
+        assert x.count(lambda v: v > 0) == (a > 0).sum()
+        assert x.position(1e9) is None
+        out = np.empty(a.shape[::-1]).T
+        assert (x + 1).collect(out) is out
+        np.testing.assert_array_equal(out, a + 1)
+
+
+# ---- expressions that are too large for one program ---------------------------------
+
+
+@pytest.mark.parametrize("n", [2, 16, 17, 40])
+@pytest.mark.parametrize("filtered", [False, True])
+def test_many_arrays(n, filtered):
+    parts = [np.full(50_000, i + 0.5) for i in range(n)]
+    x = sum(pb.par_iter(*parts))
+    a = sum(parts)
+    if filtered:
+        x = x.filter(lambda v: v > 0)
+    assert_same(x.collect(), a)
+    assert x.sum() == a.sum()
+    assert x.min() == a.min()
+    assert x.max() == a.max()
+    assert x.any()
+    assert x.count(lambda v: v > 0) == 50_000
+    assert x.find_first(lambda v: v > 0) == a[0]
+    assert "ParIter" in repr(x)
+    out = np.empty(50_000)
+    assert_same(x.collect(out), a)
+
+
+@pytest.mark.parametrize("n", [100, 127, 128, 129, 300, 3000])
+def test_many_steps(n):
+    a = np.full(20_000, 0.25)
+    x = pb.par_iter(a)
+    for _ in range(n):
+        x = x + 1.0
+    assert_same(x.collect(), a + n)
+    assert x.filter(lambda v: v > 0).sum() == (a + n).sum()
+
+
+def test_many_steps_of_a_filter():
+    a = np.arange(20_000.0)
+    x = pb.par_iter(a).filter(lambda v: v % 2 == 0)
+    for _ in range(200):
+        x = x + 1.0
+    y = x.filter(lambda v: v % 4 == 0)
+    for _ in range(200):
+        y = y + 1.0
+    b = a[a % 2 == 0] + 200
+    assert_same(y.collect(), b[b % 4 == 0] + 200)
+
+
+def test_shared_steps_run_once():
+    """2 ** 200 additions are not made."""
+    x = pb.par_iter(np.ones(1000) * 2.0**-100)
+    y = pb.par_iter(np.ones((30, 30), order="F"))
+    for _ in range(200):
+        x = x + x
+        y = (y + y) / 2
+    assert_same(x.collect(), np.full(1000, 2.0**100))
+    np.testing.assert_array_equal(y.collect(), np.ones((30, 30)))
+
+
+def test_very_deep():
+    x = pb.par_iter(np.zeros(10))
+    for _ in range(50_000):
+        x = x + 1
+    np.testing.assert_array_equal(x[2:4].collect(), [50_000, 50_000])
+    del x
+
+
+# ---- adaptors ---------------------------------------------------------------------
+
+
+def test_adaptors_by_position():
+    a = values("f8", (50_000,), 1)
+    x = pb.par_iter(a)
+    with np.errstate(all="ignore"):
+        for y, b in [(x, a), (x * 2, a * 2), (x.filter(lambda v: v > 0), a[a > 0])]:
+            assert_same(y.rev().collect(), b[::-1].copy())
+            assert_same(y.take(7).collect(), b[:7].copy())
+            assert_same(y.take(10**9).collect(), b.copy())
+            assert_same(y.skip(49_000).collect(), b[49_000:].copy())
+            assert_same(y.skip(3).step_by(7).rev().take(100).collect(), b[3::7][::-1][:100].copy())
+            assert_same(y.chain(y.rev()).collect(), np.concatenate([b, b[::-1]]))
+            assert_same(y.chain(y)[3 : len(b) + 5].collect(), np.concatenate([b, b])[3 : len(b) + 5])
+            i, v = y.enumerate().collect()
+            assert_same(i, np.arange(len(b)))
+            assert_same(v, b.copy())
+            p, q = y.enumerate().rev().step_by(3).collect()
+            assert_same(p, np.arange(len(b))[::-1][::3].copy())
+            assert_same(q, b[::-1][::3].copy())
+    for bad in [lambda: x.take(-1), lambda: x.skip(-1), lambda: x.step_by(0), lambda: x.chunks(0)]:
+        with pytest.raises(ValueError):
+            bad()
+    for bad in [lambda: x.take("a"), lambda: x.chunks(1.5), lambda: x[0], lambda: x.inspect(3)]:
+        with pytest.raises(TypeError):
+            bad()
+
+
+@pytest.mark.parametrize("cuts", [(1, 3), (3, 1), (0, 4), (2, 2)])
+def test_chains_side_by_side(cuts):
+    """Parts of other lengths, and arrays of more dimensions, as the whole would be."""
+    a, b = np.arange(4.0), np.arange(4.0) * 10
+    x = pb.par_iter(a[: cuts[0]]).chain(a[cuts[0] :])
+    y = pb.par_iter(b[: cuts[1]]).chain(b[cuts[1] :])
+    assert_same((x + y).collect(), a + b)
+    assert_same(x.zip(y).map(np.add).collect(), a + b)
+    assert_same((x + b).collect(), a + b)
+    assert_same((b.reshape(4, 1) + x).collect(), b.reshape(4, 1) + a)
+    assert_same((x + np.ones((4, 4))).collect(), a + np.ones((4, 4)))
+    assert_same((x + np.ones((3, 4))).collect(), a + np.ones((3, 4)))
+    assert_same(x.filter(y > 10).collect(), a[b > 10])
+    assert_same(x.filter(lambda v: v > 1).collect(), a[a > 1])
+    assert x.filter(lambda v: v > 1).sum() == a[a > 1].sum()
+    assert (x.sum(), x.min(), x.max(), x.mean(), x.var()) == (6, 0, 3, 1.5, 1.25)
+    assert x.find_last(lambda v: v < 2) == 1
+    assert x.position(2) == 2
+    with pytest.raises(ValueError):
+        x + np.ones(3)
+
+
+def test_chains_of_rows():
+    a = np.arange(12.0).reshape(4, 3)
+    x = pb.par_iter(a[:1]).chain(a[1:])
+    assert x.shape == (4, 3)
+    row, column = np.arange(3.0), np.arange(4.0).reshape(4, 1)
+    assert_same((x + row).collect(), a + row)
+    assert_same((x + column).collect(), a + column)
+    assert_same((x * a).collect(), a * a)
+    assert_same(x.flatten().collect(), a.reshape(-1))
+    assert_same((pb.par_iter([1.0]).chain([2.0]) + np.arange(4.0).reshape(2, 2)).collect(),
+                np.array([1.0, 2.0]) + np.arange(4.0).reshape(2, 2))
+
+
+def test_what_is_computed_on_the_way_is_not_kept():
+    """What is in an array when the chain ends counts, each time."""
+    a = np.arange(10.0)
+    x = pb.par_iter(a).filter(lambda v: v > 3)
+    y = pb.par_iter(a).chain(a)
+    assert x.take(2).collect().tolist() == [4, 5]
+    assert y.take(2).collect().tolist() == [0, 1]
+    a += 100
+    assert x.take(2).collect().tolist() == [100, 101]
+    assert len(x) == 10
+    assert y.collect().tolist() == [*a, *a]
+
+
+def test_filters():
+    a = values("f8", (100_003,), 1)
+    i = np.arange(100_003)
+    x, y = pb.par_iter(a, i)
+    with np.errstate(all="ignore"):
+        f = x.filter(lambda v: v > 0)
+        b = a[a > 0]
+        assert_same(f.collect(), b)
+        assert_same((f * 2 + f).collect(), b * 2 + b)
+        assert_same(f.filter(lambda v: v < 1).collect(), b[b < 1])
+        assert_same(f.filter(lambda v: v < 1).filter(lambda v: v > 0.5).map(np.sqrt).collect(),
+                    np.sqrt(b[(b < 1) & (b > 0.5)]))
+        p, q = x.zip(y).filter(lambda v, k: (v > 0) & (k % 3 == 0)).collect()
+        both = (a > 0) & (i % 3 == 0)
+        assert_same(p, a[both])
+        assert_same(q, i[both])
+        assert f.count() == len(f) == f.size == len(b)
+        assert f.any() and f.max() == b.max() and f.find_last(lambda v: v < 1) == b[b < 1][-1]
+        assert f.position(lambda v: v > 1) == np.flatnonzero(b > 1)[0]
+        assert_same(f.sort().copy(), np.sort(b))
+        assert_same(x.filter(np.isnan).count(), int(np.isnan(a).sum()))
+        assert_same(x.filter(0.0).collect(), a[a == 0.0])
+        none = x.filter(lambda v: v > np.inf)
+        assert none.collect().shape == (0,)
+        assert none.sum() == 0 and none.count() == 0 and not none.any() and none.all()
+        with pytest.raises(ValueError):
+            none.max()
+        with pytest.raises(ValueError):
+            f + np.ones(len(b))
+        with pytest.raises(ValueError):
+            f + x
+        eight = x.filter(lambda v: v > 0).zip(*[x.filter(lambda v: v > 0)] * 7)
+        assert all(np.array_equal(z, b) for z in eight.collect())
+    with pytest.raises(ValueError):
+        pb.par_iter(np.ones((3, 3))).filter(np.isnan)
+
+
+@pytest.mark.parametrize("size", [0, 1, 10, 4097])
+@pytest.mark.parametrize("n", [1, 3, 10, 5000])
+def test_chunks_and_windows(size, n):
+    a = np.arange(float(size))
+    x = pb.par_iter(a)
+    rows = [a[i : i + n] for i in range(0, size, n)]
+    assert len(x.chunks(n)) == len(rows)
+    assert [r.tolist() for r in x.chunks(n).collect()] == [r.tolist() for r in rows]
+    assert x.chunks(n).sum().collect().tolist() == [r.sum() for r in rows]
+    assert x.chunks(n).flatten().collect().tolist() == a.tolist()
+    if n < 100:
+        views = [a[i : i + n] for i in range(size - n + 1)]
+        assert len(x.windows(n)) == len(views)
+        assert x.windows(n).max().collect().tolist() == [v.max() for v in views]
+        assert [r.tolist() for r in x.windows(n).collect()] == [v.tolist() for v in views]
+        assert x.windows(n).flatten().collect().tolist() == [e for v in views for e in v]
+
+
+def test_flatten():
+    for a in layouts().values():
+        assert_same(pb.par_iter(a).flatten().collect(), a.copy().reshape(-1))
+        with np.errstate(all="ignore"):
+            assert_same((pb.par_iter(a) * 2 + 1).flatten().collect(), (a * 2 + 1).reshape(-1))
+
+
+# ---- functions ----------------------------------------------------------------------
+
+
+def test_functions_traced_and_not():
+    a = values("f8", (100_000,), 1)
+    x = pb.par_iter(a)
+    with np.errstate(all="ignore"):
+        for fn in [
+            np.sin,
+            lambda v: v * 2 + np.cos(v),
+            lambda v: np.where(v > 0, v, -v),
+            lambda v: v if v.sum is None else np.clip(v, -1, 1),
+            lambda v: np.array([t * 2 for t in v]),
+            lambda v: 3.0,
+            lambda v: v > 0,
+        ]:
+            expected = np.broadcast_to(fn(a), a.shape).copy()
+            assert_same(x.map(fn).collect(), expected)
+            f = x.filter(lambda v: v > 0).map(fn)
+            assert_same(f.collect(), np.broadcast_to(fn(a[a > 0]), f.collect().shape).copy())
+        assert "GIL" not in repr(x.map(lambda v: v * 2 + np.cos(v)))
+        assert "GIL" in repr(x.map(lambda v: np.where(v > 0, v, -v)))
+        assert_same(x.zip(a[::-1]).map(lambda v, w: np.where(v > w, v, w)).collect(),
+                    np.where(a > a[::-1], a, a[::-1]))
+
+
+def test_one_function_of_two_dtypes():
+    """Common subexpressions are of one dtype and one kind."""
+    def fn(v):
+        return np.where(v > 0, v / 3, v)
+
+    a = np.arange(1.0, 10_000)
+    x = pb.par_iter(a)
+    f4, f8 = x.map(fn, dtype=np.float32).zip(x.map(fn, dtype=np.float64)).collect()
+    assert_same(f4, fn(a).astype("f4"))
+    assert_same(f8, fn(a))
+    seen, mapped = x.inspect(fn).zip(x.map(fn)).collect()
+    assert_same(seen, a)
+    assert_same(mapped, fn(a))
+
+
+def test_functions_of_five_arrays():
+    def last(*v):
+        return np.where(v[0] >= 0, v[-1], 0)
+
+    a = [np.arange(10.0) + i for i in range(6)]
+    lazy = pb.par_iter(*a)
+    one = lazy[0].zip(*lazy[1:5]).map(last)
+    two = lazy[0].zip(*lazy[1:4], lazy[5]).map(last)
+    assert_same((one * 100 + two).collect(), a[4] * 100 + a[5])
+    many = lazy[0].zip(*[a[0]] * 11).map(last)
+    with pytest.raises(ValueError, match="arrays in one step"):
+        many.collect()
+
+
+class Unhashable:
+    __hash__ = None
+
+    def __eq__(self, other):
+        return True
+
+    def __call__(self, v):
+        return np.where(v > 3, v, 0)
+
+
+def test_functions_need_not_be_hashable():
+    assert pb.par_iter(np.arange(6.0)).map(Unhashable()).collect().tolist() == [0, 0, 0, 0, 4, 5]
+
+
+@pytest.mark.parametrize("where", ["map", "filter", "inspect", "for_each", "chunks"])
+def test_exceptions_of_functions(where):
+    """They come out with a traceback, and the pool goes on."""
+    def bad(v):
+        if np.asarray(v).max() > 90_000:
+            raise LookupError("here")
+        return v > 0
+
+    x = pb.par_iter(np.arange(100_000.0))
+    ends = {
+        "map": lambda: x.map(bad).collect(),
+        "filter": lambda: x.filter(bad).sum(),
+        "inspect": lambda: x.inspect(bad).sum(),
+        "for_each": lambda: x.for_each(bad),
+        "chunks": lambda: x.chunks(1000).map(bad),
+    }
+    for _ in range(3):
+        with pytest.raises(LookupError, match="here"):
+            ends[where]()
+        assert x.sum() == 4999950000
+
+
+def test_functions_that_are_not_elementwise():
+    x = pb.par_iter(np.arange(100_000.0))
+    with pytest.raises(ValueError, match="elementwise"):
+        x.map(lambda v: np.asarray(v)[:3]).collect()
+    with pytest.raises(TypeError):
+        x.map(lambda v: "a").collect()
+    with pytest.raises(TypeError):
+        x.map(3)
+
+
+def test_inspect_sees_each_element_once():
+    seen = []
+    a = np.arange(100_000)
+    pb.par_iter(a).filter(lambda v: v % 2 == 0).inspect(lambda b: seen.append(b)).count(lambda v: v > 0)
+    assert sorted(np.concatenate(seen)) == list(range(0, 100_000, 2))
+    seen.clear()
+    pb.par_iter(a).for_each(seen.append)
+    assert sorted(np.concatenate(seen)) == a.tolist()
+
+
+# ---- compiled kernels ----------------------------------------------------------------
+
+
+def block_kernel():
+    """x -> 2 x, of rows without gaps; keeps the function alive."""
+    address = ctypes.POINTER(ctypes.c_double)
+    made = ctypes.CFUNCTYPE(None, address, address, ctypes.c_ssize_t, ctypes.c_void_p)
+
+    @made
+    def double(a, out, n, _):
+        for i in range(n):
+            out[i] = 2 * a[i]
+
+    return double
+
+
+@pytest.fixture(scope="module")
+def numba_kernels():
+    numba = pytest.importorskip("numba")
+    types = numba.types
+    scalar = numba.cfunc(types.double(types.double))(lambda v: v * 2 + 1)
+    two = numba.cfunc(types.double(types.double, types.double))(lambda v, w: v * 2 + w)
+
+    def block(a, out, n, _):
+        u = numba.carray(a, n)
+        v = numba.carray(out, n)
+        for i in range(n):
+            v[i] = 2 * u[i]
+
+    pointer = types.CPointer(types.double)
+    block = numba.cfunc(types.void(pointer, pointer, types.intp, types.voidptr))(block)
+    return scalar, two, block
+
+
+def test_kernels(numba_kernels):
+    scalar, two, block = numba_kernels
+    a = np.random.default_rng(1).standard_normal(70_000)
+    x = pb.par_iter(a)
+    assert_same(x.map(scalar).collect(), a * 2 + 1)
+    assert_same(x.zip(a[::-1]).map(two).collect(), a * 2 + a[::-1])
+    assert_same((x.filter(lambda v: v > 0).map(scalar) + 1).collect(), (a[a > 0] * 2 + 1) + 1)
+    for lazy, b in [
+        (x.map(block), a * 2),
+        (x.map(block).rev(), a[::-1] * 2),
+        (x.map(block).step_by(3), a[::3] * 2),
+        (x.map(block).rev().skip(5).step_by(2) + 1, a[::-1][5:][::2] * 2 + 1),
+        (x.rev().map(block), a[::-1] * 2),
+        ((x * 1).map(block).map(block), a * 4),
+        (x.filter(lambda v: v > 0).map(block), a[a > 0] * 2),
+    ]:
+        assert_same(lazy.collect(), b)
+    # Beside arrays of two dimensions in any order.
+    m = np.random.default_rng(2).standard_normal((300, 70))
+    row = m[0].copy()
+    for b in [m, np.asfortranarray(m), m[::-1, ::-1]]:
+        assert_same((pb.par_iter(row).map(block) + b).collect(), row * 2 + b)
+        assert_same(pb.par_iter(b).map(block).collect(), b * 2)
+        out = np.empty(m.shape[::-1]).T
+        assert_same(pb.par_iter(b).map(block).collect(out), b * 2)
+    assert_same(pb.par_iter(np.ones(1)).map(block).map(block).collect(), np.full(1, 4.0))
+    assert_same((pb.par_iter(np.ones(1)).map(block) + a).collect(), a + 2)
+    for bad in [lambda: pb.par_iter(np.arange(5)).map(scalar), lambda: x.map(two)]:
+        with pytest.raises(TypeError):
+            bad()
+
+
+# ---- ends -------------------------------------------------------------------------------
+
+
+def test_collect_into():
+    a = np.arange(50_000.0)
+    x = pb.par_iter(a)
+    for out in [np.empty(50_000), np.empty(50_000, "f4"), np.empty(100_000)[::2], np.empty(50_000, ">f8"),
+                np.empty(50_000)[::-1], np.empty(50_000, complex)]:
+        assert (x * 2).collect(out) is out
+        np.testing.assert_array_equal(out, (a * 2).astype(out.dtype))
+    for bad, error in [
+        (np.empty(4), ValueError),
+        (np.empty((50_000, 1)), ValueError),
+        (np.zeros(50_000, int), TypeError),
+        (np.broadcast_to(0.0, 50_000), ValueError),
+        ([0] * 50_000, TypeError),
+    ]:
+        before = np.array(bad)
+        with pytest.raises(error):
+            (x * 2).collect(bad)
+        with pytest.raises(error):
+            x.filter(lambda v: v >= 0).collect(bad)
+        np.testing.assert_array_equal(before, bad)
+
+
+@pytest.mark.parametrize("n", [10, 50_000])
+def test_out_overlaps(n):
+    def fresh():
+        return np.arange(n * 1.0)
+
+    a = fresh()
+    assert_same((pb.par_iter(a) * 2 + a).collect(a), fresh() * 3)
+    a = fresh()
+    (pb.par_iter(a)[1:] + a[:-1]).collect(a[1:])
+    assert_same(a, np.concatenate([[0.0], fresh()[1:] + fresh()[:-1]]))
+    a = fresh()
+    assert_same((pb.par_iter(a) + a[::-1]).collect(a), fresh() + fresh()[::-1])
+    a = fresh()
+    a += pb.par_iter(a)[::-1]
+    assert_same(a, fresh() + fresh()[::-1])
+    a = fresh()
+    pb.par_iter(a).rev().collect(a)
+    assert_same(a, fresh()[::-1].copy())
+    a = fresh()
+    half = a.view("f4")[:n]
+    pb.par_iter(a).collect(half)
+    assert_same(half, fresh().astype("f4"))
+    a = fresh()
+    pb.par_iter(a).chain(a[:0]).rev().collect(a)
+    assert_same(a, fresh()[::-1].copy())
+    a = fresh()
+    b = a[: n // 2]
+    pb.par_iter(a[n // 2 :]).chain(b).collect(a)
+    assert_same(a, np.concatenate([fresh()[n // 2 :], fresh()[: n // 2]]))
+    a = fresh()
+    pb.par_iter(a).filter(lambda v: v > -1)[::-1].collect(a)
+    assert_same(a, fresh()[::-1].copy())
+
+
+def test_ufuncs_with_outputs():
+    a = np.arange(5.0)
+
+    def both(expression):
+        check(lambda x: expression(x), a)
+
+    both(lambda x: np.add(x, a, out=np.zeros((3, 5))))
+    both(lambda x: np.add(x, a, out=np.zeros(5, int), casting="unsafe"))
+    both(lambda x: np.add(x, a, out=np.zeros(5, int)))
+    both(lambda x: np.add(x, a, out=np.zeros(4)))
+    both(lambda x: np.add(x, a, out=np.broadcast_to(0.0, 5)))
+    both(lambda x: np.modf(x, out=(None, np.zeros(5)))[1])
+    both(lambda x: np.add(x, a, where=a > 2, out=np.zeros(5)))
+    both(lambda x: np.add(x, a, dtype="f4"))
+    both(lambda x: np.add(x, a, dtype="i4"))
+    both(lambda x: np.add(x, a, signature="dd->d"))
+    both(lambda x: np.add.outer(x, a))
+    both(lambda x: np.add.accumulate(x))
+    both(lambda x: np.add.reduce(x))
+    both(lambda x: np.matmul(x, a))
+    both(lambda x: x + np.ones(3))
+    both(lambda x: x + "a")
+    both(lambda x: x == None)  # noqa: E711
+    both(lambda x: x != "a")
+    both(lambda x: -(x > 1))
+    both(lambda x: ~x)
+    both(lambda x: ~(x > 1))
+    both(lambda x: (x > 1) - (x > 2))
+
+
+def test_objects_are_refused():
+    x = pb.par_iter(np.arange(5.0))
+    for bad in [lambda: x + np.array([1, "a", None, 2, 3], object), lambda: pb.par_iter(["a"]), lambda: pb.par_iter(None),
+                lambda: x.astype("U3"), lambda: x * np.array([1] * 5, object), pb.par_iter]:
+        with pytest.raises(TypeError):
+            bad()
+
+
+NUMPYS = ["sum", "prod", "min", "max", "mean", "var", "std", "any", "all"]
+
+
+@pytest.mark.parametrize("name", NUMPYS)
+@pytest.mark.parametrize("dtype", ["f8", "i4", "?"])
+def test_functions_of_numpy(name, dtype):
+    """np.f(x) and par_f(x), as of the array."""
+    a = np.arange(24).reshape(4, 6).astype(dtype)
+    numpys = getattr(np, name)
+    for f in [numpys, getattr(pb, "par_" + name)]:
+        for options in [{}, {"axis": 0}, {"axis": (0, 1)}, {"axis": -1, "keepdims": True}]:
+            expected = numpys(a, **options)
+            np.testing.assert_allclose(f(pb.par_iter(a), **options), expected, rtol=1e-14)
+        with pytest.raises(np.exceptions.AxisError):
+            f(pb.par_iter(a), axis=7)
+    x = pb.par_iter(a).flatten()
+    np.testing.assert_allclose(getattr(np, name)(x, axis=0), getattr(np, name)(a), rtol=1e-14)
+
+
+def test_handed_to_functions():
+    a = np.random.default_rng(1).standard_normal(200_000)
+    x = pb.par_iter(a)
+    assert_same(pb.par_map(np.sin, x * 2).collect(), np.sin(a * 2))
+    assert_same(pb.par_sort(x * 2), np.sort(a * 2))
+    assert_same(np.asarray(x * 2), a * 2)
+    assert_same(np.array(x, "f4"), a.astype("f4"))
+    assert_same(x.sort(), np.sort(a))
+    assert pb.par_argmin(x) == a.argmin()
+    assert pb.par_count_nonzero(x) == np.count_nonzero(a)
+    assert pb.par_minmax(x) == (a.min(), a.max())
+    assert abs(pb.par_dot(x, x) - a @ a) < 1e-8
+    assert pb.par_reduce(np.maximum, x) == a.max()
+    assert pb.par_find_first(x, lambda v: v > 1) == a[a > 1][0]
+    assert list(pb.par_iter([1, 2])) == [1, 2]
+    with pytest.raises(ValueError):
+        bool(x)
+    with pytest.raises(ValueError):
+        np.array(x, copy=False)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u4", "i8", "f2", "f4", "f8", "g", "F", "D", "m8[s]", "M8[s]"])
+@pytest.mark.parametrize("n", [0, 1, 5, 70_000])
+@pytest.mark.parametrize("filtered", [False, True])
+def test_reductions(dtype, n, filtered):
+    a = np.arange(n).astype("i8").astype(dtype) if dtype[0] in "mM" else (np.arange(n) % 50).astype(dtype)
+    x = pb.par_iter(a)
+    if filtered:
+        x = x.filter(x == a)
+    for name in [name for name in NUMPYS if name != "prod" or dtype in ("?", "i1", "u4", "i8")]:
+        got, _ = outcome(lambda name=name: getattr(x, name)())
+        expected, _ = outcome(lambda name=name: getattr(np, name)(a))
+        if isinstance(expected, Exception):
+            assert isinstance(got, type(expected)) or isinstance(got, TypeError), (name, got)
+        elif name in ("any", "all"):
+            assert got == expected
+        else:
+            assert type(got) is type(expected), name
+            if dtype[0] not in "mM":
+                np.testing.assert_allclose(got, expected, rtol=2e-3 if dtype == "f2" else 1e-5, err_msg=name)
+            else:
+                assert_same(got, expected)
+    for ddof in (1, n, n + 3):
+        if dtype in ("f8", "i8"):
+            got, warned = outcome(lambda ddof=ddof: x.var(ddof))
+            expected, should = outcome(lambda ddof=ddof: np.var(a, ddof=ddof))
+            np.testing.assert_allclose(got, expected, rtol=1e-12)
+            assert warned == should
+
+
+def test_sums_have_the_same_bits(pool_size):
+    a = np.random.default_rng(1).standard_normal(1_000_003)
+    made = set()
+    for threads in (1, 2, 3, 8):
+        pool_size(threads)
+        x = pb.par_iter(a)
+        f = x.filter(lambda v: v > 0)
+        made.add(np.array([x.sum(), (x * 2).sum(), f.sum(), f.mean(), x.var(), x.chain(x).sum()]).tobytes())
+    assert len(made) == 1
+
+
+# ---- warnings, errors, memory ---------------------------------------------------------------
+
+
+def test_warnings_and_errstate():
+    a = np.arange(100_000.0)
+    cases = [
+        (lambda x: 1 / x, "divide by zero encountered in divide"),
+        (lambda x: np.log(x - 3.5), "invalid value encountered in log"),
+        (lambda x: np.exp(x), "overflow encountered in exp"),
+        (lambda x: (x * 1e300).astype("f4"), "overflow encountered in cast"),
+    ]
+    x = pb.par_iter(a)
+    for expression, text in cases:
+        with pytest.warns(RuntimeWarning, match=text):
+            expression(x).collect()
+        with np.errstate(all="raise"):
+            lazy = expression(x)
+            for end in [lazy.collect, lazy.sum, lambda lazy=lazy: lazy.filter(lambda v: v > 0).collect()]:
+                with pytest.raises(FloatingPointError, match=text):
+                    end()
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            expression(x).collect()
+    assert x.sum() == a.sum()
+
+
+def test_integers_to_negative_powers():
+    x = pb.par_iter(np.arange(100_000))
+    for bad in [lambda: (x ** pb.par_iter(np.full(100_000, -1))).collect(), lambda: (x**-1).collect()]:
+        with pytest.raises(ValueError, match="negative integer powers"):
+            bad()
+    assert x.sum() == 4999950000
+
+
+def test_integer_division_by_zero():
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        assert_same((pb.par_iter(np.arange(5)) % 0).collect(), np.zeros(5, int))
+
+
+def test_nothing_leaks():
+    a = np.arange(1000.0)
+    x = pb.par_iter(a)
+
+    def once():
+        y = x * 2 + 1
+        y.collect()
+        y.filter(lambda v: v > 5).map(lambda v: np.where(v > 9, v, 0)).sum()
+        y.chain(y).rev().enumerate().collect()
+        y.chunks(100).sum().collect()
+        try:
+            y.map(lambda v: 1 / 0).collect()
+        except ZeroDivisionError:
+            pass
+
+    once()
+    gc.collect()
+    before, objects = sys.getrefcount(a), len(gc.get_objects())
+    for _ in range(1000):
+        once()
+    gc.collect()
+    assert sys.getrefcount(a) == before
+    assert len(gc.get_objects()) - objects < 500
+
+
+def test_memory_of_fused_pipelines(script):
+    """Below 16 MiB, whatever n."""
+    out = script("""
+import numpy as np, pyblitz as pb
+def peak():
+    return int(next(l for l in open("/proc/self/status") if l.startswith("VmHWM")).split()[1])
+a = np.ones(12_000_000)
+x = pb.par_iter(a)
+(x * 2).sum()
+before = peak()
+((x - x.mean()) ** 2).sum()
+(np.sin(x) * 2 - x ** 2).filter(lambda v: v > 0).count()
+(x + 1).filter(lambda v: v > 5).max(initial=0)
+x.map(lambda v: np.where(v > 0, v, 1)).sum()
+(x > 3).any(); x.var(); x.position(lambda v: v * 2 > 7); (x + x.rev()).min()
+(x.astype("f4") * 2).sum(); x.count(lambda v: v > 0)
+print(peak() - before)
+""") if sys.platform == "linux" else "0"
+    assert int(out) < 16 * 1024
+
+
+def test_cancelled_in_the_middle():
+    a = np.random.default_rng(1).standard_normal(4_000_000)
+    x = pb.par_iter(a)
+    y = x
+    for _ in range(60):
+        y = np.sin(y) + 0.1
+    for _ in range(3):
+        with pytest.raises(TimeoutError), pb.CancelScope(timeout=0.05):
+            y.sum()
+        assert x.count() == 4_000_000
+        assert x.max() == a.max()
