@@ -212,3 +212,11 @@ def test_one_warning():
         outcome(lambda: pb.par_reduce(np.logaddexp, a))[1]
         == (outcome(lambda: np.logaddexp.reduce(a))[1])
     )
+
+
+def test_a_bad_axis_is_forgotten():
+    """It once spoilt what was remembered of the operation and dtype."""
+    a = np.arange(300_000, dtype="u2")
+    with pytest.raises(np.exceptions.AxisError):
+        pb.par_reduce(np.add, a.astype("f8"), axis=3)
+    assert pb.par_iter(a).mean() == a.mean()

@@ -1154,7 +1154,7 @@ cdef tuple fold_node(object op, Node node, Resolved r):
     try:
         p = program_of([node], None, False)
     except _TooLarge:
-        return None
+        p = program_of([node_of(evaluate(node))], None, False)
     if not set_fold(&red.fold[0], op, r, p.slots[0]):
         return None
     values = reduce_program(p, &red, [node.dtype])
