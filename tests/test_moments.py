@@ -190,7 +190,9 @@ def bound(products, u):
 
 DATA = {
     "normal": lambda rng, n: rng.standard_normal(n),
-    "cancelling": lambda rng, n: np.concatenate([a := rng.standard_normal(n // 2) * 1e10, -a[::-1], np.ones(n % 2)]),
+    "cancelling": lambda rng, n: np.concatenate(
+        [a := rng.standard_normal(n // 2) * 1e10, -a[::-1], np.ones(n % 2)]
+    ),
     "wide": lambda rng, n: rng.standard_normal(n) * 10.0 ** rng.integers(-15, 15, n),
     "growing": lambda rng, n: np.arange(1.0, n + 1) ** 2,
     "ones": lambda rng, n: np.full(n, 0.1),
@@ -202,8 +204,15 @@ DATA = {
 def test_errors_of_sums(data, n):
     a = DATA[data](np.random.default_rng(n), n)
     true, limit = math.fsum(a), bound(a, 2.0**-53)
-    for got in [pb.par_sum(a), pb.par_sum(a[::-1]), pb.par_nansum(a), pb.par_mean(a) * n, pb.par_sum(np.repeat(a, 2)[::2]),
-                pb.par_iter(a).sum(), pb.par_dot(a, np.ones(n))]:
+    for got in [
+        pb.par_sum(a),
+        pb.par_sum(a[::-1]),
+        pb.par_nansum(a),
+        pb.par_mean(a) * n,
+        pb.par_sum(np.repeat(a, 2)[::2]),
+        pb.par_iter(a).sum(),
+        pb.par_dot(a, np.ones(n)),
+    ]:
         # The mean is rounded once more.
         assert abs(got - true) <= limit + 2.0**-52 * abs(true)
     f = a.astype("f4")

@@ -553,6 +553,11 @@ def par_minmax(a, axis=None):
     return par_min(a, axis), par_max(a, axis)
 
 
+cdef bint is_odd(object axis, object keepdims):
+    """What some functions of NumPy refuse and its reductions take."""
+    return type(axis) is bool or not (keepdims is no_initial or type(keepdims) is bool)
+
+
 cdef object mean_type(object dtype):
     """What NumPy sums in for a mean of this type, or None."""
     if dtype.kind in "biu":
@@ -591,7 +596,7 @@ def par_mean(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, *, where=
     if type(a) is list or type(a) is tuple:
         a = np.asarray(a)
     if (not cnp.PyArray_CheckExact(a) or is_small(a) or where is not no_initial or out is not None
-            or dtype is not None or mean_type(a.dtype) is None):
+            or dtype is not None or is_odd(axis, keepdims) or mean_type(a.dtype) is None):
         return np.mean(a, axis, dtype, out, **given({"keepdims": keepdims, "where": where}))
     kept = keepdims is not no_initial and bool(keepdims)
     total = reduce_ufunc(np.add, a, axis, mean_type(a.dtype), None, kept, no_initial, True)
@@ -686,7 +691,8 @@ cdef object spread(object namesake, object a, object axis, object dtype, object 
     if type(a) is list or type(a) is tuple:
         a = np.asarray(a)
     if not (not cnp.PyArray_CheckExact(a) or is_small(a) or options or out is not None or dtype is not None
-            or a.dtype.kind not in "biuf" or a.dtype == np.float16 or type(ddof) is not int):
+            or is_odd(axis, keepdims) or a.dtype.kind not in "biuf" or a.dtype == np.float16
+            or type(ddof) is not int):
         if axis is None or (a.ndim == 1 and type(axis) is int and axis in (0, -1)):
             if keepdims in (no_initial, False) and a.size - ddof > 0:
                 value, kind = moments(a, ddof)
@@ -924,7 +930,7 @@ def par_count_nonzero(a, axis=None, *, keepdims=False):
         if axis is None and not keepdims:
             count = count_node(node_of(a) if a.dtype == np.bool_ else apply(np.not_equal, (node_of(a), 0), {}))
             return type(np.count_nonzero(np.empty(0)))(count)
-        found = along_kept(np.count_nonzero, a, axis, keepdims, {})
+        found = None if is_odd(axis, keepdims) else along_kept(np.count_nonzero, a, axis, keepdims, {})
         if found is not None:
             return found
     return np.count_nonzero(a, axis, keepdims=keepdims)
@@ -1066,7 +1072,7 @@ def par_nansum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial
     """
     if type(a) is list or type(a) is tuple:
         a = np.asarray(a)
-    if cnp.PyArray_CheckExact(a) and not is_small(a) and a.dtype.kind in "biuf":
+    if cnp.PyArray_CheckExact(a) and not is_small(a) and a.dtype.kind in "biuf" and not is_odd(axis, keepdims):
         if a.dtype.kind != "f":
             return reduce_as(np.add, np.sum, a, axis, dtype, out, keepdims, initial, where)
         if out is None and where is no_initial and dtype is None and a.dtype.isnative and a.dtype.char in "df":
@@ -1082,10 +1088,8 @@ def par_nansum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial
 
 cdef object nan_extreme(object op, object namesake, object a, object axis, object out, object keepdims,
                         object initial, object where):
-    if type(a) is list or type(a) is tuple:
-        a = np.asarray(a)
     options = given({"keepdims": keepdims, "initial": initial, "where": where})
-    if not cnp.PyArray_CheckExact(a) or is_small(a) or a.dtype.kind not in "biuf" or out is not None:
+    if is_odd(axis, keepdims) or not cnp.PyArray_CheckExact(a) or is_small(a) or a.dtype.kind not in "biuf" or out is not None:
         return namesake(a, axis, out, **options)
     result = reduce_ufunc(op, a, axis, None, None, keepdims is not no_initial and keepdims, initial,
                           True if where is no_initial else where)
