@@ -24,7 +24,7 @@ def arrays_of(n):
     """What may stand for an array."""
     return {
         "floats": np.arange(n * 1.0) % 7 + 1,  # whose product has no zero
-        "ints": np.arange(n),
+        "ints": np.arange(n) % 7 + 1,
         "bools": np.arange(n) % 3 == 0,
         "complex": np.exp(np.arange(n) * 1j),
         "times": np.arange(n).astype("M8[s]"),
@@ -192,7 +192,7 @@ def result_of(f):
 
 def agree(got, expected):
     if isinstance(expected, Exception):
-        return isinstance(got, Exception) and type(got) is type(expected)
+        return type(got) is type(expected)
     if isinstance(got, Exception):
         return False
     if isinstance(expected, tuple):
@@ -255,8 +255,10 @@ def test_mistakes(name, n):
         for kind in kinds:
             if n == BIG and not isinstance(arrays_of(SMALL)[kind], np.ndarray):
                 continue
-            if kind == "mixed" and getattr(options.get("out"), "dtype", None) == object:
-                continue  # which may crash NumPy 2.4 by itself (np.all, np.any)
+            if getattr(options.get("out"), "dtype", None) == object and (
+                name in ("any", "all") or kind == "mixed"
+            ):
+                continue  # which may crash NumPy 2.4 by itself: np.all(objects, out=objects)
             message = compare(name, kind, n, args, options)
             if message is not None:
                 wrong.append(message)
@@ -287,7 +289,7 @@ def test_mistakes_of_reductions(fn, n):
     for kind, options in itertools.product(
         ["floats", "rows", "ints", "mixed", "None", "ragged", "strings"], [{}, *UFUNC_MISTAKES]
     ):
-        if options and (kind == "ragged" or fn.nin != 2 or fn.nout != 1 or fn.signature):
+        if (options or fn.signature) and (kind == "ragged" or fn.nin != 2 or fn.nout != 1 or fn.signature):
             continue  # of two mistakes NumPy may name the other
         expected = result_of(lambda: fn.reduce(arrays_of(n)[kind], **options))
         got = result_of(lambda: pb.par_reduce(fn, arrays_of(n)[kind], **options))

@@ -325,3 +325,16 @@ print(peak() - before)
 """
     )
     assert int(out) < 16 * 1024
+
+
+@pytest.mark.parametrize("name", ["sum", "prod"])
+@pytest.mark.parametrize("dtype", ["i1", "i4", "u2", "f2", "?"])
+def test_zero_in_a_given_type(name, dtype):
+    """NumPy's own start, which a zero is reduced from once more, does not widen it."""
+    for a in [np.zeros(300_000, dtype), np.zeros((600, 500), dtype), np.zeros(300_000, "i8")]:
+        check(name, a, dtype=dtype)
+        check(name, a, dtype=dtype, initial=0)
+        check(name, a[::2], dtype=dtype)
+        out = np.ones((), dtype)
+        assert getattr(pb, "par_" + name)(a, out=out) is out
+        assert out == 0

@@ -128,8 +128,14 @@ cdef object reduce_row(ufunc op, ndarray a, Resolved r, object initial):
     if initial is not no_initial or result == 0:
         # NumPy's own start: `initial`, or the identity, which shows in the sign
         # of a zero.
-        return op.reduce(result.reshape(1), 0, None, None, False, initial)
+        return started(op, result, initial)
     return result[()]
+
+
+cdef object started(object op, ndarray result, object initial):
+    """From NumPy's own start, in the same type.  Of times, the unit may not be named."""
+    return op.reduce(result.reshape(1), 0, None if result.dtype.kind in "mM" else result.dtype, None, False,
+                     initial)
 
 
 cdef object place(object result, object out, tuple kept, object keepdims, int ndim):
@@ -257,7 +263,7 @@ cdef object reduce_ufunc(object op, object a, object axis, object dtype, object 
         axes = set(range(ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, ndim))
     except (TypeError, ValueError):
         r.dtypes = None
-    if (r.dtypes is None or not axes or r.dtypes[0] != r.dtypes[2]
+    if (r.dtypes is None or not axes or r.dtypes[0] != r.dtypes[2] or r.dtypes[2].kind not in "biufcmM"
             or (where is not True and not is_plain(where))):
         return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
     shape = tuple([cnp.PyArray_DIM(x, d) for d in range(ndim)])
@@ -278,7 +284,7 @@ cdef object reduce_ufunc(object op, object a, object axis, object dtype, object 
         if found is not None:
             result = found[0]
             if initial is not no_initial or result == 0:
-                result = np.asarray(op.reduce(result.reshape(1), 0, None, None, False, initial))
+                result = np.asarray(started(op, result, initial))
             return place(result, out, kept, keepdims, ndim)
 
     kept_axis = longest_axis(shape, [d for d in range(ndim) if d not in axes])
