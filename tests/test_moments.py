@@ -338,3 +338,14 @@ def test_zero_in_a_given_type(name, dtype):
         out = np.ones((), dtype)
         assert getattr(pb, "par_" + name)(a, out=out) is out
         assert out == 0
+
+
+def test_a_wrong_axis_is_forgotten():
+    """It once spoilt what was known of sums of that dtype, for good."""
+    a = np.ones(100_000)
+    for bad in (5, "a", 1.5):
+        for f in (pb.par_sum, pb.par_max, pb.par_mean):
+            with pytest.raises((TypeError, np.exceptions.AxisError)):
+                f(a, axis=bad)
+    x = pb.par_iter(a)
+    assert (x.mean(), x.var(), x.max()) == (1, 0, 1)

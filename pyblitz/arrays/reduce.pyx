@@ -262,7 +262,7 @@ cdef object reduce_ufunc(object op, object a, object axis, object dtype, object 
     try:
         axes = set(range(ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, ndim))
     except (TypeError, ValueError):
-        r.dtypes = None
+        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
     if (r.dtypes is None or not axes or r.dtypes[0] != r.dtypes[2] or r.dtypes[2].kind not in "biufcmM"
             or (where is not True and not is_plain(where))):
         return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
