@@ -230,7 +230,7 @@ def compare(name, kind, n, args, options):
     (expected, *theirs), (got, before, after) = made
     what = f"{name}({kind}[{n}], *{args!r:.80}, **{options!r:.80})"
     if not agree(got, expected):
-        return f"{what}: {type(got).__name__} {got!r:.100}, not {type(expected).__name__} {expected!r:.100}"
+        return f"{what}: {type(got).__name__} {got!r:.100}, not {type(expected).__name__} {expected!r:.100}"  # noqa: E501
     # NumPy itself writes into some outputs, of strings and objects, before it fails.
     if isinstance(got, Exception) and before != after and theirs[0] == theirs[1]:
         return f"{what}: wrote before it raised {got!r:.100}"
@@ -255,7 +255,7 @@ def test_mistakes(name, n):
         for kind in kinds:
             if n == BIG and not isinstance(arrays_of(SMALL)[kind], np.ndarray):
                 continue
-            if getattr(options.get("out"), "dtype", None) == object and (
+            if getattr(options.get("out"), "dtype", None) == object and (  # noqa: E721
                 name in ("any", "all") or kind == "mixed"
             ):
                 continue  # which may crash NumPy 2.4 by itself: np.all(objects, out=objects)
@@ -289,10 +289,12 @@ def test_mistakes_of_reductions(fn, n):
     for kind, options in itertools.product(
         ["floats", "rows", "ints", "mixed", "None", "ragged", "strings"], [{}, *UFUNC_MISTAKES]
     ):
-        if (options or fn.signature) and (kind == "ragged" or fn.nin != 2 or fn.nout != 1 or fn.signature):
+        if (options or fn.signature) and (
+            kind == "ragged" or fn.nin != 2 or fn.nout != 1 or fn.signature
+        ):  # noqa: E501
             continue  # of two mistakes NumPy may name the other
-        expected = result_of(lambda: fn.reduce(arrays_of(n)[kind], **options))
-        got = result_of(lambda: pb.par_reduce(fn, arrays_of(n)[kind], **options))
+        expected = result_of(lambda: fn.reduce(arrays_of(n)[kind], **options))  # noqa: B023
+        got = result_of(lambda: pb.par_reduce(fn, arrays_of(n)[kind], **options))  # noqa: B023
         assert agree(got, expected), (fn, kind, options, got, expected)
 
 
@@ -319,12 +321,15 @@ def test_mistakes_of_maps(fn, n):
         for count in (1, 2, 3):
             expected = result_of(
                 lambda: fn(
-                    *[arrays_of(n)[kind]] * count, **{k: copied(v) for k, v in options.items()}
+                    *[arrays_of(n)[kind]] * count,
+                    **{k: copied(v) for k, v in options.items()},  # noqa: B023
                 )
             )
             got = result_of(
                 lambda: pb.par_map(
-                    fn, *[arrays_of(n)[kind]] * count, **{k: copied(v) for k, v in options.items()}
+                    fn,
+                    *[arrays_of(n)[kind]] * count,
+                    **{k: copied(v) for k, v in options.items()},  # noqa: B023
                 )
             )
             assert agree(got, expected), (fn, kind, options, count, got, expected)

@@ -251,6 +251,11 @@ cdef object reduce_ufunc(object op, object a, object axis, object dtype, object 
         return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
     if type(out) is tuple:
         out = out[0]
+    # What is unusual is taken or refused by NumPy, which is strict about some of it.
+    if type(keepdims) is not bool or not (axis is None or type(axis) is int or type(axis) is tuple):
+        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
+    if where is not True and not (cnp.PyArray_CheckExact(where) and where.dtype == np.bool_):
+        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
     if ndim == 1 and axis == 0 and out is None and where is True and not keepdims and dtype is None:
         # The most common call, without the general one's bookkeeping.
         r = resolve(op, (None, x.dtype, None), None, "unsafe", True)
@@ -292,7 +297,10 @@ cdef object reduce_ufunc(object op, object a, object axis, object dtype, object 
     s = SlicedReduce("reduce", True)
     s.op = op
     s.a = x
-    s.where = None if where is True else np.broadcast_to(where, shape)
+    try:
+        s.where = None if where is True else np.broadcast_to(where, shape)
+    except ValueError:
+        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
     # A given `out` decides the dtype; of times, the unit may not be named.
     s.options = {"axis": tuple(sorted(axes)), "keepdims": True,
                  "dtype": dtype if out is None or r.dtypes[2].kind in "mM" else r.dtypes[2]}
@@ -826,7 +834,7 @@ cdef object truth(object namesake, object op, object compare, object a, object a
     """any, and all as "not any that is not"."""
     if type(a) is list or type(a) is tuple:
         a = np.asarray(a)
-    if not cnp.PyArray_CheckExact(a) or is_small(a) or a.dtype.kind not in "biufc":
+    if is_odd(axis, keepdims) or not cnp.PyArray_CheckExact(a) or is_small(a) or a.dtype.kind not in "biufc":
         return namesake(a, axis, out, **given({"keepdims": keepdims, "where": where}))
     if (axis is None and out is None and keepdims in (no_initial, False) and where is no_initial):
         node = node_of(a)
