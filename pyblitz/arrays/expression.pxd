@@ -62,7 +62,6 @@ cdef class Program:
     cdef int n_lines
     cdef int dims           # of what is read
     cdef Step* steps
-    cdef void* casts
     cdef list whats         # what each line does: a ufunc, a kernel, a function, dtypes
     cdef list resolved      # of NODE_CALL
     cdef list operands

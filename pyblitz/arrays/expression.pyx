@@ -13,6 +13,7 @@ from pyblitz._python cimport Entry, enter, leave
 from pyblitz.arrays.common cimport (
     Slices, check, fill_map, is_plain, may_overlap, report_flags, resolve, same_memory)
 from pyblitz.arrays.compiled cimport CompiledKernel
+from pyblitz.kernels.cast cimport cast_loop
 from pyblitz.kernels.collect cimport (
     COLLECTED, Collect, collect_begin, collect_free, collect_place, collect_run, collect_write)
 from pyblitz.kernels.find cimport (
@@ -20,6 +21,7 @@ from pyblitz.kernels.find cimport (
 from pyblitz.kernels.map cimport (
     MAP_DIMS, MAP_OPERANDS, MAP_SLOTS, SCRATCH_BYTES, STEP_ARGS, STEP_CALL, STEP_COMPRESS,
     STEP_INDEX, STEP_LOOP, map_grain, map_run, loop_fn)
+from pyblitz.kernels.move cimport copy_loop
 from pyblitz.kernels.user cimport block_loop, scalar_loop
 from pyblitz.kernels.reduce cimport Fold, Reduce, reduce_run, sum_double, sum_float
 from pyblitz.runtime.atomic cimport i64_load_relaxed, u32_load_relaxed
@@ -28,12 +30,7 @@ from pyblitz.runtime.pool cimport Worker
 cnp.import_array()
 cnp.import_umath()
 
-ctypedef void (*cast_fn)(void* items, void* to, intptr_t n, void* a, void* b) noexcept nogil
-
 cdef extern from "numpy/arrayobject.h":
-    ctypedef struct PyArray_ArrFuncs:
-        cast_fn cast[21]
-    PyArray_ArrFuncs* PyDataType_GetArrFuncs(cnp.PyArray_Descr*)
     ctypedef struct PyTypeObject:
         pass
     PyTypeObject PyArray_Type
@@ -289,53 +286,6 @@ cdef Node sliced(Node node, object how, dict memo):
     return memo[node]
 
 
-# ---- casts ------------------------------------------------------------------
-
-cdef struct Cast:
-    cast_fn fn              # NULL: the same type
-    intptr_t from_size
-    intptr_t to_size
-
-
-cdef void cast_loop(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
-    cdef Cast* c = <Cast*>data
-    cdef long double row[128]   # aligned for any item
-    cdef char* items = args[0]
-    cdef char* to = args[1]
-    cdef intptr_t n = dims[0], part, i
-    if c.fn == NULL:
-        if steps[0] == c.from_size and steps[1] == c.to_size:
-            memcpy(to, items, n * c.from_size)
-        else:
-            for i in range(n):
-                memcpy(to + i * steps[1], items + i * steps[0], c.from_size)
-        return
-    if steps[0] == c.from_size and steps[1] == c.to_size:
-        c.fn(items, to, n, NULL, NULL)
-        return
-    # NumPy's casts are of rows without gaps.
-    while n > 0:
-        part = min(n, <intptr_t>32)
-        for i in range(part):
-            memcpy(<char*>row + i * c.from_size, items + i * steps[0], c.from_size)
-        c.fn(row, <char*>row + 1024, part, NULL, NULL)
-        for i in range(part):
-            memcpy(to + i * steps[1], <char*>row + 1024 + i * c.to_size, c.to_size)
-        items += part * steps[0]
-        to += part * steps[1]
-        n -= part
-
-
-cdef cast_fn find_cast(object of, object to):
-    """NumPy's cast from one native number type to another, or NULL."""
-    cdef int a = (<cnp.dtype>of).type_num, b = (<cnp.dtype>to).type_num
-    if not (of.isnative and to.isnative and of.kind in "biufc" and to.kind in "biufc" and a < 21 and b < 21):
-        return NULL
-    if of.kind == "c" and to.kind != "c":
-        return NULL         # NumPy warns
-    return PyDataType_GetArrFuncs(<cnp.PyArray_Descr*><cnp.dtype>of).cast[b]
-
-
 # ---- calls under the GIL ----------------------------------------------------
 
 cdef class Call:
@@ -408,7 +358,6 @@ cdef class Program:
     def __dealloc__(self):
         free(self.lines)
         free(self.steps)
-        free(self.casts)
 
     cdef int operand(self, object array) except -1:
         if len(self.operands) == MAP_OPERANDS:
@@ -653,8 +602,7 @@ cdef class Program:
             m.constant[n_ops + registers + k] = <char*>cnp.PyArray_DATA(<ndarray>self.constants[k])
         m.n_steps = self.n_lines
         self.steps = <Step*>calloc(max(self.n_lines, 1), sizeof(Step))
-        self.casts = malloc(max(self.n_lines, 1) * sizeof(Cast))
-        if self.steps == NULL or self.casts == NULL:
+        if self.steps == NULL:
             raise MemoryError("no memory for the program of an expression")
         m.steps = self.steps
         for i in range(self.n_lines):
@@ -696,7 +644,6 @@ cdef class Program:
     cdef int fill_step(self, int i, int* place, int registers) except -1:
         cdef Line* l = &self.lines[i]
         cdef Step* s = &self.steps[i]
-        cdef Cast* c = &(<Cast*>self.casts)[i]
         cdef int n_ops = len(self.operands), k
         cdef Resolved r
         cdef CompiledKernel kernel
@@ -713,16 +660,15 @@ cdef class Program:
             else:
                 self.call(s, l.kind, what, r.dtypes, l.ins)
         elif l.kind == NODE_CAST:
-            c.fn = NULL if what[0] == what[1] else find_cast(what[0], what[1])
-            c.from_size = what[0].itemsize
-            c.to_size = what[1].itemsize
-            if (c.fn == NULL and what[0] != what[1]) or (
-                    c.fn != NULL and l.args[0] < CONSTANT
-                    and not cnp.PyArray_ISALIGNED(<ndarray>self.operands[l.args[0]])):
+            of, to = what
+            aligned = l.args[0] >= CONSTANT or cnp.PyArray_ISALIGNED(<ndarray>self.operands[l.args[0]])
+            if of == to:
+                s.loop = copy_loop(of.itemsize, of.alignment if aligned else 1)
+                s.data = <void*><intptr_t>of.itemsize
+            elif aligned and of.isnative:
+                s.loop = cast_loop(<char>ord(of.kind), of.itemsize, <char>ord(to.kind), to.itemsize)
+            if s.loop == NULL:
                 self.call(s, l.kind, None, what, 1)
-            else:
-                s.loop = cast_loop
-                s.data = c
         elif l.kind == NODE_KEPT:
             s.kind = STEP_COMPRESS
             s.last = l.last

@@ -121,8 +121,14 @@ cdef object reduce_row(ufunc op, ndarray a, Resolved r, object initial):
     if initial is not no_initial or result == 0:
         # NumPy's own start: `initial`, or the identity, which shows in the sign
         # of a zero.
-        return op.reduce(result.reshape(1), 0, None, None, False, initial)
+        return started(op, result, initial)
     return result[()]
+
+
+cdef object started(object op, ndarray result, object initial):
+    """From NumPy's own start, in the same type.  Of times, the unit may not be named."""
+    return op.reduce(result.reshape(1), 0, None if result.dtype.kind in "mM" else result.dtype, None, False,
+                     initial)
 
 
 cdef object place(object result, object out, tuple kept, object keepdims, int ndim):
@@ -252,6 +258,11 @@ cdef object reduce_ufunc(object op, object a, object axis, object dtype, object 
         return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
     if type(out) is tuple:
         out = out[0]
+    # What is unusual is taken or refused by NumPy, which is strict about some of it.
+    if type(keepdims) is not bool or not (axis is None or type(axis) is int or type(axis) is tuple):
+        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
+    if where is not True and not (cnp.PyArray_CheckExact(where) and where.dtype == np.bool_):
+        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
     if ndim == 1 and axis == 0 and out is None and where is True and not keepdims and dtype is None:
         # The most common call, without the general one's bookkeeping.
         r = resolve(op, (None, x.dtype, None), None, "unsafe", True)
@@ -263,8 +274,8 @@ cdef object reduce_ufunc(object op, object a, object axis, object dtype, object 
     try:
         axes = set(range(ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, ndim))
     except (TypeError, ValueError):
-        axes = None
-    if (r.dtypes is None or not axes or r.dtypes[0] != r.dtypes[2]
+        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
+    if (r.dtypes is None or not axes or r.dtypes[0] != r.dtypes[2] or r.dtypes[2].kind not in "biufcmM"
             or (where is not True and not is_plain(where))):
         return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
     shape = tuple([cnp.PyArray_DIM(x, d) for d in range(ndim)])
@@ -285,7 +296,7 @@ cdef object reduce_ufunc(object op, object a, object axis, object dtype, object 
         if found is not None:
             result = found[0]
             if initial is not no_initial or result == 0:
-                result = np.asarray(op.reduce(result.reshape(1), 0, None, None, False, initial))
+                result = np.asarray(started(op, result, initial))
             return place(result, out, kept, keepdims, ndim)
 
     kept_axis = longest_axis(shape, [d for d in range(ndim) if d not in axes])
@@ -293,7 +304,10 @@ cdef object reduce_ufunc(object op, object a, object axis, object dtype, object 
     s = SlicedReduce("reduce", True)
     s.op = op
     s.a = x
-    s.where = None if where is True else np.broadcast_to(where, shape)
+    try:
+        s.where = None if where is True else np.broadcast_to(where, shape)
+    except ValueError:
+        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
     # A given `out` decides the dtype; of times, the unit may not be named.
     s.options = {"axis": tuple(sorted(axes)), "keepdims": True,
                  "dtype": dtype if out is None or r.dtypes[2].kind in "mM" else r.dtypes[2]}
@@ -593,6 +607,11 @@ def par_minmax(a, axis=None, *, progress=None):
     return par_min(a, axis), par_max(a, axis)
 
 
+cdef bint is_odd(object axis, object keepdims):
+    """What some functions of NumPy refuse and its reductions take."""
+    return type(axis) is bool or not (keepdims is no_initial or type(keepdims) is bool)
+
+
 cdef object mean_type(object dtype):
     """What NumPy sums in for a mean of this type, or None."""
     if dtype.kind in "biu":
@@ -637,7 +656,7 @@ def par_mean(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, *, where=
     if type(a) is list or type(a) is tuple:
         a = np.asarray(a)
     if (not cnp.PyArray_CheckExact(a) or is_small(a) or where is not no_initial or out is not None
-            or dtype is not None or mean_type(a.dtype) is None):
+            or dtype is not None or is_odd(axis, keepdims) or mean_type(a.dtype) is None):
         return np.mean(a, axis, dtype, out, **given({"keepdims": keepdims, "where": where}))
     kept = keepdims is not no_initial and bool(keepdims)
     total = reduce_ufunc(np.add, a, axis, mean_type(a.dtype), None, kept, no_initial, True)
@@ -744,7 +763,8 @@ cdef object spread(object namesake, object a, object axis, object dtype, object 
     if type(a) is list or type(a) is tuple:
         a = np.asarray(a)
     if not (not cnp.PyArray_CheckExact(a) or is_small(a) or options or out is not None or dtype is not None
-            or a.dtype.kind not in "biuf" or a.dtype == np.float16 or type(ddof) is not int):
+            or is_odd(axis, keepdims) or a.dtype.kind not in "biuf" or a.dtype == np.float16
+            or type(ddof) is not int):
         if axis is None or (a.ndim == 1 and type(axis) is int and axis in (0, -1)):
             if keepdims in (no_initial, False) and a.size - ddof > 0:
                 value, kind = moments(a, ddof)
@@ -882,7 +902,7 @@ cdef object truth(object namesake, object op, object compare, object a, object a
     """any, and all as "not any that is not"."""
     if type(a) is list or type(a) is tuple:
         a = np.asarray(a)
-    if not cnp.PyArray_CheckExact(a) or is_small(a) or a.dtype.kind not in "biufc":
+    if is_odd(axis, keepdims) or not cnp.PyArray_CheckExact(a) or is_small(a) or a.dtype.kind not in "biufc":
         return namesake(a, axis, out, **given({"keepdims": keepdims, "where": where}))
     if (axis is None and out is None and keepdims in (no_initial, False) and where is no_initial):
         node = node_of(a)
@@ -1007,7 +1027,7 @@ def par_count_nonzero(a, axis=None, *, keepdims=False, progress=None):
         if axis is None and not keepdims:
             count = count_node(node_of(a) if a.dtype == np.bool_ else apply(np.not_equal, (node_of(a), 0), {}))
             return type(np.count_nonzero(np.empty(0)))(count)
-        found = along_kept(np.count_nonzero, a, axis, keepdims, {})
+        found = None if is_odd(axis, keepdims) else along_kept(np.count_nonzero, a, axis, keepdims, {})
         if found is not None:
             return found
     return np.count_nonzero(a, axis, keepdims=keepdims)
@@ -1162,7 +1182,7 @@ def par_nansum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial
             {})
     if type(a) is list or type(a) is tuple:
         a = np.asarray(a)
-    if cnp.PyArray_CheckExact(a) and not is_small(a) and a.dtype.kind in "biuf":
+    if cnp.PyArray_CheckExact(a) and not is_small(a) and a.dtype.kind in "biuf" and not is_odd(axis, keepdims):
         if a.dtype.kind != "f":
             return reduce_as(np.add, np.sum, a, axis, dtype, out, keepdims, initial, where)
         if out is None and where is no_initial and dtype is None and a.dtype.isnative and a.dtype.char in "df":
@@ -1178,10 +1198,8 @@ def par_nansum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial
 
 cdef object nan_extreme(object op, object namesake, object a, object axis, object out, object keepdims,
                         object initial, object where):
-    if type(a) is list or type(a) is tuple:
-        a = np.asarray(a)
     options = given({"keepdims": keepdims, "initial": initial, "where": where})
-    if not cnp.PyArray_CheckExact(a) or is_small(a) or a.dtype.kind not in "biuf" or out is not None:
+    if is_odd(axis, keepdims) or not cnp.PyArray_CheckExact(a) or is_small(a) or a.dtype.kind not in "biuf" or out is not None:
         return namesake(a, axis, out, **options)
     result = reduce_ufunc(op, a, axis, None, None, keepdims is not no_initial and keepdims, initial,
                           True if where is no_initial else where)

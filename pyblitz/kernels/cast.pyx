@@ -1,0 +1,90 @@
+"""Casts; see cast.pxd."""
+from libc.stdint cimport (
+    int8_t, int16_t, int32_t, int64_t, intptr_t, uint8_t, uint16_t, uint32_t, uint64_t)
+
+ctypedef fused From:
+    int8_t
+    int16_t
+    int32_t
+    int64_t
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+    float
+    double
+
+ctypedef fused To:
+    int8_t
+    int16_t
+    int32_t
+    int64_t
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+    float
+    double
+
+
+# `steps` and `data` name the types.
+cdef void convert(char** args, const intptr_t* dims, From* steps, To* data) noexcept nogil:
+    cdef const intptr_t* step = <const intptr_t*>steps
+    cdef const char* a = args[0]
+    cdef char* o = args[1]
+    cdef intptr_t i, n = dims[0]
+    if (From is float or From is double) and not (To is float or To is double):
+        return      # not in the table
+    if step[0] == sizeof(From) and step[1] == sizeof(To):
+        for i in range(n):
+            (<To*>o)[i] = <To>(<const From*>a)[i]
+    else:
+        for i in range(n):
+            (<To*>(o + i * step[1]))[0] = <To>(<const From*>(a + i * step[0]))[0]
+
+
+cdef loop_fn to_number(char kind, int size, From* of) noexcept nogil:
+    if kind == b"f":
+        return <loop_fn>(convert[From, double]) if size == 8 else <loop_fn>(convert[From, float])
+    if From is float or From is double:
+        return NULL
+    if kind == b"i":
+        if size == 8:
+            return <loop_fn>(convert[From, int64_t])
+        if size == 4:
+            return <loop_fn>(convert[From, int32_t])
+        return <loop_fn>(convert[From, int16_t]) if size == 2 else <loop_fn>(convert[From, int8_t])
+    if size == 8:
+        return <loop_fn>(convert[From, uint64_t])
+    if size == 4:
+        return <loop_fn>(convert[From, uint32_t])
+    return <loop_fn>(convert[From, uint16_t]) if size == 2 else <loop_fn>(convert[From, uint8_t])
+
+
+cdef loop_fn cast_loop(char kind, int size, char to_kind, int to_size) noexcept nogil:
+    # Half and extended precision are left to others; a bool is a byte of 0 or 1.
+    if (kind == b"f" or to_kind == b"f") and not (
+            (kind != b"f" or size == 4 or size == 8) and (to_kind != b"f" or to_size == 4 or to_size == 8)):
+        return NULL
+    if to_kind != b"f" and to_kind != b"i" and to_kind != b"u":
+        return NULL
+    if kind == b"f":
+        return to_number(to_kind, to_size, <double*>NULL) if size == 8 else to_number(to_kind, to_size, <float*>NULL)
+    if kind == b"i":
+        if size == 8:
+            return to_number(to_kind, to_size, <int64_t*>NULL)
+        if size == 4:
+            return to_number(to_kind, to_size, <int32_t*>NULL)
+        if size == 2:
+            return to_number(to_kind, to_size, <int16_t*>NULL)
+        return to_number(to_kind, to_size, <int8_t*>NULL)
+    if kind != b"u" and kind != b"b":
+        return NULL
+    if size == 8:
+        return to_number(to_kind, to_size, <uint64_t*>NULL)
+    if size == 4:
+        return to_number(to_kind, to_size, <uint32_t*>NULL)
+    if size == 2:
+        return to_number(to_kind, to_size, <uint16_t*>NULL)
+    return to_number(to_kind, to_size, <uint8_t*>NULL)
+
