@@ -255,7 +255,7 @@ def test_mistakes(name, n):
         for kind in kinds:
             if n == BIG and not isinstance(arrays_of(SMALL)[kind], np.ndarray):
                 continue
-            if getattr(options.get("out"), "dtype", None) == object and (  # noqa: E721
+            if getattr(options.get("out"), "dtype", None) == object and (
                 name in ("any", "all") or kind == "mixed"
             ):
                 continue  # which may crash NumPy 2.4 by itself: np.all(objects, out=objects)
@@ -291,10 +291,10 @@ def test_mistakes_of_reductions(fn, n):
     ):
         if (options or fn.signature) and (
             kind == "ragged" or fn.nin != 2 or fn.nout != 1 or fn.signature
-        ):  # noqa: E501
+        ):
             continue  # of two mistakes NumPy may name the other
-        expected = result_of(lambda: fn.reduce(arrays_of(n)[kind], **options))  # noqa: B023
-        got = result_of(lambda: pb.par_reduce(fn, arrays_of(n)[kind], **options))  # noqa: B023
+        expected = result_of(lambda: fn.reduce(arrays_of(n)[kind], **options))
+        got = result_of(lambda: pb.par_reduce(fn, arrays_of(n)[kind], **options))
         assert agree(got, expected), (fn, kind, options, got, expected)
 
 
@@ -322,14 +322,14 @@ def test_mistakes_of_maps(fn, n):
             expected = result_of(
                 lambda: fn(
                     *[arrays_of(n)[kind]] * count,
-                    **{k: copied(v) for k, v in options.items()},  # noqa: B023
+                    **{k: copied(v) for k, v in options.items()},
                 )
             )
             got = result_of(
                 lambda: pb.par_map(
                     fn,
                     *[arrays_of(n)[kind]] * count,
-                    **{k: copied(v) for k, v in options.items()},  # noqa: B023
+                    **{k: copied(v) for k, v in options.items()},
                 )
             )
             assert agree(got, expected), (fn, kind, options, count, got, expected)

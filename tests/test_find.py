@@ -138,7 +138,7 @@ def test_bad_predicates():
                     f(a, bad)
             with pytest.raises(TypeError):
                 f(a)
-            with pytest.raises(ValueError):  # noqa: PT011
+            with pytest.raises(ValueError):
                 f(a, np.zeros(3))
         assert pb.par_position(a, 3) == 3
 

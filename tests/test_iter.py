@@ -370,7 +370,7 @@ def test_adaptors_by_position():
             assert_same(p, np.arange(len(b))[::-1][::3].copy())
             assert_same(q, b[::-1][::3].copy())
     for bad in [lambda: x.take(-1), lambda: x.skip(-1), lambda: x.step_by(0), lambda: x.chunks(0)]:
-        with pytest.raises(ValueError):  # noqa: PT011
+        with pytest.raises(ValueError):
             bad()
     for bad in [lambda: x.take("a"), lambda: x.chunks(1.5), lambda: x[0], lambda: x.inspect(3)]:
         with pytest.raises(TypeError):
@@ -395,7 +395,7 @@ def test_chains_side_by_side(cuts):
     assert (x.sum(), x.min(), x.max(), x.mean(), x.var()) == (6, 0, 3, 1.5, 1.25)
     assert x.find_last(lambda v: v < 2) == 1
     assert x.position(2) == 2
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):
         x + np.ones(3)
 
 
@@ -446,23 +446,23 @@ def test_filters():
         assert_same(p, a[both])
         assert_same(q, i[both])
         assert f.count() == len(f) == f.size == len(b)
-        assert f.any() and f.max() == b.max() and f.find_last(lambda v: v < 1) == b[b < 1][-1]  # noqa: PT018
+        assert f.any() and f.max() == b.max() and f.find_last(lambda v: v < 1) == b[b < 1][-1]
         assert f.position(lambda v: v > 1) == np.flatnonzero(b > 1)[0]
         assert_same(f.sort().copy(), np.sort(b))
         assert_same(x.filter(np.isnan).count(), int(np.isnan(a).sum()))
         assert_same(x.filter(0.0).collect(), a[a == 0.0])
         none = x.filter(lambda v: v > np.inf)
         assert none.collect().shape == (0,)
-        assert none.sum() == 0 and none.count() == 0 and not none.any() and none.all()  # noqa: PT018
-        with pytest.raises(ValueError):  # noqa: PT011
+        assert none.sum() == 0 and none.count() == 0 and not none.any() and none.all()
+        with pytest.raises(ValueError):
             none.max()
-        with pytest.raises(ValueError):  # noqa: PT011
+        with pytest.raises(ValueError):
             f + np.ones(len(b))
-        with pytest.raises(ValueError):  # noqa: PT011
+        with pytest.raises(ValueError):
             f + x
         eight = x.filter(lambda v: v > 0).zip(*[x.filter(lambda v: v > 0)] * 7)
         assert all(np.array_equal(z, b) for z in eight.collect())
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):
         pb.par_iter(np.ones((3, 3))).filter(np.isnan)
 
 
@@ -817,9 +817,9 @@ def test_handed_to_functions():
     assert pb.par_reduce(np.maximum, x) == a.max()
     assert pb.par_find_first(x, lambda v: v > 1) == a[a > 1][0]
     assert list(pb.par_iter([1, 2])) == [1, 2]
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):
         bool(x)
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):
         np.array(x, copy=False)
 
 

@@ -282,7 +282,7 @@ def test_dot_of_matrices():
     np.testing.assert_array_equal(out, a @ b)
     assert_same(pb.par_dot(a, b, out=None), np.dot(a, b))
     for x, y in [(a, a), (a, b[:3]), (a[0], b[0])]:
-        with pytest.raises(ValueError):  # noqa: PT011
+        with pytest.raises(ValueError):
             pb.par_dot(x, y)
 
 
@@ -295,7 +295,7 @@ def test_minmax():
                     least, greatest = pb.par_minmax(x, axis)
                     assert_same(least, np.min(x, axis))
                     assert_same(greatest, np.max(x, axis))
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):
         pb.par_minmax([])
     with pytest.raises(np.exceptions.AxisError):
         pb.par_minmax(np.ones(100_000), 1)

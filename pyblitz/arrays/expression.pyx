@@ -665,7 +665,7 @@ cdef class Program:
             if of == to:
                 s.loop = copy_loop(of.itemsize, of.alignment if aligned else 1)
                 s.data = <void*><intptr_t>of.itemsize
-            elif aligned and of.isnative:
+            elif aligned and of.isnative and to.isnative:
                 s.loop = cast_loop(<char>ord(of.kind), of.itemsize, <char>ord(to.kind), to.itemsize)
             if s.loop == NULL:
                 self.call(s, l.kind, None, what, 1)

@@ -33,32 +33,33 @@ cdef void convert(char** args, const intptr_t* dims, From* steps, To* data) noex
     cdef const char* a = args[0]
     cdef char* o = args[1]
     cdef intptr_t i, n = dims[0]
-    if (From is float or From is double) and not (To is float or To is double):
-        return      # not in the table
-    if step[0] == sizeof(From) and step[1] == sizeof(To):
-        for i in range(n):
-            (<To*>o)[i] = <To>(<const From*>a)[i]
-    else:
-        for i in range(n):
-            (<To*>(o + i * step[1]))[0] = <To>(<const From*>(a + i * step[0]))[0]
+    # The others are not in the table.
+    if To is float or To is double or not (From is float or From is double):
+        if step[0] == sizeof(From) and step[1] == sizeof(To):
+            for i in range(n):
+                (<To*>o)[i] = <To>(<const From*>a)[i]
+        else:
+            for i in range(n):
+                (<To*>(o + i * step[1]))[0] = <To>(<const From*>(a + i * step[0]))[0]
 
 
 cdef loop_fn to_number(char kind, int size, From* of) noexcept nogil:
     if kind == b"f":
         return <loop_fn>(convert[From, double]) if size == 8 else <loop_fn>(convert[From, float])
-    if From is float or From is double:
-        return NULL
-    if kind == b"i":
+    if not (From is float or From is double):
+        if kind == b"i":
+            if size == 8:
+                return <loop_fn>(convert[From, int64_t])
+            if size == 4:
+                return <loop_fn>(convert[From, int32_t])
+            return <loop_fn>(convert[From, int16_t]) if size == 2 else <loop_fn>(convert[From, int8_t])
         if size == 8:
-            return <loop_fn>(convert[From, int64_t])
+            return <loop_fn>(convert[From, uint64_t])
         if size == 4:
-            return <loop_fn>(convert[From, int32_t])
-        return <loop_fn>(convert[From, int16_t]) if size == 2 else <loop_fn>(convert[From, int8_t])
-    if size == 8:
-        return <loop_fn>(convert[From, uint64_t])
-    if size == 4:
-        return <loop_fn>(convert[From, uint32_t])
-    return <loop_fn>(convert[From, uint16_t]) if size == 2 else <loop_fn>(convert[From, uint8_t])
+            return <loop_fn>(convert[From, uint32_t])
+        return <loop_fn>(convert[From, uint16_t]) if size == 2 else <loop_fn>(convert[From, uint8_t])
+    else:
+        return NULL
 
 
 cdef loop_fn cast_loop(char kind, int size, char to_kind, int to_size) noexcept nogil:
