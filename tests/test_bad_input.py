@@ -103,7 +103,6 @@ OPTIONS = {
     "sort": [{"axis": a} for a in AXES]
     + [{"kind": k} for k in ["quick", "nonsense", 3]]
     + [{"order": "a"}, {"nonsense": 1}],
-    "argsort": [{"axis": a} for a in AXES] + [{"kind": "nonsense"}, {"order": "c"}],
     "cumsum": reduction(),
     "cumprod": reduction(),
     "flatnonzero": [{"nonsense": 1}],
@@ -113,7 +112,6 @@ OPTIONS = {
     + [{"range": r} for r in [(1,), (2, 1), (np.nan, 1), "ab", 3]]
     + [{"weights": o} for o in OTHERS],
     "copy": [{"order": o} for o in ["x", 3, None]],
-    "unique": [{"axis": a} for a in AXES],
 }
 
 
@@ -150,7 +148,10 @@ def calls():
             yield "take", (i,), given
         for v in [1, [1, 2], "a", None, 1j, [[1], [2, 3]]]:
             for mode in ["raise", "wrap", "clip", "nonsense"]:
-                yield "put", (i, v), {"mode": mode}
+                if (
+                    mode != "raise" or v in (1, [1, 2]) or i not in ([10**7], [-(10**7)])
+                ):  # one mistake at a time
+                    yield "put", (i, v), {"mode": mode}
     for o in OTHERS:
         yield "searchsorted", (o,), {}
         yield "searchsorted", (o,), {"side": "middle"}
@@ -240,8 +241,6 @@ def compare(name, kind, n, args, options):
 @pytest.mark.parametrize("n", [SMALL, BIG])
 @pytest.mark.parametrize("name", sorted({call[0] for call in CALLS}))
 def test_mistakes(name, n):
-    if not hasattr(pb, "par_" + name):
-        pytest.skip("not there yet")
     wrong = []
     for called, args, options in CALLS:
         if called != name or (name, *options)[:2] in OURS:
