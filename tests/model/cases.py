@@ -91,6 +91,16 @@ SMALL: Cases = {
         waits, under: UNDER: 3_844
         """,
     ),
+    **cases(
+        "scan.pml",
+        """
+        scan: BLOCKS=4: 213_100
+        scan, in place: IN_PLACE: 129_460
+        scan, integers: INTEGERS: 302_208
+        scan, integers, in place: IN_PLACE INTEGERS: 166_478
+        scan, stopped: IN_PLACE INTEGERS FLAGS: 293_418
+        """,
+    ),
 }
 # Minutes, and up to 4 GB.
 FULL: Cases = {
@@ -242,6 +252,15 @@ MUTANTS = [
         UNDER: tasks_under
         """,
     ),
+    *mutants(
+        "scan.pml",
+        """
+        BLOCKS=3: total_after_state last_after_state total_at_once ticket_torn last_twice
+        BLOCKS=3 IN_PLACE: by_position scan_before_total recompute_in_place
+        BLOCKS=3 INTEGERS: shortcut_no_total shortcut_state_first shortcut_unchecked
+        BLOCKS=3 IN_PLACE FLAGS: stop_with_ticket no_wait
+        """,
+    ),
 ]
 # Each must hold: the model says why.
 HARMLESS = [
@@ -262,4 +281,5 @@ HARMLESS = [
         PUT_AWAY: look_no_put_away
         """,
     ),
+    *mutants("scan.pml", "BLOCKS=3 IN_PLACE: wait_for_last never_last"),
 ]
