@@ -203,7 +203,8 @@ def test_what_the_callable_raises(threads, at):
 
     def block(x):
         blocks.append(1)
-        return slow(x)
+        time.sleep(0.02)  # 8 threads, too, are at it for several tellings
+        return x
 
     def bad(done, total):
         told.append(done)
@@ -212,12 +213,13 @@ def test_what_the_callable_raises(threads, at):
 
     for error in range(3):
         told = []
+        blocks.clear()
         with pytest.raises(Failure) as e:
             with_progress(bad, pb.par_map, (block, np.zeros(1000 * 65536, "i1")), {})
         assert e.traceback[-1].name == "bad"
         assert e.value.args == (told[-1],)
         assert len(told) == at + 1, error
-    assert len(blocks) < 1000
+        assert len(blocks) < 125, error
     assert (pb.par_map(np.sqrt, A) == np.sqrt(A)).all()
 
 
