@@ -4,7 +4,7 @@ exceptions, signals, the global pool, and ``ThreadPool``.
 Every entry from outside goes through ``enter`` and ``leave``.
 """
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from pyblitz.runtime.call cimport Call, Progress
+from pyblitz.runtime.call cimport Call, Part, Progress
 from pyblitz.runtime.lane cimport Lane
 from pyblitz.runtime.pool cimport Pool, Worker
 
@@ -40,6 +40,7 @@ cdef class CancelScope:
     cdef Call _call
     cdef Call* _before      # the thread's, outside the block
     cdef Worker* _worker    # that the thread is, or NULL
+    cdef Part* _part        # what that is in the middle of
     cdef object _timeout
     cdef object _thread     # that is in the block, or None
 

@@ -606,6 +606,7 @@ cdef class CancelScope:
             raise MemoryError("no memory for one more CancelScope")
         self._before = thread_call()
         self._worker = w
+        self._part = w.part if w != NULL else NULL
         if self._timeout is not None:
             deadline = now_ns() + <int64_t>self._timeout
         call_begin(&self._call, deadline, self._before)
@@ -622,8 +623,10 @@ cdef class CancelScope:
         cdef Worker* w = self._worker
         if self._thread != threading.get_ident():
             raise RuntimeError("a CancelScope must be left in the thread that entered it")
+        # A block of tasks in it keeps the call that it belongs to, and tells by the part.
         if w != current_worker() and not (w != NULL and pool_is_stale(w.pool)) or (
-                thread_call() if w == NULL else current_call(w)) != &self._call:
+                thread_call() if w == NULL else current_call(w)) != &self._call or (
+                w != NULL and w.part != self._part):
             raise RuntimeError("CancelScopes must be left in the reverse order")
         if w != NULL:
             w.mark_of_call = mark_of(self._before)

@@ -9,6 +9,7 @@ import atexit
 import concurrent.futures
 import contextvars
 import sys
+import time
 
 cimport cython
 from libc.stdint cimport INT64_MAX, int64_t
@@ -441,14 +442,16 @@ cdef class Spawned:
         else:
             inline.job.run = run_inline
             inline.spawned = <void*>self
-            home._inside += w == home._worker
-            with nogil:
-                if w == home._worker:
+            if w == home._worker:
+                # The owner's own number: nobody else writes it, nor adds 0 to it.
+                home._inside += 1
+                with nogil:
                     execute(w, &inline.job)
-                else:
+                home._inside -= 1
+            else:
+                with nogil:
                     # Nobody may reach here what it spawned.
                     execute_waiting(w, &inline.job)
-            home._inside -= w == home._worker
         chaos(b"scope: claim done")
         # acq_rel: partner is the compare-and-swap in run_task
         if u32_exchange_acq_rel(&self.state, CLAIM_DONE) == HANDED:
@@ -513,10 +516,15 @@ cdef int wait_for(object future) except -1:
         promote_all(w)
     while not future.done():
         concurrent.futures.wait([future], 0.02)
-        with nogil:
-            if has_mail(w) and promote_all(w):
-                serve_mailbox(w)
+        serve_mail(w)
     return 0
+
+
+cdef void serve_mail(Worker* w) noexcept:
+    """w: NULL, if this thread is none."""
+    with nogil:
+        if w != NULL and has_mail(w) and promote_all(w):
+            serve_mailbox(w)
 
 
 # Blocks that were entered and not left, by id: the runtime refers to them.
@@ -654,13 +662,25 @@ cdef class scope:
         """It was told to stop: so tasks were dropped that know nothing of it, and who
         claimed one is no longer waited for."""
         cdef Spawned spawned
+        cdef bint forked = pool_is_stale(self._pool)
         lower(&self._limit, 0)
         for spawned in list(self._open.values()):
             if u32_cas_seq_cst(&spawned.state, WAITS, TAKEN):
                 spawned.run(NULL)
-            while not spawned.future.done():
+            # Until the claim is done, not the future only: what that calls back may ask
+            # whether it is wanted, which is to look at what this block is in.
+            while not spawned.future.done() or (
+                    not forked and u32_load_seq_cst(&spawned.state) == CLAIMED):
                 try:
-                    wait_for(spawned.future)
+                    if forked:
+                        # It had begun in a thread that is not here.
+                        spawned.future.set_exception(RuntimeError(
+                            "this process was forked while the task ran in another thread"))
+                    elif spawned.future.done():
+                        serve_mail(current_worker())
+                        time.sleep(0.001)
+                    else:
+                        wait_for(spawned.future)
                 except BaseException as e:      # Ctrl-C: all the more
                     self._fail(0, e)
         self._open.clear()

@@ -783,6 +783,94 @@ print("end")
     assert out == "end\n"
 
 
+def test_fork_while_a_task_runs(script):
+    """The child ends its copy of the block, though the thread that has the task is not in it; it
+    waited for that for ever."""
+    out = script(
+        """
+import os, threading, time, pyblitz as pb
+pb.set_num_threads(3)
+begun, go = threading.Event(), threading.Event()
+s = pb.scope()
+with s:
+    future = s.spawn(lambda: (begun.set(), go.wait(60)))
+    begun.wait()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            s.__exit__(None, None, None)
+        except RuntimeError as e:
+            assert "forked" in str(e)
+            assert "another thread" in str(future.exception(timeout=0))
+            os._exit(0)
+        os._exit(3)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.01)
+    else:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+        status = 9
+    go.set()
+assert os.waitstatus_to_exitcode(status) == 0
+assert future.result()
+print("end")
+"""
+    )
+    assert out == "end\n"
+
+
+def test_what_a_dropped_task_calls_back(pool_size):
+    """Who asked for it is in the block until then: a block that is told to stop drops the task
+    itself, and waited for its future only."""
+    pool_size(2)
+    begun, called, seen = threading.Event(), threading.Event(), []
+
+    def slow(future):
+        called.set()
+        time.sleep(0.3)
+        seen.append(future)
+
+    def task():
+        begun.set()
+        c.cancel()
+        time.sleep(0.3)  # the end of the block hears of it
+        future = s.spawn(int)
+        future.add_done_callback(slow)
+        threading.Thread(target=future.exception).start()
+        assert called.wait(60)
+
+    with pytest.raises(CancelledError), pb.CancelScope() as c, pb.scope() as s:
+        s.spawn(task)
+        assert begun.wait(60)
+    assert len(seen) == 1
+    usable()
+
+
+def test_blocks_in_a_block_that_is_left():
+    """A block of tasks refers to the CancelScope that it was entered in."""
+
+    def inside():
+        cancel, s = pb.CancelScope(), pb.scope()
+        cancel.__enter__()
+        s.__enter__()
+        with pytest.raises(RuntimeError, match="reverse order"):
+            cancel.__exit__(None, None, None)
+        future = s.spawn(pow, 2, 3)
+        s.__exit__(None, None, None)
+        cancel.__exit__(None, None, None)
+        return future.result()
+
+    assert inside() == 8
+    with pb.ThreadPool(2) as pool:
+        assert pool.install(inside) == 8
+    with pb.scope() as s:
+        assert s.spawn(inside).result() == 8
+
+
 def test_more_callers_than_slots(crowd, pool_size):
     """The 65th caller has nobody to help it."""
     pool_size(2)

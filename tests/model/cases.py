@@ -91,6 +91,29 @@ SMALL: Cases = {
         waits, under: UNDER: 3_844
         """,
     ),
+    **cases(
+        "scan.pml",
+        """
+        scan: BLOCKS=4: 213_100
+        scan, in place: IN_PLACE: 129_460
+        scan, integers: INTEGERS: 302_208
+        scan, integers, in place: IN_PLACE INTEGERS: 166_478
+        scan, stopped: IN_PLACE INTEGERS FLAGS: 293_418
+        """,
+    ),
+    **cases(
+        "tasks.pml",
+        """
+        tasks, alone: BACKGROUND=0: 594
+        tasks, itself: BACKGROUND=0 SELF: 594
+        tasks, 2 workers: BACKGROUND=2: 110_552
+        tasks, asked: ASKERS=1: 291_769
+        tasks, asked, alone: BACKGROUND=0 ASKERS=2: 311_412
+        tasks, fail: ASKERS=1 FAIL: 1_026_761
+        tasks, stop: ASKERS=1 STOP: 499_703
+        tasks, cancelled: CANCEL ASKERS=1: 871_819
+        """,
+    ),
 }
 # Minutes, and up to 4 GB.
 FULL: Cases = {
@@ -175,6 +198,7 @@ FULL: Cases = {
         waits, twice, 3 workers: TWICE BACKGROUND=3: 5_407_431
         """,
     ),
+    **cases("tasks.pml", "tasks, fail and stop: ASKERS=1 FAIL STOP: 1_627_243"),
 }
 # Each must break.  (late_push is not guaranteed, as sleep.pml says: a push that its pusher does
 # not wait for has no fence.)
@@ -242,6 +266,28 @@ MUTANTS = [
         UNDER: tasks_under
         """,
     ),
+    *mutants(
+        "scan.pml",
+        """
+        BLOCKS=3: total_after_state last_after_state total_at_once ticket_torn last_twice
+        BLOCKS=3 IN_PLACE: by_position scan_before_total recompute_in_place
+        BLOCKS=3 INTEGERS: shortcut_no_total shortcut_state_first shortcut_unchecked
+        BLOCKS=3 IN_PLACE FLAGS: stop_with_ticket no_wait
+        """,
+    ),
+    *mutants(
+        "tasks.pml",
+        """
+        BACKGROUND=1: claim_torn take_torn hand_first hand_store claim_done_torn hand_no_give
+        BACKGROUND=1: spawn_uncounted end_no_wait helps
+        BACKGROUND=0: popped_forgotten result_waits
+        BACKGROUND=0 SELF: waits_for_self
+        ASKERS=1: no_hand_over
+        ASKERS=1 STOP: no_drop_rest drop_no_wait drop_waits_for_future
+        BACKGROUND=0 FAIL: drop_ends_nothing
+        BACKGROUND=0 CANCEL: cancelled_runs
+        """,
+    ),
 ]
 # Each must hold: the model says why.
 HARMLESS = [
@@ -262,4 +308,5 @@ HARMLESS = [
         PUT_AWAY: look_no_put_away
         """,
     ),
+    *mutants("scan.pml", "BLOCKS=3 IN_PLACE: wait_for_last never_last"),
 ]

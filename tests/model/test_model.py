@@ -21,6 +21,9 @@ BITE = {
     *("wait_anything", "wait_no_mail", "put_away_no_token", "keeps_tasks", "tasks_under"),
     *("no_fence_1", "no_fence_2", "announce_odd", "sleeper_uncounts", "no_pass_on"),
     *("no_wait_claimed", "end_no_duty"),
+    *("total_after_state", "by_position", "recompute_in_place", "shortcut_no_total"),
+    *("stop_with_ticket", "claim_torn", "no_hand_over", "popped_forgotten", "result_waits"),
+    *("drop_waits_for_future",),
 }
 
 
