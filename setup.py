@@ -86,7 +86,8 @@ extensions = [
         extra_compile_args=compile_args,
         extra_link_args=link_args,
         define_macros=macros,
-        depends=[f"pyblitz/runtime/{h}.h" for h in ("atomic", "chaos", "os")],
+        depends=["pyblitz/kernels/lanes.h"]
+        + [f"pyblitz/runtime/{h}.h" for h in ("atomic", "chaos", "os")],
     )
     for module in MODULES
 ]

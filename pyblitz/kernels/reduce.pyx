@@ -9,115 +9,62 @@ from pyblitz.runtime.os cimport fe_clear, fe_test
 
 cdef enum:
     BLOCK_ITEMS = 16384
+    ROW_ITEMS = 256     # PB_ROW of lanes.h
 
 
 # ---- pairwise sums ----------------------------------------------------------
-# After Higham, "The accuracy of floating point summation" (1993), as NumPy's are.
-# LANES sums side by side, so that the latency of an addition does not count; of a
-# row of ROW items each adds 8, so the error bound is below that of a plain loop of 8
-# and a tree.
+# After Higham, "The accuracy of floating point summation" (1993), as NumPy's are.  Rows
+# are summed in lanes side by side (lanes.h), each of at most 8 additions, so the error
+# bound is below that of NumPy's.
 
-cdef enum:
-    LANES = 16
-    ROW = 128
+cdef extern from "pyblitz/kernels/lanes.h" nogil:
+    float sum_of_floats "pb_sum_float"(const float* a, intptr_t n)
+    double sum_of_doubles "pb_sum_double"(const double* a, intptr_t n)
+    float dot_of_floats "pb_dot_float"(const float* a, const float* b, intptr_t n)
+    double dot_of_doubles "pb_dot_double"(const double* a, const double* b, intptr_t n)
 
 ctypedef fused Real:
     float
     double
 
 
-cdef inline Real lanes_sum(Real* lane) noexcept nogil:
-    cdef int i, width = LANES // 2
-    while width > 0:
-        for i in range(width):
-            lane[i] += lane[i + width]
-        width >>= 1
-    return lane[0]
+cdef inline Real pairwise_sum(const Real* a, intptr_t n) noexcept nogil:
+    if Real is float:
+        return sum_of_floats(a, n)
+    else:
+        return sum_of_doubles(a, n)
 
 
-cdef inline Real row_sum(const Real* a, intptr_t n) noexcept nogil:
-    cdef Real lane[LANES]
-    cdef Real sum
-    cdef intptr_t i, whole = n & ~<intptr_t>(LANES - 1)
-    cdef int k
-    if n < LANES:
-        sum = -0.0      # which changes nothing, not even the sign of a zero
-        for i in range(n):
-            sum += a[i]
-        return sum
-    for k in range(LANES):
-        lane[k] = a[k]
-    i = LANES
-    while i < whole:
-        for k in range(LANES):
-            lane[k] += a[i + k]
-        i += LANES
-    for k in range(n - whole):
-        lane[k] += a[whole + k]
-    return lanes_sum(lane)
-
-
-cdef inline Real row_dot(const Real* a, const Real* b, intptr_t n) noexcept nogil:
-    cdef Real lane[LANES]
-    cdef Real sum
-    cdef intptr_t i, whole = n & ~<intptr_t>(LANES - 1)
-    cdef int k
-    if n < LANES:
-        sum = -0.0
-        for i in range(n):
-            sum += a[i] * b[i]
-        return sum
-    for k in range(LANES):
-        lane[k] = a[k] * b[k]
-    i = LANES
-    while i < whole:
-        for k in range(LANES):
-            lane[k] += a[i + k] * b[i + k]
-        i += LANES
-    for k in range(n - whole):
-        lane[k] += a[whole + k] * b[whole + k]
-    return lanes_sum(lane)
-
-
-cdef Real pairwise_sum(const Real* a, intptr_t n) noexcept nogil:
-    cdef intptr_t half
-    if n <= ROW:
-        return row_sum(a, n)
-    half = (n // 2 + ROW - 1) & ~<intptr_t>(ROW - 1)
-    return pairwise_sum(a, half) + pairwise_sum(a + half, n - half)
-
-
-cdef Real pairwise_dot(const Real* a, const Real* b, intptr_t n) noexcept nogil:
-    cdef intptr_t half
-    if n <= ROW:
-        return row_dot(a, b, n)
-    half = (n // 2 + ROW - 1) & ~<intptr_t>(ROW - 1)
-    return pairwise_dot(a, b, half) + pairwise_dot(a + half, b + half, n - half)
+cdef inline Real pairwise_dot(const Real* a, const Real* b, intptr_t n) noexcept nogil:
+    if Real is float:
+        return dot_of_floats(a, b, n)
+    else:
+        return dot_of_doubles(a, b, n)
 
 
 cdef Real strided_sum(const Real* a, intptr_t step, intptr_t n) noexcept nogil:
-    cdef Real row[ROW]
+    cdef Real row[ROW_ITEMS]
     cdef intptr_t half, i
-    if n <= ROW:
+    if n <= ROW_ITEMS:
         for i in range(n):
             row[i] = (<const Real*>(<const char*>a + i * step))[0]
-        return row_sum(row, n)
-    half = (n // 2 + ROW - 1) & ~<intptr_t>(ROW - 1)
+        return pairwise_sum(row, n)
+    half = (n // 2 + ROW_ITEMS - 1) & ~<intptr_t>(ROW_ITEMS - 1)
     return (strided_sum(a, step, half)
             + strided_sum(<const Real*>(<const char*>a + half * step), step, n - half))
 
 
 cdef Real strided_dot(const Real* a, intptr_t astep, const Real* b, intptr_t bstep,
                       intptr_t n) noexcept nogil:
-    cdef Real row[ROW]
-    cdef Real col[ROW]
+    cdef Real row[ROW_ITEMS]
+    cdef Real col[ROW_ITEMS]
     cdef intptr_t half, i
-    if n <= ROW:
+    if n <= ROW_ITEMS:
         for i in range(n):
             row[i] = (<const Real*>(<const char*>a + i * astep))[0]
             col[i] = (<const Real*>(<const char*>b + i * bstep))[0]
-        return row_dot(row, col, n)
-    half = (n // 2 + ROW - 1) & ~<intptr_t>(ROW - 1)
+        return pairwise_dot(row, col, n)
+    half = (n // 2 + ROW_ITEMS - 1) & ~<intptr_t>(ROW_ITEMS - 1)
     return (strided_dot(a, astep, b, bstep, half)
             + strided_dot(<const Real*>(<const char*>a + half * astep), astep,
                           <const Real*>(<const char*>b + half * bstep), bstep, n - half))
