@@ -107,6 +107,7 @@ cdef list depends(Node node)
 cdef Program program_of(list nodes, list outs, bint in_order)
 cdef list collect(list nodes, object out)
 cdef bint set_fold(Fold* f, object op, Resolved r, int slot) except -1
+cdef void set_dot(Fold* f, object dtype, Program p)
 cdef int run_reduce(Reduce* red) except -1
 cdef tuple fold_node(object op, Node node, Resolved r)
 cdef object fold_kernel(CompiledKernel k, CompiledKernel combine, list nodes, object initial)

@@ -23,7 +23,7 @@ from pyblitz.kernels.map cimport (
     STEP_INDEX, STEP_LOOP, map_grain, map_run, loop_fn)
 from pyblitz.kernels.move cimport copy_loop
 from pyblitz.kernels.user cimport block_loop, scalar_loop
-from pyblitz.kernels.reduce cimport Fold, Reduce, reduce_run, sum_double, sum_float
+from pyblitz.kernels.reduce cimport Fold, Reduce, dot_double, dot_float, reduce_run, sum_double, sum_float
 from pyblitz.runtime.atomic cimport i64_load_relaxed, u32_load_relaxed
 from pyblitz.runtime.pool cimport Worker
 
@@ -1050,6 +1050,19 @@ cdef bint set_fold(Fold* f, object op, Resolved r, int slot) except -1:
     return True
 
 
+cdef void set_dot(Fold* f, object dtype, Program p):
+    """The sum of the products of a program's two values, of float or double."""
+    cdef bint double = dtype.char == "d"
+    f.loop = dot_double if double else dot_float
+    f.join = sum_double if double else sum_float
+    f.inputs = 2
+    f.slots[0] = p.slots[0]
+    f.slots[1] = p.slots[1]
+    f.itemsize = 8 if double else 4
+    f.has_start = True
+    f.start[0] = 0.0
+
+
 cdef int run_reduce(Reduce* red) except -1:
     """Leaves the result in red.result."""
     cdef Entry e
@@ -1097,11 +1110,19 @@ cdef tuple fold_node(object op, Node node, Resolved r):
         return None
     if node.dtype != r.dtypes[1]:
         node = cast(node, r.dtypes[1])
+    values = [node]
+    if op is np.add and node.kind == NODE_CALL and node.dtype.char in "df" and (
+            node.what is np.square or node.what is np.multiply):
+        # Products are added as they are made; the bits are the same.
+        values = [node.args[0], node.args[len(node.args) - 1]]
     try:
-        p = program_of([node], None, False)
+        p = program_of(values, None, False)
     except _TooLarge:
-        p = program_of([node_of(evaluate(node))], None, False)
-    if not set_fold(&red.fold[0], op, r, p.slots[0]):
+        values = [node_of(evaluate(node))]
+        p = program_of(values, None, False)
+    if len(values) == 2:
+        set_dot(&red.fold[0], node.dtype, p)
+    elif not set_fold(&red.fold[0], op, r, p.slots[0]):
         return None
     values = reduce_program(p, &red, [node.dtype])
     return values[0] if red.result.items else None, red.result.items

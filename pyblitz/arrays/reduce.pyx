@@ -16,11 +16,11 @@ from pyblitz.arrays.common cimport (
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.expression cimport (
     Node, Program, apply, call_kernel, cast, count_node, find_node, fold_kernel, fold_node, node_of,
-    program_of, reduce_node, side_by_side, reduce_two, run_reduce, set_fold)
+    program_of, reduce_node, side_by_side, reduce_two, run_reduce, set_dot, set_fold)
 from pyblitz.kernels.find cimport FIND_ANY
 from pyblitz.kernels.map cimport Map
 from pyblitz.kernels.reduce cimport (
-    Reduce, arg_fn, dot_double, dot_float, sum_double, sum_float, zero_nans_double, zero_nans_float)
+    Reduce, arg_fn, zero_nans_double, zero_nans_float)
 
 cnp.import_array()
 
@@ -263,7 +263,8 @@ cdef object reduce_ufunc(object op, object a, object axis, object dtype, object 
         return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
     if where is not True and not (cnp.PyArray_CheckExact(where) and where.dtype == np.bool_):
         return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
-    if ndim == 1 and axis == 0 and out is None and where is True and not keepdims and dtype is None:
+    if ((axis is None or (ndim == 1 and type(axis) is int and axis == 0)) and out is None and where is True
+            and keepdims is False and dtype is None):
         # The most common call, without the general one's bookkeeping.
         r = resolve(op, (None, x.dtype, None), None, "unsafe", True)
         if loop_fits(op, x, r):
@@ -1088,8 +1089,7 @@ def par_dot(a, b, out=None, *, progress=None):
 cdef object dot_rows(ndarray x, ndarray y):
     cdef Reduce red
     cdef Program program
-    cdef bint double = x.dtype == np.float64
-    if not double and x.dtype != np.float32:
+    if x.dtype.char not in "df":
         product = apply(np.multiply, (node_of(x), node_of(y)), {})
         # NumPy's own type, which a sum would widen.
         return fold_node(np.add, product, resolve(
@@ -1098,14 +1098,7 @@ cdef object dot_rows(ndarray x, ndarray y):
     red.map = &program.m
     red.arg = NULL
     red.folds = 1
-    red.fold[0].loop = dot_double if double else dot_float
-    red.fold[0].join = sum_double if double else sum_float
-    red.fold[0].inputs = 2
-    red.fold[0].slots[0] = program.slots[0]
-    red.fold[0].slots[1] = program.slots[1]
-    red.fold[0].itemsize = 8 if double else 4
-    red.fold[0].has_start = True
-    red.fold[0].start[0] = 0.0
+    set_dot(&red.fold[0], x.dtype, program)
     run_reduce(&red)
     result = np.empty((), x.dtype)
     memcpy(cnp.PyArray_DATA(<ndarray>result), red.result.acc[0], red.fold[0].itemsize)

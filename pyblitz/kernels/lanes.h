@@ -22,7 +22,9 @@ static inline int pb_is_wide(void) {
 static inline int pb_is_wide(void) { return 0; }
 #endif
 
-enum { PB_ROW = 256 };
+/* 32 lanes of double, 16 items each, and a tree: as many additions one after another as
+ * in NumPy's 8 lanes of 16 items and the larger tree above them. */
+enum { PB_ROW = 512 };
 
 #define PB_HALF(n) (((n) / 2 + PB_ROW - 1) & ~(intptr_t)(PB_ROW - 1))
 
@@ -59,10 +61,17 @@ enum { PB_ROW = 256 };
         s[k] += x;                                                            \
       }                                                                       \
     }                                                                         \
-    memcpy(lane, s, sizeof lane);                                             \
-    for (k = 0; i < n; i++, k++)                                              \
-      lane[k] += b ? a[i] * b[i] : a[i];                                      \
-    for (width = LANES / 2; width > 0; width /= 2)                            \
+if (i < n) {                                                              \
+      memcpy(lane, s, sizeof lane);                                           \
+      for (k = 0; i < n; i++, k++)                                            \
+        lane[k] += b ? a[i] * b[i] : a[i];                                    \
+      memcpy(s, lane, sizeof lane);                                           \
+    }                                                                         \
+    _Pragma("GCC unroll 16") for (width = N / 2; width > 0; width /= 2)       \
+      _Pragma("GCC unroll 16") for (k = 0; k < width; k++)                    \
+        s[k] += s[k + width];                                                 \
+    memcpy(lane, s, WIDTH);                                                   \
+    for (width = V / 2; width > 0; width /= 2)                                \
       for (k = 0; k < width; k++)                                             \
         lane[k] += lane[k + width];                                           \
     return lane[0];                                                           \

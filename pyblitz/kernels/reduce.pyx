@@ -8,8 +8,8 @@ from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.os cimport fe_clear, fe_test
 
 cdef enum:
-    BLOCK_ITEMS = 16384
-    ROW_ITEMS = 256     # PB_ROW of lanes.h
+    BLOCK_ITEMS = 32768
+    ROW_ITEMS = 512     # PB_ROW of lanes.h
 
 
 # ---- pairwise sums ----------------------------------------------------------
