@@ -628,8 +628,8 @@ SEARCHES: dict[str, dict[str, Callable[..., Any]]] = {
     },
     "par_find_first(a, 1.0)": {
         PYBLITZ: lambda a: pb.par_find_first(a.np, 1.0),
-        NUMPY: lambda a: np.argmax(a.np == 1.0),
-        NUMBA: lambda a: peers.loops.find_first(a.np, 1.0),
+        NUMPY: lambda a: a.np[np.argmax(a.np == 1.0)],
+        NUMBA: lambda a: a.np[peers.loops.find_first(a.np, 1.0)],
     },
 }
 

@@ -6,9 +6,16 @@ from pyblitz.runtime.atomic cimport (
     i64_cas_relaxed, i64_load_relaxed, i64_store_relaxed, u32_store_relaxed)
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run, bridge_wants
 
+cdef enum:
+    # Blocks of the first stretch that is searched; each further one has GROWTH times as
+    # many.  So all workers are near the front, and read little that lies behind a hit.
+    FIRST_BLOCKS = 32
+    GROWTH = 4
+
 cdef struct Search:
     Find* find
     Bridge bridge
+    int64_t begin           # of the stretch
 
 cdef struct Look:
     Search* search
@@ -42,6 +49,8 @@ cdef int find_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef int rc
     l.search = s
     l.found = -1
+    lo += s.begin
+    hi += s.begin
     if f.which == FIND_LAST:
         # The bridge goes from the end: its item i is element n - 1 - i.
         rc = map_walk(w, f.map, n - hi, n - lo, look, &l)
@@ -55,26 +64,30 @@ cdef int find_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     while at < seen and not i64_cas_relaxed(&f.hit, seen, at):
         seen = i64_load_relaxed(&f.hit)
     # For any hit nothing more is wanted at all.
-    bridge_limit(&s.bridge, 0 if f.which == FIND_ANY else at)
+    bridge_limit(&s.bridge, 0 if f.which == FIND_ANY else at - s.begin)
     return 0
 
 
 cdef int find_run(Worker* w, Find* f) noexcept nogil:
     """Leaves the hit's position in f.hit, or -1."""
     cdef Search s
-    cdef int64_t at
-    cdef int i, rc
+    cdef int64_t at, n = f.map.size, stretch = FIRST_BLOCKS * f.grain
+    cdef int i, rc = 0
     s.find = f
     i64_store_relaxed(&f.hit, INT64_MAX)
     for i in range(f.map.n_steps):
         u32_store_relaxed(&f.map.steps[i].flags, 0)
-    bridge_init(&s.bridge, find_leaf, NULL, &s, f.grain)
-    rc = bridge_run(w, &s.bridge, f.map.size)
+    s.begin = 0
+    while s.begin < n and rc == 0 and i64_load_relaxed(&f.hit) == INT64_MAX:
+        bridge_init(&s.bridge, find_leaf, NULL, &s, f.grain)
+        rc = bridge_run(w, &s.bridge, min(stretch, n - s.begin))
+        s.begin += stretch
+        stretch *= GROWTH
     at = i64_load_relaxed(&f.hit)
     if at == INT64_MAX:
         at = -1
     elif f.which == FIND_LAST:
-        at = f.map.size - 1 - at
+        at = n - 1 - at
     i64_store_relaxed(&f.hit, at)
     return rc
 

@@ -11,12 +11,7 @@
 
 #if defined(__x86_64__)
 #define PB_WIDE __attribute__((target("avx2")))
-static inline int pb_is_wide(void) {
-  static int wide = -1; /* any thread finds the same */
-  if (__builtin_expect(wide < 0, 0))
-    wide = __builtin_cpu_supports("avx2") != 0;
-  return wide;
-}
+static inline int pb_is_wide(void) { return __builtin_cpu_supports("avx2"); }
 #else
 #define PB_WIDE
 static inline int pb_is_wide(void) { return 0; }
