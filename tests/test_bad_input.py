@@ -167,11 +167,27 @@ def calls():
         yield "dot", (o,), {}
         yield "dot", (np.ones(5),), {"out": o}
         yield "dot", (np.ones((5, 5)),), {"out": o}
+        yield "concatenate", (), {"axis": o}
+        yield "concatenate", (), {"out": o}
+        yield "concatenate", (), {"dtype": o}
+        yield "scan", (), {"axis": o}
+        yield "scan", (), {"out": o}
+        yield "reduceat", (o,), {}
+        yield "reduceat", ([0, 3],), {"axis": o}
+        yield "minmax", (), {"axis": o}
+        yield "flatten", (), {"order": o}
     for out in [np.zeros(3), np.zeros((), "i4"), [0]]:
         yield "dot", (np.ones(BIG),), {"out": out}
 
 
 CALLS = list(calls())
+# NumPy's and pyblitz's function, where they are not namesakes.
+SAME = {
+    "scan": [np.add.accumulate, functools.partial(pb.par_scan, np.add)],
+    "reduceat": [np.add.reduceat, functools.partial(pb.par_reduceat, np.add)],
+    "minmax": [lambda a, **k: (np.min(a, **k), np.max(a, **k)), pb.par_minmax],
+    "flatten": [lambda a, **k: np.asarray(a).flatten(**k), pb.par_flatten],
+}
 # Known and wanted differences: pyblitz's own parameters.
 OURS = {("sort", "out")}
 
@@ -222,7 +238,7 @@ def copied(x):
 def compare(name, kind, n, args, options):
     """What is wrong, or None."""
     made = []
-    for f in [getattr(np, name), getattr(pb, "par_" + name)]:
+    for f in SAME.get(name) or [getattr(np, name), getattr(pb, "par_" + name)]:
         a = copied(arrays_of(n)[kind])
         rest = [copied(x) for x in args]
         given = {k: copied(x) for k, x in options.items()}

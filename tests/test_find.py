@@ -158,3 +158,13 @@ def test_objects():
     a = np.array([None, "a", 3], object)
     assert pb.par_position(a, "a") == 1
     assert pb.par_find_first(a, 3) == 3
+
+
+def test_any_byte_but_0_is_true():
+    a = np.zeros(300_000, np.uint8)
+    a[200_000] = 255
+    mask = a.view(bool)
+    assert pb.par_any(mask) == np.any(mask)
+    assert pb.par_iter(mask).find_first(True) is not None
+    assert pb.par_count_nonzero(mask) == np.count_nonzero(mask) == 1
+    assert pb.par_all(mask) == np.all(mask)

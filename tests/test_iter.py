@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import math
 import operator
 import sys
 import warnings
@@ -982,3 +983,33 @@ def test_cancelled_in_the_middle():
             y.sum()
         assert x.count() == 4_000_000
         assert x.max() == a.max()
+
+
+def test_sums_of_products():
+    """They are added as they are made."""
+    a = np.random.default_rng(3).random(70_001)
+    x = pb.par_iter(a)
+    kept = x.filter(lambda v: v > 0.5)
+    chosen = a[a > 0.5]
+    # A number first, which says nothing of what is kept; it once was asked.
+    for got, terms in [
+        ((2 * kept).sum(), 2 * chosen),
+        ((kept * 2).sum(), chosen * 2),
+        ((kept * kept).sum(), chosen * chosen),
+        ((kept**2).sum(), chosen**2),
+        ((2 * x).sum(), 2 * a),
+    ]:
+        assert got == pytest.approx(math.fsum(terms), rel=1e-15)
+    # The bits of the sum of the products.
+    assert (x * x).sum() == pb.par_sum(a * a)
+    assert (x * 3.0).sum() == pb.par_sum(a * 3.0)
+    assert (2 * x.filter(lambda v: v > 2)).sum() == 0
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_sums_of_products_keep_the_sign_of_zero(dtype):
+    zeros = np.zeros(70_001, dtype)
+    for a, b in [(zeros, zeros), (zeros, -zeros), (-zeros, -zeros)]:
+        x, y = pb.par_iter(a, b)
+        assert np.signbit((x * y).sum()) == np.signbit((a * b).sum())
+        assert np.signbit(pb.par_dot(a, b)) == np.signbit(np.dot(a, b))

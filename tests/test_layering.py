@@ -29,6 +29,7 @@ WITHIN_A_ROW = {
     ("runtime.bridge", "runtime.join"),
     ("kernels.*", "kernels.map"),
     ("kernels.count", "kernels.search"),
+    ("kernels.find", "kernels.move"),
     ("capi", "_python"),
     ("_tasks", "_python"),
     ("arrays.*", "arrays.common"),

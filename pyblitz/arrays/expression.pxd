@@ -7,7 +7,6 @@ register is used again as soon as nobody needs what it holds (linear scan, after
 Poletto and Sarkar, 1999).
 """
 from libc.stdint cimport int64_t
-from numpy cimport ndarray
 from pyblitz.arrays.common cimport Resolved, Slices
 from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.kernels.collect cimport COLLECTED
@@ -107,7 +106,6 @@ cdef list depends(Node node)
 cdef Program program_of(list nodes, list outs, bint in_order)
 cdef list collect(list nodes, object out)
 cdef bint set_fold(Fold* f, object op, Resolved r, int slot) except -1
-cdef void set_dot(Fold* f, object dtype, Program p)
 cdef int run_reduce(Reduce* red) except -1
 cdef tuple fold_node(object op, Node node, Resolved r)
 cdef object fold_kernel(CompiledKernel k, CompiledKernel combine, list nodes, object initial)
@@ -116,5 +114,5 @@ cdef object reduce_node(object op, Node node, object initial)
 cdef tuple reduce_two(object op1, Node one, object op2, Node two)
 cdef object find_node(Node mask, int which)
 cdef object count_node(Node mask)
-cdef int run_only(Node node) except -1
+cdef int run_node(Node node) except -1
 cdef str plan_of(list nodes)

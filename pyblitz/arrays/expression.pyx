@@ -11,7 +11,7 @@ from numpy cimport ndarray, ufunc
 
 from pyblitz._python cimport Entry, enter, leave
 from pyblitz.arrays.common cimport (
-    Slices, check, fill_map, is_plain, may_overlap, report_flags, resolve, same_memory)
+    Slices, check, fill_map, may_overlap, report_flags, resolve, same_memory)
 from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.kernels.cast cimport cast_loop
 from pyblitz.kernels.collect cimport (
@@ -204,10 +204,10 @@ cdef object as_nodes(object result):
 
 cdef object at_once(object fn, list nodes, dict options):
     """By NumPy, on arrays: what no program can do, and what NumPy refuses."""
-    cdef Node n
     # First without elements, so that a refusal costs nothing.
-    fn(*[(<Node>n).what if (<Node>n).kind == NODE_CONSTANT else np.empty(0, (<Node>n).dtype)
-         for n in nodes] if fn.signature is None else (), **options) if fn.signature is None else None
+    if fn.signature is None:
+        fn(*[(<Node>n).what if (<Node>n).kind == NODE_CONSTANT else np.empty(0, (<Node>n).dtype)
+             for n in nodes], **options)
     arrays = [(<Node>n).what if (<Node>n).kind == NODE_CONSTANT else evaluate(n) for n in nodes]
     return as_nodes(fn(*arrays, **options))
 
@@ -470,7 +470,7 @@ cdef class Program:
                                      and cnp.PyArray_SIZE(<ndarray>self.operands[where]) > 1)
 
     cdef int emit_input(self, Node node) except -1:
-        cdef ndarray a = node.what, b
+        cdef ndarray a = node.what
         cdef int found
         for found in range(len(self.operands)):
             if self.operands[found] is a:
@@ -867,7 +867,11 @@ cdef Program one_program(list nodes, list outs, bint in_order):
     for node in nodes:
         if (<Node>node).depth > MAX_STEPS:
             raise _TooLarge
-    n = nodes[0]
+    # A number is of any domain.
+    for node in nodes:
+        n = node
+        if n.kind != NODE_CONSTANT:
+            break
     if n.domain is None:
         shape = common_shape(tuple(nodes)) if len(nodes) > 1 else n.shape
     else:
@@ -892,13 +896,44 @@ cdef Program one_program(list nodes, list outs, bint in_order):
 
 # ---- running ----------------------------------------------------------------
 
+ctypedef int (*run_fn)(Worker* w, void* ctx) noexcept nogil
+
+
+cdef int run(run_fn fn, void* ctx, str what) except -1:
+    """A kernel of this call's, with its errors."""
+    cdef Entry e
+    cdef int rc
+    with nogil:
+        enter(&e)
+        rc = fn(e.worker, ctx)
+        rc = leave(&e, rc)
+    return check(rc, what)
+
+
+cdef struct Whole:
+    Map* map
+    int64_t grain
+
+
+cdef int run_whole(Worker* w, void* ctx) noexcept nogil:
+    return map_run(w, (<Whole*>ctx).map, (<Whole*>ctx).grain)
+
+
+cdef int run_only(Program p) except -1:
+    """A program that leaves its values where they belong."""
+    cdef Whole whole
+    if p.m.size > 0:
+        whole.map = &p.m
+        whole.grain = p.grain()
+        run(run_whole, &whole, "the expression")
+        p.report()
+    return 0
+
+
 cdef list collect(list nodes, object out):
     """The values of nodes of one domain, as arrays.  out: an array for the only one."""
     cdef Program p
     cdef Node n
-    cdef Entry e
-    cdef int rc
-    cdef int64_t grain
     n = nodes[0]
     if n.domain is not None:
         return collect_kept(nodes, out)
@@ -932,14 +967,7 @@ cdef list collect(list nodes, object out):
         p = program_of(nodes, outs, False)
     except _TooLarge:
         return [collect([node], o)[0] for node, o in zip(nodes, outs)]
-    grain = p.grain()
-    if p.m.size > 0:
-        with nogil:
-            enter(&e)
-            rc = map_run(e.worker, &p.m, grain)
-            rc = leave(&e, rc)
-        check(rc, "the expression")
-        p.report()
+    run_only(p)
     return outs
 
 
@@ -989,8 +1017,7 @@ cdef list collect_kept(list nodes, object out):
     """Of a filtered domain."""
     cdef Collect c
     cdef Program p
-    cdef Entry e
-    cdef int rc, k
+    cdef int k
     cdef int64_t total
     try:
         p = program_of(nodes, None, True)
@@ -1003,24 +1030,15 @@ cdef list collect_kept(list nodes, object out):
     for k in range(c.values):
         c.slots[k] = p.slots[k]
         c.sizes[k] = (<Node>nodes[k]).dtype.itemsize
-    rc = collect_begin(&c)
     try:
-        if rc == 0:
-            with nogil:
-                enter(&e)
-                rc = collect_run(e.worker, &c)
-                rc = leave(&e, rc)
-        check(rc, "what was kept")
+        check(collect_begin(&c), "what was kept")
+        run(<run_fn>collect_run, &c, "what was kept")
         total = collect_place(&c)
         outs = []
         for k in range(c.values):
             outs.append(np.empty(total, (<Node>nodes[k]).dtype))
             c.out[k] = <char*>cnp.PyArray_DATA(<ndarray>outs[k])
-        with nogil:
-            enter(&e)
-            rc = collect_write(e.worker, &c)
-            rc = leave(&e, rc)
-        check(rc, "what was kept")
+        run(<run_fn>collect_write, &c, "what was kept")
     finally:
         collect_free(&c)
     p.report()
@@ -1053,26 +1071,25 @@ cdef bint set_fold(Fold* f, object op, Resolved r, int slot) except -1:
 cdef void set_dot(Fold* f, object dtype, Program p):
     """The sum of the products of a program's two values, of float or double."""
     cdef bint double = dtype.char == "d"
+    cdef float zero = -0.0
     f.loop = dot_double if double else dot_float
     f.join = sum_double if double else sum_float
     f.inputs = 2
     f.slots[0] = p.slots[0]
     f.slots[1] = p.slots[1]
     f.itemsize = 8 if double else 4
+    # Which changes nothing, not even the sign of a zero.
     f.has_start = True
-    f.start[0] = 0.0
+    if double:
+        f.start[0] = -0.0
+    else:
+        memcpy(f.start, &zero, sizeof(float))
 
 
 cdef int run_reduce(Reduce* red) except -1:
     """Leaves the result in red.result."""
-    cdef Entry e
-    cdef int rc
     red.grain = 0
-    with nogil:
-        enter(&e)
-        rc = reduce_run(e.worker, red)
-        rc = leave(&e, rc)
-    check(rc, "the reduction")
+    run(<run_fn>reduce_run, red, "the reduction")
     if red.arg == NULL:         # which compares with not-a-number, as NumPy's does silently
         report_flags("reduce", u32_load_relaxed(&red.flags))
     return 0
@@ -1209,8 +1226,6 @@ cdef tuple reduce_two(object op1, Node one, object op2, Node two):
 cdef object find_node(Node mask, int which):
     """The position of a true element of a mask of one dimension or more, or -1."""
     cdef Find f
-    cdef Entry e
-    cdef int rc
     cdef Program p = program_of([mask], None, True)
     f.map = &p.m
     f.slot = p.slots[0]
@@ -1218,11 +1233,7 @@ cdef object find_node(Node mask, int which):
     f.grain = p.grain()
     if p.m.size == 0:
         return -1
-    with nogil:
-        enter(&e)
-        rc = find_run(e.worker, &f)
-        rc = leave(&e, rc)
-    check(rc, "the search")
+    run(<run_fn>find_run, &f, "the search")
     p.report()
     return i64_load_relaxed(&f.hit)
 
@@ -1230,8 +1241,6 @@ cdef object find_node(Node mask, int which):
 cdef object count_node(Node mask):
     """How many are true."""
     cdef Count c
-    cdef Entry e
-    cdef int rc
     cdef Program p = program_of([mask], None, True)
     cdef ndarray counts
     if p.m.size == 0:
@@ -1241,29 +1250,14 @@ cdef object count_node(Node mask):
     c.grain = p.grain()
     counts = np.zeros((p.m.size + c.grain - 1) // c.grain, np.int64)
     c.counts = <int64_t*>cnp.PyArray_DATA(counts)
-    with nogil:
-        enter(&e)
-        rc = count_run(e.worker, &c)
-        rc = leave(&e, rc)
-    check(rc, "the count")
+    run(<run_fn>count_run, &c, "the count")
     p.report()
     return int(counts.sum())
 
 
-cdef int run_only(Node node) except -1:
+cdef int run_node(Node node) except -1:
     """For what its steps do."""
-    cdef Program p = program_of([node], None, True)
-    cdef Entry e
-    cdef int rc
-    cdef int64_t grain = p.grain()
-    if p.m.size > 0:
-        with nogil:
-            enter(&e)
-            rc = map_run(e.worker, &p.m, grain)
-            rc = leave(&e, rc)
-        check(rc, "the expression")
-        p.report()
-    return 0
+    return run_only(program_of([node], None, True))
 
 
 cdef str plan_of(list nodes):

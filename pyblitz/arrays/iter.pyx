@@ -16,9 +16,9 @@ from pyblitz._progress import with_progress
 from pyblitz.arrays.common cimport SLICE_ITEMS, Slices
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel, is_compiled
 from pyblitz.arrays.expression cimport (
-    NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Filter, Node, apply,
+    NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, apply,
     call_blocks, call_kernel, cast, collect, count_node, depends, find_node, fold_kernel, fold_node, index_node,
-    keep, kept, node_of, plan_of, reduce_node, run_only, sliced)
+    keep, kept, node_of, plan_of, reduce_node, run_node, sliced)
 from pyblitz.arrays.sort import par_sort
 from pyblitz.kernels.find cimport FIND_ANY, FIND_FIRST, FIND_LAST
 
@@ -1292,7 +1292,7 @@ cdef class ParIter:
             return with_progress(progress, self.for_each, (fn,), {})
         self.known()
         for p in (<ParIter>self.inspect(fn)).parts:
-            run_only(p)
+            run_node(p)
 
     def sort(self, *, progress=None, **options):
         """All elements, sorted by :func:`par_sort` with these options, as a new array.

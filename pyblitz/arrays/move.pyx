@@ -16,6 +16,7 @@ from pyblitz.arrays.common cimport (
     SLICE_ITEMS, Resolved, Slices, at, broadcast_shape, check, fill_map, is_plain,
     longest_axis, make_outputs, may_overlap, report_flags, resolve, run_map)
 from pyblitz.arrays.compiled cimport is_compiled
+from pyblitz.arrays.expression cimport apply, collect, node_of
 from pyblitz.arrays.find import predicate_mask
 from pyblitz.kernels.map cimport MAP_DIMS, Map, map_of_loop
 from pyblitz.kernels.move cimport (
@@ -370,24 +371,11 @@ cdef object flatnonzero_of_mask(ndarray mask):
 
 
 cdef object mask_of(ndarray a):
-    cdef Resolved r
-    cdef Map m
-    cdef int d, ndim = cnp.PyArray_NDIM(a)
-    cdef cnp.npy_intp shape[64]
     if cnp.PyArray_TYPE(a) == cnp.NPY_BOOL:
         return a
-    if a.dtype.kind not in "iufc" or not cnp.PyArray_ISALIGNED(a) or ndim > MAP_DIMS:
+    if a.dtype.kind not in "iufc":
         return None
-    r = resolve(np.not_equal, (a.dtype, int, None), None, "same_kind", False)
-    if r.dtypes is None or r.loop == NULL or r.dtypes[0] != a.dtype:
-        return None
-    for d in range(ndim):
-        shape[d] = cnp.PyArray_DIM(a, d)
-    ops = [a, np.zeros((), r.dtypes[1]), np.empty_like(a, np.bool_)]
-    fill_map(&m, ops, ndim, shape, 2)
-    map_of_loop(&m, r.loop, r.data)
-    run_map(&m, ops, "not_equal")
-    return ops[2]
+    return collect([apply(np.not_equal, (node_of(a), 0), {})], None)[0]
 
 
 cdef ndarray as_mask(object a, object mask):

@@ -15,8 +15,8 @@ from pyblitz.arrays.common cimport (
     may_overlap, report_flags, resolve)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.expression cimport (
-    Node, Program, apply, call_kernel, cast, count_node, find_node, fold_kernel, fold_node, node_of,
-    program_of, reduce_node, side_by_side, reduce_two, run_reduce, set_dot, set_fold)
+    Program, apply, call_kernel, cast, count_node, find_node, fold_kernel, fold_node, node_of,
+    program_of, reduce_node, side_by_side, reduce_two, run_reduce, set_fold)
 from pyblitz.kernels.find cimport FIND_ANY
 from pyblitz.kernels.map cimport Map
 from pyblitz.kernels.reduce cimport (
@@ -779,7 +779,6 @@ cdef object spread(object namesake, object a, object axis, object dtype, object 
 
 cdef object arg_reduce(object namesake, bint least, object a, object axis, object out, object keepdims):
     cdef ndarray x
-    cdef Reduce red
     cdef cnp.dtype dtype
     cdef arg_fn f = NULL
     if type(a) is list or type(a) is tuple:
@@ -1087,22 +1086,11 @@ def par_dot(a, b, out=None, *, progress=None):
 
 
 cdef object dot_rows(ndarray x, ndarray y):
-    cdef Reduce red
-    cdef Program program
-    if x.dtype.char not in "df":
-        product = apply(np.multiply, (node_of(x), node_of(y)), {})
-        # NumPy's own type, which a sum would widen.
-        return fold_node(np.add, product, resolve(
-            np.add, (None, x.dtype, None), (x.dtype, None, None), "unsafe", True))[0][()]
-    program = program_of([node_of(x), node_of(y)], None, False)
-    red.map = &program.m
-    red.arg = NULL
-    red.folds = 1
-    set_dot(&red.fold[0], x.dtype, program)
-    run_reduce(&red)
-    result = np.empty((), x.dtype)
-    memcpy(cnp.PyArray_DATA(<ndarray>result), red.result.acc[0], red.fold[0].itemsize)
-    return result[()]
+    product = apply(np.multiply, (node_of(x), node_of(y)), {})
+    # In NumPy's own type, which a sum would widen.
+    value = fold_node(np.add, product, resolve(
+        np.add, (None, x.dtype, None), (x.dtype, None, None), "unsafe", True))[0][()]
+    return value + x.dtype.type(0)      # NumPy starts from a zero, whose sign stays
 
 
 cdef class RowsDot(Slices):

@@ -2,8 +2,7 @@
 from libc.errno cimport ENOMEM
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove
-from pyblitz.kernels.map cimport Block, map_walk
-from pyblitz.runtime.atomic cimport u32_store_relaxed
+from pyblitz.kernels.map cimport Block, map_begin, map_walk
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 
 cdef struct Part:
@@ -70,9 +69,7 @@ cdef int collect_begin(Collect* c) noexcept nogil:
 
 cdef int collect_run(Worker* w, Collect* c) noexcept nogil:
     cdef Bridge b
-    cdef int i
-    for i in range(c.map.n_steps):
-        u32_store_relaxed(&c.map.steps[i].flags, 0)
+    map_begin(c.map)
     bridge_init(&b, collect_leaf, NULL, c, c.grain)
     return bridge_run(w, &b, c.map.size)
 

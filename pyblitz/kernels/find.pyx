@@ -1,10 +1,11 @@
 """Searches; see find.pxd."""
-from libc.stdint cimport INT64_MAX, uint8_t
-from libc.string cimport memchr
-from pyblitz.kernels.map cimport Block, map_walk
+from libc.stdint cimport INT64_MAX, uint8_t, uint64_t
+from libc.string cimport memcpy
+from pyblitz.kernels.map cimport Block, map_begin, map_walk
+from pyblitz.kernels.move cimport count_true
 from pyblitz.runtime.atomic cimport (
-    i64_cas_relaxed, i64_load_relaxed, i64_store_relaxed, u32_store_relaxed)
-from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run, bridge_wants
+    i64_cas_relaxed, i64_load_relaxed, i64_store_relaxed)
+from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run
 
 cdef enum:
     # Blocks of the first stretch that is searched; each further one has GROWTH times as
@@ -22,10 +23,30 @@ cdef struct Look:
     int64_t found           # in this leaf; -1: nothing
 
 
+cdef inline int64_t first_true(const char* mask, int64_t n) noexcept nogil:
+    """The first byte that is not 0 (NumPy takes any such byte for true), or -1."""
+    cdef uint64_t words[8]
+    cdef uint64_t any
+    cdef int64_t i = 0
+    cdef int k
+    while i + 64 <= n:
+        memcpy(words, mask + i, 64)
+        any = 0
+        for k in range(8):
+            any |= words[k]
+        if any != 0:
+            break
+        i += 64
+    while i < n:
+        if mask[i]:
+            return i
+        i += 1
+    return -1
+
+
 cdef int look(void* state, const Block* b) noexcept nogil:
     cdef Look* l = <Look*>state
     cdef const char* mask = b.at[l.search.find.slot]
-    cdef const char* hit
     cdef int64_t i
     if l.search.find.which == FIND_LAST:
         for i in range(b.n - 1, -1, -1):
@@ -33,11 +54,10 @@ cdef int look(void* state, const Block* b) noexcept nogil:
                 l.found = b.lo + i
                 break
         return 0
-    # A bool is 0 or 1.
-    hit = <const char*>memchr(mask, 1, b.n)
-    if hit == NULL:
+    i = first_true(mask, b.n)
+    if i < 0:
         return 0
-    l.found = b.lo + (hit - mask)
+    l.found = b.lo + i
     return 1
 
 
@@ -72,11 +92,10 @@ cdef int find_run(Worker* w, Find* f) noexcept nogil:
     """Leaves the hit's position in f.hit, or -1."""
     cdef Search s
     cdef int64_t at, n = f.map.size, stretch = FIRST_BLOCKS * f.grain
-    cdef int i, rc = 0
+    cdef int rc = 0
     s.find = f
     i64_store_relaxed(&f.hit, INT64_MAX)
-    for i in range(f.map.n_steps):
-        u32_store_relaxed(&f.map.steps[i].flags, 0)
+    map_begin(f.map)
     s.begin = 0
     while s.begin < n and rc == 0 and i64_load_relaxed(&f.hit) == INT64_MAX:
         bridge_init(&s.bridge, find_leaf, NULL, &s, f.grain)
@@ -101,24 +120,7 @@ cdef struct Tally:
 
 cdef int tally(void* state, const Block* b) noexcept nogil:
     cdef Tally* t = <Tally*>state
-    cdef const uint8_t* mask = <const uint8_t*>b.at[t.slot]
-    cdef int64_t i = 0, end
-    cdef uint8_t lane[32]
-    cdef int k
-    # Bytes count to 255, so a sum of bytes is as fast as the memory.
-    while i + 32 <= b.n:
-        end = min(i + 32 * 255, b.n - 31)
-        for k in range(32):
-            lane[k] = 0
-        while i < end:
-            for k in range(32):
-                lane[k] += mask[i + k]
-            i += 32
-        for k in range(32):
-            t.count += lane[k]
-    while i < b.n:
-        t.count += mask[i]
-        i += 1
+    t.count += count_true(<const uint8_t*>b.at[t.slot], b.n)
     return 0
 
 
@@ -135,8 +137,6 @@ cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
 
 cdef int count_run(Worker* w, Count* c) noexcept nogil:
     cdef Bridge b
-    cdef int i
-    for i in range(c.map.n_steps):
-        u32_store_relaxed(&c.map.steps[i].flags, 0)
+    map_begin(c.map)
     bridge_init(&b, count_leaf, NULL, c, c.grain)
     return bridge_run(w, &b, c.map.size)

@@ -86,6 +86,8 @@ cdef void map_of_loop(Map* m, loop_fn loop, void* data) noexcept nogil
 cdef void map_normalize(Map* m, int out) noexcept nogil
 cdef int64_t map_grain(int64_t bytes_per_item) noexcept nogil
 cdef int map_run(Worker* w, Map* m, int64_t grain) noexcept nogil
+# Before a run: no step has met anything yet.
+cdef void map_begin(Map* m) noexcept nogil
 # Elements lo .. hi of the whole, for leaves that have a sink.
 cdef int map_walk(Worker* w, Map* m, int64_t lo, int64_t hi, sink_fn sink, void* state) noexcept nogil
 cdef int64_t compress(char* to, const char* items, intptr_t step, intptr_t itemsize,

@@ -237,14 +237,18 @@ cdef int map_walk(Worker* w, Map* m, int64_t lo, int64_t hi, sink_fn sink, void*
     return rc
 
 
+cdef void map_begin(Map* m) noexcept nogil:
+    cdef int i
+    for i in range(m.n_steps):
+        u32_store_relaxed(&m.steps[i].flags, 0)
+
+
 cdef int map_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     return map_walk(w, <Map*>ctx, lo, hi, NULL, NULL)
 
 
 cdef int map_run(Worker* w, Map* m, int64_t grain) noexcept nogil:
     cdef Bridge b
-    cdef int i
-    for i in range(m.n_steps):
-        u32_store_relaxed(&m.steps[i].flags, 0)
+    map_begin(m)
     bridge_init(&b, map_leaf, NULL, m, grain)
     return bridge_run(w, &b, m.size)

@@ -27,6 +27,7 @@ cdef struct Select:
 cdef int64_t select_block(int64_t n, intptr_t itemsize) noexcept nogil
 cdef int64_t select_blocks(const Select* s) noexcept nogil
 # Fills `before`, which has one more than there are blocks.
+cdef int64_t count_true(const uint8_t* mask, int64_t n) noexcept nogil
 cdef int select_count(Worker* w, Select* s) noexcept nogil
 cdef int select_write(Worker* w, Select* s) noexcept nogil
 

@@ -3,7 +3,7 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from pyblitz.kernels.map cimport LEAF_BYTES, MAP_DIMS, map_grain, map_of_loop, map_run
+from pyblitz.kernels.map cimport LEAF_BYTES, map_grain, map_of_loop, map_run
 from pyblitz.runtime.atomic cimport atomic_u32, u32_load_relaxed, u32_store_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run, leaf_fn
 

@@ -2,7 +2,7 @@
 from libc.errno cimport ENOMEM
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from pyblitz.kernels.map cimport Block, map_walk
+from pyblitz.kernels.map cimport Block, map_begin, map_walk
 from pyblitz.runtime.atomic cimport u32_fetch_or_relaxed, u32_store_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.os cimport fe_clear, fe_test
@@ -14,8 +14,8 @@ cdef enum:
 
 # ---- pairwise sums ----------------------------------------------------------
 # After Higham, "The accuracy of floating point summation" (1993), as NumPy's are.  Rows
-# are summed in lanes side by side (lanes.h), each of at most 8 additions, so the error
-# bound is below that of NumPy's.
+# are summed in lanes side by side (lanes.h), so few additions come one after another: the
+# error bound is no greater than NumPy's.
 
 cdef extern from "pyblitz/kernels/lanes.h" nogil:
     float sum_of_floats "pb_sum_float"(const float* a, intptr_t n)
@@ -238,7 +238,7 @@ cdef int reduce_combine(Worker* w, void* ctx, int64_t lo, int64_t mid, int64_t h
 
 cdef int reduce_run(Worker* w, Reduce* r) noexcept nogil:
     cdef Bridge b
-    cdef int i, rc
+    cdef int rc
     cdef int64_t n = r.map.size
     u32_store_relaxed(&r.flags, 0)
     r.result.items = 0
@@ -249,8 +249,7 @@ cdef int reduce_run(Worker* w, Reduce* r) noexcept nogil:
     r.partials = <Partial*>malloc((n + r.grain - 1) // r.grain * sizeof(Partial))
     if r.partials == NULL:
         return ENOMEM
-    for i in range(r.map.n_steps):
-        u32_store_relaxed(&r.map.steps[i].flags, 0)
+    map_begin(r.map)
     bridge_init(&b, reduce_leaf, reduce_combine, r, r.grain)
     rc = bridge_run(w, &b, n)
     r.result = r.partials[0]

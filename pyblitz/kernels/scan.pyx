@@ -5,7 +5,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from pyblitz.runtime.atomic cimport (
     i64_fetch_add_relaxed, i64_store_relaxed, spin_hint, u32_fetch_or_relaxed,
-    u32_load_acquire, u32_load_relaxed, u32_store_relaxed, u32_store_release)
+    u32_load_acquire, u32_store_relaxed, u32_store_release)
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run
 from pyblitz.runtime.os cimport fe_clear, fe_test, yield_thread
 
