@@ -71,6 +71,7 @@ MODULES = [
     "arrays/reduce",
     "arrays/scan",
     "arrays/search",
+    "arrays/argsort",
     "arrays/sort",
     "arrays/iter",
     "arrays/find",

@@ -35,6 +35,7 @@ WITHIN_A_ROW = {
     ("arrays.*", "arrays.common"),
     ("arrays.*", "arrays.compiled"),
     ("arrays.*", "arrays.expression"),
+    ("arrays.*", "arrays.argsort"),
 }
 
 CIMPORT = re.compile(r"^(?:from\s+([\w.]+)\s+cimport\s+(\([^)]*\)|.*)|cimport\s+(.*))$", re.M)
