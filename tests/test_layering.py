@@ -30,6 +30,8 @@ WITHIN_A_ROW = {
     ("kernels.*", "kernels.map"),
     ("kernels.count", "kernels.search"),
     ("kernels.find", "kernels.move"),
+    ("kernels.argsort", "kernels.radix"),
+    ("kernels.sort", "kernels.radix"),
     ("capi", "_python"),
     ("_tasks", "_python"),
     ("arrays.*", "arrays.common"),
