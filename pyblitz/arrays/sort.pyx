@@ -31,7 +31,7 @@ cdef enum:
     FEW_ITEMS = 512
     # Rows of fewer are not counted: a histogram has as many places as there are values.
     COUNTED_BYTES = 512
-    COUNTED_PAIRS = 16384
+    COUNTED_PAIRS = 131072
     MANY_ROWS = 16
 
 cdef dict key_kinds = {

@@ -3,11 +3,13 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from pyblitz.kernels.radix cimport CHUNK, SHARED_WORDS, Words, bridged, each, sort_words
+from pyblitz.kernels.radix cimport (
+    CHUNK, SHARED_WORDS, Words, bent_step, bridged, each, log2_of, sort_plain, sort_words)
 
 cdef enum:
     MAX_DIGITS = 16     # fields in one word
     MAX_GROUPS = 8      # of varying bits in a field
+    SAMPLES = 512
     FEW = 32            # ties that are inserted one by one
     MAX_DEPTH = 64
     BLOCK = 65536
@@ -18,6 +20,7 @@ cdef struct Digit:
     uint64_t low            # the least key; 0 if groups
     int bits                # of the key that are left
     int drop                # of these, that the next word is for
+    int bent                # more than 0: of keys of all magnitudes, the leading bits of each
     int groups              # of varying bits; 0: the key less the least one
     int shift[MAX_GROUPS]
     uint64_t mask[MAX_GROUPS]
@@ -38,19 +41,21 @@ cdef struct Order:
     const Field* field
     uint64_t first          # the key of the first item
     Range* ranges           # [block]
+    bint rises
+    bint falls
 
 cdef struct Range:
     uint64_t low
     uint64_t high
     uint64_t varying        # bits in which a key differs from the first
+    uint64_t begin          # the first key here, and the last
+    uint64_t end
+    bint rises              # none is less than the one before
+    bint falls              # each is less than the one before
 
 
 cdef inline int bit_length(uint64_t x) noexcept nogil:
-    cdef int n = 0
-    while x != 0:
-        x >>= 1
-        n += 1
-    return n
+    return log2_of(x) + 1 if x != 0 else 0
 
 
 # ---- keys -------------------------------------------------------------------
@@ -158,6 +163,11 @@ cdef void keys_of(const Field* f, const int64_t* items, int64_t lo, int64_t n, u
             out[i] = last - out[i] if out[i] <= last else out[i]
 
 
+cdef inline uint64_t step_of(const Digit* d, uint64_t key) noexcept nogil:
+    """What is left of a key that has no groups of bits."""
+    return bent_step(key - d.low, d.bent) if d.bent else (key - d.low) >> d.drop
+
+
 cdef inline uint64_t key_at(const Order* o, int field, int64_t at) noexcept nogil:
     cdef uint64_t key
     keys_of(&o.fields[field], o.items, at, 1, &key)
@@ -168,20 +178,34 @@ cdef int range_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
     cdef Order* o = <Order*>ctx
     cdef Range* r = &o.ranges[lo // BLOCK]
     cdef uint64_t chunk[CHUNK]
-    cdef uint64_t first = o.first, low = first, high = first, varying = 0, key
+    cdef uint64_t first = o.first, low = first, high = first, varying = 0, key, before = 0
     cdef int64_t i, n
+    cdef bint down = False, up = False, same = False, start = True
     while lo < hi:
         n = min(hi - lo, <int64_t>CHUNK)
         keys_of(o.field, o.items, lo, n, chunk)
+        if start:
+            r.begin = before = chunk[0]
         for i in range(n):
             key = chunk[i]
             varying |= key ^ first
             low = key if key < low else low
             high = key if key > high else high
+        if not (down and (up or same)):
+            # Whether it is in order, for as long as it is.
+            for i in range(1 if start else 0, n):
+                down |= chunk[i] < before
+                up |= chunk[i] > before
+                same |= chunk[i] == before
+                before = chunk[i]
+        start = False
+        r.end = chunk[n - 1]
         lo += n
     r.low = low
     r.high = high
     r.varying = varying
+    r.rises = not down
+    r.falls = not up and not same
     return 0
 
 
@@ -202,11 +226,16 @@ cdef int plan_digit(Worker* w, Order* o, int field, Digit* d) noexcept nogil:
         low = min(low, o.ranges[b].low)
         high = max(high, o.ranges[b].high)
         varying |= o.ranges[b].varying
+    o.rises = o.falls = rc == 0
+    for b in range(blocks if rc == 0 else 0):
+        o.rises &= o.ranges[b].rises and (b == 0 or o.ranges[b - 1].end <= o.ranges[b].begin)
+        o.falls &= o.ranges[b].falls and (b == 0 or o.ranges[b - 1].end > o.ranges[b].begin)
     free(o.ranges)
     d.field = o.field
     d.low = low
     d.bits = bit_length(high - low)
     d.drop = 0
+    d.bent = 0
     d.groups = 0
     # Bits that are the same in all items say nothing, wherever they are.
     width = 0
@@ -231,6 +260,33 @@ cdef int plan_digit(Worker* w, Order* o, int field, Digit* d) noexcept nogil:
     return rc
 
 
+cdef int count_ties(const Digit* d, const uint64_t* keys, int n) noexcept nogil:
+    cdef int i, ties = 0
+    for i in range(1, n):
+        ties += keys[i] != keys[i - 1] and step_of(d, keys[i]) == step_of(d, keys[i - 1])
+    return ties
+
+
+cdef void bend(const Order* o, Digit* d, int left) noexcept nogil:
+    """Keys of all magnitudes: most would tie in the leading bits of the greatest."""
+    cdef uint64_t keys[SAMPLES]
+    cdef uint64_t room[SAMPLES]
+    cdef uint64_t high = d.low + (~<uint64_t>0 >> (64 - d.bits))
+    cdef int64_t stride = max(<int64_t>1, o.n // SAMPLES)
+    cdef int n = <int>min(o.n, <int64_t>SAMPLES), i, ties
+    for i in range(n):
+        keys_of(d.field, o.items, i * stride, 1, &keys[i])
+    sort_plain(keys, room, n)
+    ties = count_ties(d, keys, n)
+    if ties * 64 <= n:
+        return
+    d.bent = 1
+    while bent_step(high - d.low, d.bent + 1) >> left == 0:
+        d.bent += 1
+    if count_ties(d, keys, n) * 2 >= ties:
+        d.bent = 0
+
+
 cdef int plan(Worker* w, Order* o, int field) noexcept nogil:
     cdef int left = 64 - o.index_bits, rc
     cdef Digit* d
@@ -241,9 +297,14 @@ cdef int plan(Worker* w, Order* o, int field) noexcept nogil:
         rc = plan_digit(w, o, o.tied, d)
         if rc != 0:
             return rc
+        if o.tied == field and (o.falls or (o.rises and field + 1 == o.n_fields)):
+            o.n_digits = 0      # nothing to sort
+            return 0
         if d.bits > left:
             d.drop = d.bits - left
             o.n_digits += 1
+            if d.groups == 0:
+                bend(o, d, left)
             return 0
         if d.bits > 0:
             o.n_digits += 1
@@ -266,7 +327,7 @@ cdef void load_order(void* ctx, int64_t lo, int64_t hi, void* words) noexcept no
         if k == 0 and d.groups == 0:
             keys_of(d.field, o.items, lo, n, out)
             for i in range(n):
-                out[i] = (out[i] - d.low) >> drop
+                out[i] = step_of(d, out[i])
             continue
         keys_of(d.field, o.items, lo, n, chunk)
         shift = d.bits - drop
@@ -274,7 +335,7 @@ cdef void load_order(void* ctx, int64_t lo, int64_t hi, void* words) noexcept no
             out[i] = out[i] << shift if k > 0 else 0
         if d.groups == 0:
             for i in range(n):
-                out[i] |= (chunk[i] - d.low) >> drop
+                out[i] |= step_of(d, chunk[i])
         for g in range(d.groups):
             mask = d.mask[g]
             shift = d.shift[g]
@@ -441,9 +502,14 @@ cdef int break_ties(Worker* w, Order* o) noexcept nogil:
 
 
 cdef int iota_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Order* o = <Order*>ctx
     cdef int64_t i
-    for i in range(lo, hi):
-        (<int64_t*>ctx)[i] = i
+    if o.falls:
+        for i in range(lo, hi):
+            o.words[i] = o.n - 1 - i
+    else:
+        for i in range(lo, hi):
+            o.words[i] = i
     return 0
 
 
@@ -460,11 +526,12 @@ cdef int sort_items(Worker* w, const Field* fields, int n_fields, int first, con
     o.index_bits = bit_length(n - 1) if n > 1 else 0
     o.words = <uint64_t*>out
     o.n_digits = 0
+    o.falls = False
     rc = plan(w, &o, first) if n > 0 else 0
     if rc != 0:
         return rc
     if n == 0 or o.n_digits == 0:
-        return each(w, iota_leaf, out, BLOCK, n)
+        return each(w, iota_leaf, &o, BLOCK, n)
     s.load = load_order
     s.store = store_order if o.tied == n_fields else store_words
     s.ctx = &o

@@ -70,6 +70,22 @@ cdef int sort_rows_of_keys(Worker* w, Keys* k, int64_t rows) noexcept nogil
 # For authors of kernels: as sort_keys, in place.
 cdef int sort_in_place(Worker* w, KeyKind kind, int itemsize, void* a, int64_t n) noexcept nogil
 
+cdef extern from *:
+    """
+    #define pb_log2(x) (63 - __builtin_clzll(x))    /* not of 0 */
+    """
+    int log2_of "pb_log2"(uint64_t x) noexcept nogil
+
+cdef inline uint64_t bent_step(uint64_t d, int bits) noexcept nogil:
+    """Increases with d; each octave from the `bits`-th on has 2^bits values."""
+    cdef int octave = log2_of(d | 1) - bits
+    if octave < 0:
+        octave = 0
+    return (<uint64_t>octave << bits) + (d >> octave)
+
+# In the caller, with room for as many.
+cdef void sort_plain(uint64_t* a, uint64_t* room, int64_t n) noexcept nogil
+
 ctypedef fused Word:
     uint32_t
     uint64_t

@@ -17,6 +17,7 @@ cdef enum:
     LEAF_WORDS = 256
     MAX_PIECES = 1024       # that a bucket is cut into
     PIECE_WORDS = 128       # at most, on average
+    OCTAVES = 128           # pieces that are enough for one per octave
 
 cdef sort_fn leaf_narrow = NULL
 cdef sort_fn leaf_wide = NULL
@@ -59,6 +60,51 @@ cdef int copy_items(Worker* w, void* to, const void* source, int64_t n, int size
     return each(w, copy_leaf, &c, BLOCK_WORDS, n)
 
 
+# ---- from keys to buckets ---------------------------------------------------
+
+cdef struct Cut:
+    # Keys above `low` in equal steps; or bent: in steps that double with each octave, for
+    # keys of all magnitudes (as the buckets of an HDR histogram).
+    uint64_t low            # the least key of bucket 0, about
+    uint64_t last           # bucket
+    int shift               # of a step; or what is left of an octave, in bits
+    bint bent
+
+
+cdef inline int64_t bucket_of(const Cut* c, uint64_t key) noexcept nogil:
+    cdef uint64_t d = key - c.low if key > c.low else 0
+    d = bent_step(d, c.shift) if c.bent else d >> c.shift
+    return d if d < c.last else c.last
+
+
+cdef void make_cut(Cut* c, uint64_t low, uint64_t high, int64_t buckets, bint bent) noexcept nogil:
+    cdef uint64_t d = high - low
+    c.low = low
+    c.last = buckets - 1
+    c.bent = bent
+    c.shift = 0
+    if bent:
+        while bent_step(d, c.shift + 1) < <uint64_t>buckets and c.shift < 16:
+            c.shift += 1
+    else:
+        while d >> c.shift >= <uint64_t>buckets:
+            c.shift += 1
+
+
+cdef void range_of_bucket(const Cut* c, uint64_t b, uint64_t* low, uint64_t* high) noexcept nogil:
+    """The keys of one that is neither the first nor the last."""
+    cdef uint64_t octave = 0
+    if not c.bent:
+        low[0] = c.low + (b << c.shift)
+        high[0] = low[0] + ((<uint64_t>1 << c.shift) - 1)
+        return
+    if b >> c.shift > 1:
+        octave = (b >> c.shift) - 1
+        b -= octave << c.shift
+    low[0] = c.low + (b << octave)
+    high[0] = low[0] + ((<uint64_t>1 << octave) - 1)
+
+
 # ---- one bucket, alone ------------------------------------------------------
 
 cdef inline bint ascending(const Word* a, int64_t n) noexcept nogil:
@@ -90,7 +136,7 @@ cdef void sort_few(Word* a, int64_t n) noexcept nogil:
         leaf(a, n, NULL)
 
 
-cdef void range_of(const Word* a, int64_t n, Word* low, Word* high) noexcept nogil:
+cdef void range_of(const Word* a, int64_t n, uint64_t* low, uint64_t* high) noexcept nogil:
     cdef int64_t i
     cdef Word lo = a[0], hi = a[0]
     for i in range(1, n):
@@ -102,15 +148,35 @@ cdef void range_of(const Word* a, int64_t n, Word* low, Word* high) noexcept nog
     high[0] = hi
 
 
-cdef void sort_bucket(const Words* s, Word* a, Word* b, int64_t n, Word low, Word high,
-                      int64_t at) noexcept nogil:
+cdef void cut_bucket(const Word* a, Word* b, int64_t n, const Cut* c, uint32_t* ends) noexcept nogil:
+    """a's words to b, piece by piece; where each piece ends."""
+    cdef int64_t i, m
+    cdef uint32_t sum = 0, count
+    memset(ends, 0, (c.last + 1) * sizeof(uint32_t))
+    if c.bent:
+        for i in range(n):
+            ends[bent_step(a[i] - c.low, c.shift)] += 1
+    else:
+        for i in range(n):
+            ends[(a[i] - c.low) >> c.shift] += 1
+    for i in range(<int64_t>c.last + 1):
+        count = ends[i]
+        ends[i] = sum
+        sum += count
+    for i in range(n):
+        m = bent_step(a[i] - c.low, c.shift) if c.bent else (a[i] - c.low) >> c.shift
+        b[ends[m]] = a[i]
+        ends[m] += 1
+
+
+cdef void sort_bucket(const Words* s, Word* a, Word* b, int64_t n, uint64_t low, uint64_t high,
+                      int64_t at, bint bent) noexcept nogil:
     """Sorts a[0 .. n], all between low and high, with b as room for as many, and stores them
     at place `at` of the result, which may be a or b."""
     cdef uint32_t ends[MAX_PIECES]
-    cdef int64_t pieces = 2, i, m, begin, waiting = 0
-    cdef uint32_t sum = 0, count
-    cdef int shift = 0
-    cdef Word x, least, most
+    cdef Cut c
+    cdef int64_t pieces = OCTAVES if bent else 2, i, m, begin = 0, waiting = 0
+    cdef uint64_t least, most
     if n <= LEAF_WORDS:
         sort_few(a, n)
         s.store(s.ctx, a, n, at)
@@ -120,32 +186,20 @@ cdef void sort_bucket(const Words* s, Word* a, Word* b, int64_t n, Word low, Wor
         return
     while pieces < MAX_PIECES and pieces * PIECE_WORDS < n:
         pieces *= 2
-    while ((high - low) >> shift) >= <Word>pieces:
-        shift += 1
-    memset(ends, 0, pieces * sizeof(uint32_t))
-    for i in range(n):
-        ends[(a[i] - low) >> shift] += 1
-    for i in range(pieces):
-        count = ends[i]
-        ends[i] = sum
-        sum += count
-    for i in range(n):
-        x = a[i]
-        m = (x - low) >> shift
-        b[ends[m]] = x
-        ends[m] += 1
-    begin = 0
+    make_cut(&c, low, high, pieces, bent)
+    cut_bucket(a, b, n, &c, ends)
     for i in range(pieces):
         m = ends[i] - begin
         if m <= LEAF_WORDS:
-            if m > 1 and shift > 0:
+            if m > 1 and (bent or c.shift > 0):
                 sort_few(b + begin, m)
-        elif shift > 0:
+        elif bent or c.shift > 0:
             range_of(b + begin, m, &least, &most)
             if least != most:
+                # Too many keys in one piece lie close together: closer to its least?
                 if begin > waiting:
                     s.store(s.ctx, b + waiting, begin - waiting, at + waiting)
-                sort_bucket(s, b + begin, a + begin, m, least, most, at + begin)
+                sort_bucket(s, b + begin, a + begin, m, least, most, at + begin, not bent)
                 waiting = begin + m
         begin += m
     if n > waiting:
@@ -161,10 +215,10 @@ cdef void load_all(const Words* s, Word* to) noexcept nogil:
 
 
 cdef void sort_alone(const Words* s, Word* a, Word* b) noexcept nogil:
-    cdef Word low, high
+    cdef uint64_t low, high
     load_all(s, a)
     range_of(a, s.n, &low, &high)
-    sort_bucket(s, a, b, s.n, low, high, 0)
+    sort_bucket(s, a, b, s.n, low, high, 0, False)
 
 
 cdef int sort_small(const Words* s) noexcept nogil:
@@ -202,6 +256,8 @@ cdef uint64_t word_at(const Words* s, int64_t i) noexcept nogil:
 cdef struct Order:
     Words* words
     bint down               # whether they descend; else ascend
+    bint checks
+    bint stores
     Bridge bridge
 
 
@@ -223,81 +279,80 @@ cdef void turn(Word* a, int64_t n) noexcept nogil:
         a[i], a[n - 1 - i] = a[n - 1 - i], a[i]
 
 
-cdef void check_order(Order* o, int64_t lo, int64_t hi) noexcept nogil:
-    """Of lo .. hi, and of hi - 1 with its successor."""
+cdef void put_in_order(Order* o, uint64_t* chunk, int64_t lo, int64_t n) noexcept nogil:
+    cdef Words* s = o.words
+    if o.down:
+        if s.wide:
+            turn[uint64_t](chunk, n)
+        else:
+            turn[uint32_t](<uint32_t*>chunk, n)
+        lo = s.n - lo - n
+    s.store(s.ctx, chunk, n, lo)
+
+
+cdef int order_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    """Checks items lo .. hi and the successor of the last, and stores them at once, in the
+    hope that it was worth while."""
+    cdef Order* o = <Order*>ctx
     cdef Words* s = o.words
     cdef uint64_t chunk[CHUNK]
-    cdef int64_t end
+    cdef int64_t n, more
     cdef bint good
-    hi = min(hi + 1, s.n)
-    while hi - lo > 1 and bridge_wants(&o.bridge, lo):
-        end = min(hi, lo + CHUNK)
-        s.load(s.ctx, lo, end, chunk)
-        if s.wide:
-            good = in_order[uint64_t](o, chunk, end - lo)
-        else:
-            good = in_order[uint32_t](o, <uint32_t*>chunk, end - lo)
-        if not good:
-            bridge_limit(&o.bridge, 0)
-            return
-        lo = end - 1
-
-
-cdef int check_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    check_order(<Order*>ctx, lo, hi)
+    while lo < hi and bridge_wants(&o.bridge, 0):
+        n = min(hi - lo, <int64_t>CHUNK - 1)
+        more = 1 if lo + n < s.n and o.checks else 0
+        s.load(s.ctx, lo, lo + n + more, chunk)
+        if o.checks:
+            if s.wide:
+                good = in_order[uint64_t](o, chunk, n + more)
+            else:
+                good = in_order[uint32_t](o, <uint32_t*>chunk, n + more)
+            if not good:
+                bridge_limit(&o.bridge, 0)
+                return 0
+        if o.stores:
+            put_in_order(o, chunk, lo, n)
+        lo += n
     return 0
 
 
-cdef int ascending_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Words* s = (<Order*>ctx).words
-    cdef uint64_t chunk[CHUNK]
-    cdef int64_t end
-    while lo < hi:
-        end = min(hi, lo + CHUNK)
-        s.load(s.ctx, lo, end, chunk)
-        s.store(s.ctx, chunk, end - lo, lo)
-        lo = end
-    return 0
-
-
-cdef int descending_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    """Of the first half, each chunk with its mirror image, so that the result may be where
-    the words come from."""
-    cdef Words* s = (<Order*>ctx).words
+cdef int mirror_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    """Of the first half, each chunk with its mirror image, as the result is where the words
+    come from."""
+    cdef Order* o = <Order*>ctx
+    cdef Words* s = o.words
     cdef uint64_t one[CHUNK]
     cdef uint64_t other[CHUNK]
-    cdef int64_t end
+    cdef int64_t n
     while lo < hi:
-        end = min(hi, lo + CHUNK)
-        s.load(s.ctx, lo, end, one)
-        s.load(s.ctx, s.n - end, s.n - lo, other)
-        if s.wide:
-            turn[uint64_t](one, end - lo)
-            turn[uint64_t](other, end - lo)
-        else:
-            turn[uint32_t](<uint32_t*>one, end - lo)
-            turn[uint32_t](<uint32_t*>other, end - lo)
-        s.store(s.ctx, other, end - lo, lo)
-        s.store(s.ctx, one, end - lo, s.n - end)
-        lo = end
+        n = min(hi - lo, <int64_t>CHUNK)
+        s.load(s.ctx, lo, lo + n, one)
+        s.load(s.ctx, s.n - lo - n, s.n - lo, other)
+        put_in_order(o, one, lo, n)
+        put_in_order(o, other, s.n - lo - n, n)
+        lo += n
     return 0
 
 
-cdef int find_order(Worker* w, Words* s, bint* found) noexcept nogil:
+cdef int find_order(Worker* w, Words* s, bint in_place, bint* found) noexcept nogil:
     """Stores the words if they ascend or descend as they are."""
     cdef Order o
-    cdef uint64_t a = word_at(s, 0), b = word_at(s, 1)
     cdef int rc
     o.words = s
-    o.down = a > b
-    bridge_init(&o.bridge, check_leaf, NULL, &o, BLOCK_WORDS)
+    o.down = word_at(s, 0) > word_at(s, 1)
+    o.checks = True
+    o.stores = not in_place
+    bridge_init(&o.bridge, order_leaf, NULL, &o, BLOCK_WORDS)
     rc = bridge_run(w, &o.bridge, s.n)
     found[0] = rc == 0 and bridge_wants(&o.bridge, 0)
-    if not found[0]:
+    if not found[0] or not in_place:
         return rc
     if o.down:
-        return bridged(w, descending_leaf, NULL, &o, BLOCK_WORDS, (s.n + 1) // 2)
-    return bridged(w, ascending_leaf, NULL, &o, BLOCK_WORDS, s.n)
+        return bridged(w, mirror_leaf, NULL, &o, BLOCK_WORDS, (s.n + 1) // 2)
+    o.checks = False
+    o.stores = True
+    bridge_init(&o.bridge, order_leaf, NULL, &o, BLOCK_WORDS)
+    return bridge_run(w, &o.bridge, s.n)
 
 
 # ---- shared -----------------------------------------------------------------
@@ -311,8 +366,7 @@ cdef struct Radix:
     int depth
     char* mid               # where the buckets are: dst or spare
     int64_t base            # of the words in the whole result
-    uint64_t low            # the least key of bucket 1, about
-    int shift
+    Cut cut
     int64_t buckets
     int64_t block           # words
     int64_t* offsets        # [block][bucket]: counts, then where to write
@@ -320,59 +374,63 @@ cdef struct Radix:
     uint8_t* done           # [bucket]: stored
 
 
-cdef inline int64_t bucket_of(uint64_t low, int shift, uint64_t last, uint64_t key) noexcept nogil:
-    cdef uint64_t b = (key - low) >> shift if key > low else 0
-    return b if b < last else last
+cdef void count_chunk(const Cut* cut, const Word* chunk, int64_t n, int64_t* counts) noexcept nogil:
+    cdef Cut c = cut[0]
+    cdef int64_t i
+    if c.bent:
+        for i in range(n):
+            counts[bucket_of(&c, chunk[i])] += 1
+    else:
+        for i in range(n):
+            counts[bucket_of(&c, chunk[i])] += 1
 
 
-cdef void count_block(const Radix* r, int64_t lo, int64_t hi, int64_t* counts, Word* chunk) noexcept nogil:
-    cdef Words* s = r.words
-    cdef uint64_t low = r.low, last = r.buckets - 1
-    cdef int shift = r.shift
-    cdef int64_t end, i
-    while lo < hi:
-        end = min(hi, lo + CHUNK)
-        s.load(s.ctx, lo, end, chunk)
-        for i in range(end - lo):
-            counts[bucket_of(low, shift, last, chunk[i])] += 1
-        lo = end
-
-
-cdef void scatter_block(const Radix* r, int64_t lo, int64_t hi, int64_t* to, Word* chunk) noexcept nogil:
-    cdef Words* s = r.words
-    cdef Word* mid = <Word*>r.mid
-    cdef uint64_t low = r.low, last = r.buckets - 1
-    cdef int shift = r.shift
-    cdef int64_t end, i, b
-    while lo < hi:
-        end = min(hi, lo + CHUNK)
-        s.load(s.ctx, lo, end, chunk)
-        for i in range(end - lo):
-            b = bucket_of(low, shift, last, chunk[i])
+cdef void scatter_chunk(const Cut* cut, const Word* chunk, int64_t n, int64_t* to, Word* mid) noexcept nogil:
+    cdef Cut c = cut[0]
+    cdef int64_t i, b
+    if c.bent:
+        for i in range(n):
+            b = bucket_of(&c, chunk[i])
             mid[to[b]] = chunk[i]
             to[b] += 1
-        lo = end
+    else:
+        for i in range(n):
+            b = bucket_of(&c, chunk[i])
+            mid[to[b]] = chunk[i]
+            to[b] += 1
 
 
 cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Radix* r = <Radix*>ctx
+    cdef Words* s = r.words
     cdef int64_t* counts = r.offsets + (lo // r.block) * r.buckets
     cdef uint64_t chunk[CHUNK]
-    if r.words.wide:
-        count_block[uint64_t](r, lo, hi, counts, chunk)
-    else:
-        count_block[uint32_t](r, lo, hi, counts, <uint32_t*>chunk)
+    cdef int64_t end
+    while lo < hi:
+        end = min(hi, lo + CHUNK)
+        s.load(s.ctx, lo, end, chunk)
+        if s.wide:
+            count_chunk[uint64_t](&r.cut, chunk, end - lo, counts)
+        else:
+            count_chunk[uint32_t](&r.cut, <uint32_t*>chunk, end - lo, counts)
+        lo = end
     return 0
 
 
 cdef int scatter_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Radix* r = <Radix*>ctx
+    cdef Words* s = r.words
     cdef int64_t* to = r.offsets + (lo // r.block) * r.buckets
     cdef uint64_t chunk[CHUNK]
-    if r.words.wide:
-        scatter_block[uint64_t](r, lo, hi, to, chunk)
-    else:
-        scatter_block[uint32_t](r, lo, hi, to, <uint32_t*>chunk)
+    cdef int64_t end
+    while lo < hi:
+        end = min(hi, lo + CHUNK)
+        s.load(s.ctx, lo, end, chunk)
+        if s.wide:
+            scatter_chunk[uint64_t](&r.cut, chunk, end - lo, to, <uint64_t*>r.mid)
+        else:
+            scatter_chunk[uint32_t](&r.cut, <uint32_t*>chunk, end - lo, to, <uint32_t*>r.mid)
+        lo = end
     return 0
 
 
@@ -414,7 +472,7 @@ cdef int sort_heavy(Worker* w, const Radix* r, int64_t start, int64_t n) noexcep
     words.dst = s.dst + start * size
     words.spare = NULL
     # One value, or indices below one value.
-    rc = find_order(w, &words, &found)
+    rc = find_order(w, &words, True, &found)
     if rc != 0 or found:
         return rc
     if r.mid == s.dst:
@@ -432,15 +490,13 @@ cdef int sort_heavy(Worker* w, const Radix* r, int64_t start, int64_t n) noexcep
 cdef int bucket_alone(const Radix* r, int64_t b, int64_t start, int64_t n, Word* room) noexcept nogil:
     cdef Words* s = r.words
     cdef Word* a = <Word*>r.mid + start
-    cdef Word low, high
-    if n <= LEAF_WORDS:
-        low = high = 0
-    elif b > 0 and b < r.buckets - 1:
-        low = <Word>(r.low + (<uint64_t>b << r.shift))
-        high = <Word>(low + ((<uint64_t>1 << r.shift) - 1))
-    else:
-        range_of(a, n, &low, &high)
-    sort_bucket(s, a, <Word*>s.dst + start if r.mid != s.dst else room, n, low, high, start)
+    cdef uint64_t low = 0, high = 0
+    if n > LEAF_WORDS:
+        if b > 0 and b < r.buckets - 1:
+            range_of_bucket(&r.cut, b, &low, &high)
+        else:
+            range_of(a, n, &low, &high)
+    sort_bucket(s, a, <Word*>s.dst + start if r.mid != s.dst else room, n, low, high, start, False)
     return 0
 
 
@@ -474,21 +530,43 @@ cdef int bucket_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
     return 0
 
 
-cdef void sample_range(const Words* s, uint64_t* low, uint64_t* high) noexcept nogil:
-    """The 0.5 and 99.5 percent quantiles of a sample: outliers do not stretch
-    the range.  Always the same sample of the same length."""
+cdef int64_t worst_load(const Cut* c, const uint64_t* keys) noexcept nogil:
+    """The most sampled keys in one bucket, but for buckets of one key."""
+    cdef int64_t i = 0, j, worst = 0, bucket
+    while i < SAMPLES:
+        bucket = bucket_of(c, keys[i])
+        j = i + 1
+        while j < SAMPLES and bucket_of(c, keys[j]) == bucket:
+            j += 1
+        if j - i > worst and keys[i] != keys[j - 1]:
+            worst = j - i
+        i = j
+    return worst
+
+
+cdef void sample_cut(const Words* s, int64_t buckets, Cut* c) noexcept nogil:
+    """Between the 0.5 and 99.5 percent quantiles of a sample, so that outliers do not
+    stretch the range.  Always the same sample of the same length."""
     cdef uint64_t keys[SAMPLES]
     cdef uint64_t room[SAMPLES]
-    cdef uint64_t state = 0x9E3779B97F4A7C15u
-    cdef int64_t stretch = s.n // SAMPLES
+    cdef uint64_t low, high, state = 0x9E3779B97F4A7C15u
+    cdef int64_t stretch = s.n // SAMPLES, worst
+    cdef Cut bent
     cdef int i
     for i in range(SAMPLES):
         # one from each stretch, anywhere in it: no period of the data matters
         state = state * 6364136223846793005u + 1442695040888963407u
         keys[i] = word_at(s, i * stretch + <int64_t>((state >> 33) % <uint64_t>stretch))
     sort_plain(keys, room, SAMPLES)
-    low[0] = keys[SAMPLES // 200]
-    high[0] = keys[SAMPLES - 1 - SAMPLES // 200]
+    low = keys[SAMPLES // 200]
+    high = keys[SAMPLES - 1 - SAMPLES // 200]
+    make_cut(c, low, high, buckets, False)
+    worst = worst_load(c, keys)
+    if worst * 32 > SAMPLES:
+        # Skewed.  Most skew is towards the least key.
+        make_cut(&bent, keys[0], high, MAX_BUCKETS, True)
+        if worst_load(&bent, keys) * 2 < worst:
+            c[0] = bent
 
 
 cdef void store_plain(void* ctx, const void* words, int64_t n, int64_t at) noexcept nogil:
@@ -502,12 +580,11 @@ cdef void sort_plain(uint64_t* a, uint64_t* room, int64_t n) noexcept nogil:
     s.store = store_plain
     s.ctx = a
     range_of(a, n, &low, &high)
-    sort_bucket(&s, a, room, n, low, high, 0)
+    sort_bucket(&s, a, room, n, low, high, 0, False)
 
 
 cdef int sort_shared(Worker* w, Words* s, int depth) noexcept nogil:
     cdef Radix r
-    cdef uint64_t high
     cdef int64_t blocks, b, k, sum, count
     cdef int rc = ENOMEM
     r.words = s
@@ -516,10 +593,8 @@ cdef int sort_shared(Worker* w, Words* s, int depth) noexcept nogil:
     r.buckets = MIN_BUCKETS
     while r.buckets * BUCKET_WORDS < s.n and r.buckets < MAX_BUCKETS:
         r.buckets *= 2
-    sample_range(s, &r.low, &high)
-    r.shift = 0
-    while ((high - r.low) >> r.shift) >= <uint64_t>r.buckets:
-        r.shift += 1
+    sample_cut(s, r.buckets, &r.cut)
+    r.buckets = r.cut.last + 1
     blocks = min(<int64_t>MAX_BLOCKS, (s.n + BLOCK_WORDS - 1) // BLOCK_WORDS)
     r.block = (s.n + blocks - 1) // blocks
     blocks = (s.n + r.block - 1) // r.block
@@ -557,7 +632,7 @@ cdef int sort_words(Worker* w, Words* s) noexcept nogil:
     cdef int rc
     if w == NULL or s.n < SHARED_WORDS:
         return sort_small(s)
-    rc = find_order(w, s, &found)
+    rc = find_order(w, s, s.spare != NULL, &found)
     return rc if rc != 0 or found else sort_shared(w, s, 0)
 
 
