@@ -37,6 +37,7 @@ the plain ones, by the same compiler.  The rows:
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 import json
 import os
@@ -97,9 +98,11 @@ def _build(
     directory: pathlib.Path, builders: Mapping[str, Callable[[pathlib.Path], pathlib.Path]]
 ) -> Built:
     built = Built({}, {})
-    for name, build in builders.items():
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        running = {name: pool.submit(build, directory) for name, build in builders.items()}
+    for name, path in running.items():
         try:
-            built.programs[name] = build(directory)
+            built.programs[name] = path.result()
         except Missing as reason:
             built.missing[name] = str(reason)
     return built
