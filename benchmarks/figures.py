@@ -462,7 +462,9 @@ def losses(
             said.append(f"{r['best_peer']} is faster: {ratio:.3g}")
         if said:
             lines.append(f"- {where}: {'; '.join(said)}.")
-    lines += [f"- {part}, missing: {', '.join(names)}." for part, names in lacking.items()]
+    lines += [
+        f"- {part}, missing: {', '.join(dict.fromkeys(names))}." for part, names in lacking.items()
+    ]
     return "\n".join(lines) + "\n" if lines else "Nowhere: every goal is met.\n"
 
 

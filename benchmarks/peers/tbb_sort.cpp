@@ -20,4 +20,4 @@ bool sort_range(Iterator first, Iterator last, Less less, bool stable)
 
 #include "sorts.h"
 
-extern "C" const char* sort_version() { return "oneTBB " TBB_VERSION_STRING; }
+extern "C" const char* sort_version() { return TBB_VERSION_STRING; }
