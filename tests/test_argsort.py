@@ -207,7 +207,18 @@ def test_any_byte_but_zero_is_true(n):
 
 @pytest.mark.parametrize("dtype", ["i8", "f8", "f4", "i2", "u1", "?", "D", "M8[s]", "S7", "U3"])
 @pytest.mark.parametrize(
-    "shape", [(30_000, 1), (30_000, 2), (9000, 7), (2000, 33), (500, 130), (65, 1025), (15, 4100)]
+    "shape",
+    [
+        (30_000, 1),
+        (30_000, 2),
+        (9000, 7),
+        (2000, 33),
+        (500, 130),
+        (65, 1025),
+        (15, 999),
+        (16, 999),
+        (17, 999),
+    ],
 )
 def test_many_short_rows(dtype, shape):
     a = values(dtype, shape, 3)
