@@ -114,6 +114,10 @@ def test_every_kind_is_stable(dtype, n):
     for stable in (True, False, None):
         assert np.array_equal(pb.par_argsort(a, stable=stable), expected)
     assert np.array_equal(pb.par_argsort(a, descending=True), stable_order(a, descending=True))
+    for few in (10, 20, 63, 64, 65, 1000, 5000):
+        expected = stable_order(a[:few])
+        for kind in KINDS:
+            assert np.array_equal(pb.par_argsort(a[:few], kind=kind), expected)
 
 
 @pytest.mark.parametrize("dtype", ["i8", "f8", "u4", "f4", "M8[ns]"])
