@@ -61,6 +61,9 @@ MODULES = [
     "kernels/search",
     "kernels/count",
     "kernels/sort",
+    "kernels/distinct",
+    "kernels/member",
+    "kernels/runs",
     "kernels/user",
     "arrays/common",
     "arrays/compiled",
@@ -73,6 +76,7 @@ MODULES = [
     "arrays/search",
     "arrays/argsort",
     "arrays/sort",
+    "arrays/unique",
     "arrays/iter",
     "arrays/find",
 ]
