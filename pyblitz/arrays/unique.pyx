@@ -26,7 +26,6 @@ from pyblitz.kernels.member cimport (
 from pyblitz.kernels.runs cimport (
     RUN_BYTES, RUN_C64, RUN_C128, RUN_F32, RUN_F64, Runs, runs_blocks, runs_count, runs_write)
 from pyblitz.runtime.atomic cimport atomic_u32
-from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()
 
@@ -70,13 +69,6 @@ cdef bint may_be_none(ndarray x):
     return x.dtype.kind in "fcmM"
 
 
-cdef int try_distinct(Worker* w, Distinct* d) noexcept nogil:
-    if distinct_may_be_few(d):
-        return distinct_run(w, d)
-    d.many = True
-    return 0
-
-
 cdef list unique_of_few(ndarray x, bint index, bint inverse, bint counts, bint equal_nan):
     """Values, index, inverse and counts, of what was asked for; None: there are more than
     a few values."""
@@ -92,9 +84,11 @@ cdef list unique_of_few(ndarray x, bint index, bint inverse, bint counts, bint e
     # Not-a-numbers that are to differ are another road's if there are two.
     d.counting = counts or (not equal_nan and may_be_none(x))
     d.limit = DISTINCT_LIMIT
+    if not distinct_may_be_few(&d):
+        return None
     with nogil:
         enter(&e)
-        rc = try_distinct(e.worker, &d)
+        rc = distinct_run(e.worker, &d)
         rc = leave(&e, rc)
     try:
         check(rc, "the distinct items")
