@@ -24,7 +24,8 @@ from pyblitz.kernels.member cimport (
     MEMBER_U8, MEMBER_U16, MEMBER_U32, MEMBER_U64, Bits, Keys, MemberKind, bits_ask, bits_put,
     keys_ask, keys_free, keys_put)
 from pyblitz.kernels.runs cimport (
-    RUN_BYTES, RUN_C64, RUN_C128, RUN_F32, RUN_F64, Runs, runs_blocks, runs_count, runs_write)
+    RUN_BYTES, RUN_C64, RUN_C128, RUN_F16, RUN_F32, RUN_F64, Runs, runs_blocks, runs_count,
+    runs_write)
 from pyblitz.runtime.atomic cimport atomic_u32
 
 cnp.import_array()
@@ -40,7 +41,9 @@ cdef enum:
     # Least items to look for.
     FEW_ELEMENTS = 4096
 
-cdef dict run_kinds = {"f4": RUN_F32, "f8": RUN_F64, "c8": RUN_C64, "c16": RUN_C128}
+cdef dict run_kinds = {
+    "f2": RUN_F16, "f4": RUN_F32, "f8": RUN_F64, "c8": RUN_C64, "c16": RUN_C128,
+}
 cdef dict member_kinds = {
     "b1": MEMBER_U8, "i1": MEMBER_I8, "u1": MEMBER_U8, "i2": MEMBER_I16, "u2": MEMBER_U16,
     "i4": MEMBER_I32, "u4": MEMBER_U32, "i8": MEMBER_I64, "u8": MEMBER_U64,
@@ -206,11 +209,14 @@ cdef list unique(ndarray x, bint index, bint inverse, bint counts, bint equal_na
         return None
     if (kind == "f" and size > 8) or (kind == "c" and size > 16):
         return None
+    if kind in "mM" and not equal_nan and np.isnat(x).any():
+        # Here NumPy's versions, and its own roads, differ.
+        return None
     if kind in "biufmM":
         if size == 2 and cnp.PyArray_SIZE(x) < FEW_SHORTS:
             return None
         made = unique_of_few(x, index, inverse, counts, equal_nan)
-        if made is not None or size < 4:
+        if made is not None:
             return made
     if not index and not inverse:
         # Of equal floats, which can be told apart by the sign of zero, the first one.

@@ -9,6 +9,7 @@ from pyblitz.runtime.pool cimport Worker
 
 cdef enum RunKind:
     RUN_BYTES       # items are equal if their bytes are
+    RUN_F16
     RUN_F32
     RUN_F64
     RUN_C64         # complex numbers

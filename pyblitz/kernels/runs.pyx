@@ -32,6 +32,13 @@ cdef void flag_words(const Word* x, int64_t n, uint8_t* flags) noexcept nogil:
         flags[i] = x[i] != x[i - 1]
 
 
+cdef void flag_halves(const uint16_t* x, int64_t n, uint8_t* flags) noexcept nogil:
+    """Without not-a-numbers: zeros are equal, too."""
+    cdef int64_t i
+    for i in range(n):
+        flags[i] = (x[i] != x[i - 1]) & (((x[i] | x[i - 1]) & 0x7FFF) != 0)
+
+
 cdef void flag_pairs(const Word* x, int64_t n, uint8_t* flags) noexcept nogil:
     cdef int64_t i
     for i in range(n):
@@ -51,6 +58,8 @@ cdef void flag_items(const Runs* r, int64_t lo, int64_t hi, uint8_t* flags) noex
             flag_words(<const double*>r.items + from_, n, to)
         elif r.kind == RUN_F32:
             flag_words(<const float*>r.items + from_, n, to)
+        elif r.kind == RUN_F16:
+            flag_halves(<const uint16_t*>r.items + from_, n, to)
         elif r.kind == RUN_C128:
             flag_pairs(<const double*>r.items + 2 * from_, n, to)
         elif r.kind == RUN_C64:
