@@ -24,6 +24,8 @@ def as_numpys(a, **options):
     """NumPy's.  Only with an index does it sort stably, which tells not-a-numbers apart,
     and right, if they are half-precision (see half_is_wrong in arrays/sort)."""
     half = a.dtype.kind == "f" and a.dtype.itemsize == 2
+    if a.dtype.kind in "mM" and not options.get("equal_nan", True):
+        return np.unique(a, **options)  # which par_unique leaves to NumPy
     if options.get("return_index") or not (half or options.get("return_inverse")):
         return np.unique(a, **options)
     got = np.unique(a, **(options | {"return_index": True}))
@@ -50,7 +52,7 @@ def check(a, **options):
 
 @settings(max_examples=100, deadline=None)
 @given(
-    arrays(tuple(SORTED + ["f2", "F", "D", "g", "i1", "u8", "?"])),
+    arrays((*SORTED, "f2", "F", "D", "g", "i1", "u8", "?")),
     st.sampled_from(WANTED),
     st.booleans(),
 )
@@ -149,7 +151,9 @@ def test_zeros_are_one_and_the_first_is_shown(dtype, many):
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("nans", [0, 1, 2, 5000, 150_000])
 def test_not_a_number(dtype, many, nans):
-    n = 150_000
+    # NumPy takes quadratic time for complex ones that differ.
+    n = 150_000 if dtype not in "FD" else 10_000
+    nans = min(nans, n)
     a = (RNG.standard_normal(n) * 1e4).astype("i8" if dtype[0] in "mM" else dtype).astype(dtype)
     if not many:
         a = a[RNG.integers(0, 50, n)]
