@@ -7,7 +7,7 @@ from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_ru
 
 cdef enum:
     MAX_BLOCKS = 32
-    MIN_BLOCK_ITEMS = 32768
+    MIN_BLOCK_ITEMS = 65536
     # Places of a block are 32 bits.
     MOST_BLOCK_ITEMS = 1 << 30
     # Items between two looks at whether others gave up.
@@ -344,12 +344,11 @@ cdef bint distinct_may_be_few(const Distinct* d) noexcept nogil:
     if d.size < 4:
         return True
     if table_init(&t, SAMPLE_LIMIT) == 0:
-        step = d.n // SAMPLES
-        for i in range(SAMPLES):
+        step = max(d.n // SAMPLES, <int64_t>1)
+        for i in range(min(<int64_t>SAMPLES, d.n)):
             # One in each of as many parts: a pattern with a period hides from none.
             random = random * 6364136223846793005u + 1442695040888963407u
-            at = i * step + <int64_t>(random >> 33) % max(step, <int64_t>1)
-            at = min(at, d.n - 1)
+            at = i * step + <int64_t>(random >> 33) % step
             if d.size == 8:
                 key = (<const uint64_t*>d.items)[at]
                 key = key_of_double(key) if d.floats else key
@@ -382,7 +381,7 @@ cdef int distinct_run(Worker* w, Distinct* d) noexcept nogil:
     leaf.d = d
     u32_store_relaxed(&leaf.failed, 0)
     # A block of two bytes has to be worth its table.
-    b = MIN_BLOCK_ITEMS if d.size != 2 else 16 * MIN_BLOCK_ITEMS
+    b = MIN_BLOCK_ITEMS if d.size != 2 else 8 * MIN_BLOCK_ITEMS
     d.blocks = max(min(<int64_t>MAX_BLOCKS, d.n // b), (d.n - 1) // MOST_BLOCK_ITEMS + 1)
     d.block = (d.n - 1) // d.blocks + 1
     if d.size < 4:

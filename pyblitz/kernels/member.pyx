@@ -21,8 +21,8 @@ cdef extern from *:
 
 cdef enum:
     LEAF_ITEMS = 16384
-    # Keys that are asked for together: as many as misses of one core overlap.
-    LANES = 16
+    # Keys that are asked for together: more than misses of one core overlap.
+    LANES = 64
     # Steps to a free slot after which the table is given up: more than any set has
     # that was not made for it.
     MAX_STEPS = 256
