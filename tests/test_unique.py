@@ -24,7 +24,7 @@ def as_numpys(a, **options):
     """NumPy's.  Only with an index does it sort stably, which tells not-a-numbers apart,
     and right, if they are half-precision (see half_is_wrong in arrays/sort)."""
     half = a.dtype.kind == "f" and a.dtype.itemsize == 2
-    if a.dtype.kind in "mM" and not options.get("equal_nan", True):
+    if a.dtype.char in "gGmM" and not options.get("equal_nan", True):
         return np.unique(a, **options)  # which par_unique leaves to NumPy
     if options.get("return_index") or not (half or options.get("return_inverse")):
         return np.unique(a, **options)
@@ -74,11 +74,11 @@ def test_sizes(dtype, n):
 
 # Around the first table, its doublings, what a sample lets pass, and the limit.
 @pytest.mark.parametrize(
-    "count", [1, 2, 127, 128, 129, 1000, 4096, 4097, 10_000, 16_383, 16_384, 16_385, 30_000]
+    "count", [1, 2, 127, 128, 129, 1000, 4097, 10_000, 16_383, 16_384, 16_385, 30_000]
 )
 @pytest.mark.parametrize("dtype", ["i4", "i8", "f4", "f8", "M8[s]"])
 def test_few_values(dtype, count):
-    n = 100_000
+    n = 140_000
     kinds = np.unique(RNG.integers(-(2**31), 2**31, 2 * count))
     kinds = RNG.permutation(kinds)[:count]
     kinds = kinds.astype(dtype) if dtype != "f4" else (kinds >> 8).astype(dtype)

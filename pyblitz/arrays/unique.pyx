@@ -86,7 +86,8 @@ cdef list unique_of_few(ndarray x, bint index, bint inverse, bint counts, bint e
     d.floats = x.dtype.kind == "f"
     # Not-a-numbers that are to differ are another road's if there are two.
     d.counting = counts or (not equal_nan and may_be_none(x))
-    d.limit = DISTINCT_LIMIT
+    # Of few items, tables of which little is used take longer to make than to fill.
+    d.limit = min(<int64_t>DISTINCT_LIMIT, d.n // 8)
     if not distinct_may_be_few(&d):
         return None
     with nogil:
@@ -213,7 +214,8 @@ cdef list unique(ndarray x, bint index, bint inverse, bint counts, bint equal_na
         # Here NumPy's versions, and its own roads, differ.
         return None
     if kind in "biufmM":
-        if size == 2 and cnp.PyArray_SIZE(x) < FEW_SHORTS:
+        # Half-precision floats NumPy may sort wrong: see half_is_wrong in arrays/sort.
+        if size == 2 and kind != "f" and cnp.PyArray_SIZE(x) < FEW_SHORTS:
             return None
         made = unique_of_few(x, index, inverse, counts, equal_nan)
         if made is not None:
@@ -221,7 +223,8 @@ cdef list unique(ndarray x, bint index, bint inverse, bint counts, bint equal_na
     if not index and not inverse:
         # Of equal floats, which can be told apart by the sign of zero, the first one.
         return unique_of_sorted(
-            par_sort(x, stable=True if kind in "fc" else None), None, False, False, counts, equal_nan)
+            par_sort(x, stable=True if kind in "fc" else None), None, False, False, counts,
+            equal_nan)
     order = sorting_order([x], False)
     if order is None:
         return None
@@ -269,7 +272,7 @@ def par_unique(ar, return_index=False, return_inverse=False, return_counts=False
     -----
     - Items of one or two bytes are counted in tables: O(n) work.
     - Numbers and times of four or eight bytes of which a sample shows that they have
-      few distinct values (up to 16,384) are counted in hash tables, one for each of up
+      few distinct values (up to 16,384, and n / 8) are counted in hash tables, one for each of up
       to 32 blocks, which are then merged: O(n) work.
     - Of others, and of complex numbers and fixed-width strings, a sorted copy is made by
       ``par_sort``, or a sorted order when indices are wanted; then the places where a

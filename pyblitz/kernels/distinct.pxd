@@ -11,8 +11,7 @@ places in tables instead.  No Python, no NumPy.
 Items are distinct if their bits are, or, as floats, if they are not equal: zeros are
 equal, and so are not-a-numbers.
 """
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from pyblitz.runtime.atomic cimport atomic_u32
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from pyblitz.runtime.pool cimport Worker
 
 cdef enum:
