@@ -63,6 +63,9 @@ MODULES = [
     "kernels/radix",
     "kernels/argsort",
     "kernels/sort",
+    "kernels/distinct",
+    "kernels/member",
+    "kernels/runs",
     "kernels/user",
     "arrays/common",
     "arrays/compiled",
@@ -75,6 +78,7 @@ MODULES = [
     "arrays/search",
     "arrays/argsort",
     "arrays/sort",
+    "arrays/unique",
     "arrays/iter",
     "arrays/find",
 ]

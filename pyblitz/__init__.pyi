@@ -55,6 +55,7 @@ __all__ = [
     "par_flatten",
     "par_for",
     "par_histogram",
+    "par_isin",
     "par_iter",
     "par_map",
     "par_map_inplace",
@@ -78,6 +79,7 @@ __all__ = [
     "par_std",
     "par_sum",
     "par_take",
+    "par_unique",
     "par_var",
     "par_where",
     "scope",
@@ -604,6 +606,26 @@ def par_sort(
     descending: bool | None = None,
     out: _Array | None = None,
     less: Any = None,
+    progress: _Progress = None,
+) -> _Array: ...
+def par_unique(
+    ar: npt.ArrayLike,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: SupportsIndex | None = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+    progress: _Progress = None,
+) -> Any: ...
+def par_isin(
+    element: npt.ArrayLike,
+    test_elements: npt.ArrayLike,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: Literal["sort", "table"] | None = None,
     progress: _Progress = None,
 ) -> _Array: ...
 def num_threads() -> int: ...

@@ -32,6 +32,7 @@ WITHIN_A_ROW = {
     ("kernels.find", "kernels.move"),
     ("kernels.argsort", "kernels.radix"),
     ("kernels.sort", "kernels.radix"),
+    ("kernels.member", "kernels.distinct"),
     ("capi", "_python"),
     ("_tasks", "_python"),
     ("arrays.*", "arrays.common"),
