@@ -10,9 +10,12 @@ from numpy cimport ndarray
 from pyblitz._progress import with_progress
 from pyblitz._python cimport Entry, enter, leave
 from pyblitz.arrays.common cimport check, is_plain, may_overlap
+from pyblitz.arrays.merge cimport sort_by_kernel
+from pyblitz.kernels.merge cimport (
+    ORDER_COMPARE, MergeSort, compare_fn, compare_half, merge_sort, order_by, sort_fn, sort_rows)
 from pyblitz.kernels.sort cimport (
-    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, SORT_MIN_ITEMS, Sort,
-    compare_fn, compare_half, counting_sort, merge_sort, radix_sort, sort_fn, sort_rows)
+    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, SORT_MIN_ITEMS, Sort, counting_sort,
+    radix_sort)
 
 cnp.import_array()
 
@@ -36,6 +39,7 @@ cdef object sort_into(ndarray source, ndarray result, bint stable, bint in_place
     """Sorts the rows of a contiguous array along its last axis into another, or
     in place when both are one.  ``in_place``: the caller has no other copy."""
     cdef Sort s
+    cdef MergeSort m
     cdef Entry e
     cdef int rc = 0
     cdef int64_t rows, row
@@ -47,9 +51,6 @@ cdef object sort_into(ndarray source, ndarray result, bint stable, bint in_place
     s.n = cnp.PyArray_DIM(result, ndim - 1)
     s.itemsize = cnp.PyArray_ITEMSIZE(result)
     s.arr = <void*>result
-    s.compare = f.compare
-    if kind == "f" and s.itemsize == 2:
-        s.compare = compare_half
     s.leaf = f.sort[2] if stable or half_is_wrong(kind, s.itemsize) else f.sort[0]
     rows = cnp.PyArray_SIZE(result) // s.n
     # Equal keys of these types cannot be told apart, so any order is stable;
@@ -60,15 +61,18 @@ cdef object sort_into(ndarray source, ndarray result, bint stable, bint in_place
     if radix or counts:
         s.kind = key_kinds[kind]
     by_row = (rows >= 16 or s.n < SORT_MIN_ITEMS) and not counts
-    if source is result and not by_row and (radix or in_place):
+    if source is result and not by_row and (radix or (counts and in_place)):
         copy = source.copy()
         source = copy
     s.src = <const char*>cnp.PyArray_DATA(source)
     s.dst = <char*>cnp.PyArray_DATA(result)
+    m.src, m.dst, m.n, m.leaf, m.arr = s.src, s.dst, s.n, s.leaf, s.arr
+    order_by(&m.order, ORDER_COMPARE,
+             <void*>(compare_half if kind == "f" and s.itemsize == 2 else f.compare), s.arr, s.itemsize)
     with nogil:
         enter(&e)
         if by_row:
-            rc = sort_rows(e.worker, &s, rows)
+            rc = sort_rows(e.worker, &m, rows)
         else:
             for row in range(rows):
                 if counts:
@@ -76,19 +80,21 @@ cdef object sort_into(ndarray source, ndarray result, bint stable, bint in_place
                 elif radix:
                     rc = radix_sort(e.worker, &s)
                 else:
-                    rc = merge_sort(e.worker, &s)
+                    rc = merge_sort(e.worker, &m)
                 if rc != 0:
                     break
                 s.src += s.n * s.itemsize
                 s.dst += s.n * s.itemsize
-        if rc != 0 and in_place and not by_row:
+                m.src, m.dst = s.src, s.dst
+        if rc != 0 and in_place and (radix or counts) and not by_row:
             # In the middle items are here twice and there not at all.
             memcpy(cnp.PyArray_DATA(result), cnp.PyArray_DATA(source), cnp.PyArray_NBYTES(result))
         rc = leave(&e, rc)
     check(rc, "the sort")
 
 
-def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, out=None, progress=None):
+def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None, out=None, less=None,
+             progress=None):
     """A sorted copy of an array, on all cores: ``np.sort``.
 
     Parameters
@@ -108,6 +114,11 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, out=None, progre
         Where the result goes, of the shape and dtype of the result; ``out=a``
         sorts in place.  When the sort fails (no memory, Ctrl-C, a CancelScope), another
         ``out`` than ``a`` may hold anything, and ``a`` its own elements in some order.
+    less : compiled function, optional
+        ``int less(const void* a, const void* b, void* user)``: not 0 when the item that
+        ``a`` points to goes before ``b``'s; the last argument may be left out, and the
+        result be a bool. A Cython ``cdef`` function that raises ends the sort. The sort is
+        stable then, whatever ``kind`` says.
     progress : bool or callable, optional
         True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
         now and then.
@@ -150,7 +161,14 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, out=None, progre
     if progress is not None:
         return with_progress(
             progress, par_sort, (a, axis, kind, order),
-            {"stable": stable, "out": out})
+            {"stable": stable, "descending": descending, "out": out, "less": less})
+    if less is not None:
+        if order is not None:
+            raise ValueError("less: cannot be combined with order")
+        np.sort(np.empty(0), -1, kind, stable=stable)       # NumPy's opinion of them
+        return sort_by_kernel(np.asarray(a), axis, less, bool(descending), out, False)
+    if descending is not None:
+        raise NotImplementedError("descending: not yet without less")
     if not cnp.PyArray_CheckExact(a):
         if out is not None and a is not out and not is_plain(a):
             a = np.asarray(a)
