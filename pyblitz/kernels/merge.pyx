@@ -17,6 +17,7 @@ cdef enum:
     USER_PIECE = 8192       # by a user's comparison
     MAX_LEVELS = 10
     RUN = 8                 # items of an insertion sort
+    BOTH_ENDS = 8           # items of both runs, for a merge from both ends
     POLL_ITEMS = 1024       # merged between two looks whether they are wanted
 
 ctypedef int64_t time_bits      # the least, not-a-time, is last
@@ -183,22 +184,60 @@ cdef int merge_asking(Worker* w, const Order* o, const char* a, const char* a_en
     return 0
 
 
+cdef inline const Key* pick(const Key* a, const Key* b, size_t second) noexcept nogil:
+    """Without a branch, which compilers make of anything simpler."""
+    return <const Key*>(<size_t>a ^ ((<size_t>a ^ <size_t>b) & (0 - second)))
+
+
 cdef int merge_keys(Worker* w, const Order* o, const Key* a, const Key* a_end,
                     const Key* b, const Key* b_end, Key* out) noexcept nogil:
+    cdef const Key* a0 = a
+    cdef const Key* a1 = a_end
+    cdef const Key* b0 = b
+    cdef const Key* b1 = b_end
+    cdef Key* start = out
+    cdef Key* out1 = out + (a_end - a) + (b_end - b)
     cdef int64_t until, i
-    cdef bint second
+    cdef size_t front, back
+    # From both ends at a time, whose steps do not wait for each other: neither run ends
+    # before so many were taken at one end.
+    until = min(a1 - a0, b1 - b0)
+    while until >= BOTH_ENDS:
+        for i in range(until):
+            front = precedes[Key](b0[0], a0[0])
+            out[i] = pick[Key](a0, b0, front)[0]
+            b0 += front
+            a0 += 1 - front
+            back = precedes[Key]((b1 - 1)[0], (a1 - 1)[0])
+            (out1 - 1 - i)[0] = pick[Key](b1 - 1, a1 - 1, back)[0]
+            a1 -= back
+            b1 -= 1 - back
+        if a0 > a1 or b0 > b1:
+            # They were not sorted: the ends have met, and taken something twice.
+            merge_keys_from_front[Key](a, a_end, b, b_end, start)
+            return 0
+        out += until
+        out1 -= until
+        until = min(a1 - a0, b1 - b0)
+    merge_keys_from_front[Key](a0, a1, b0, b1, out)
+    return 0
+
+
+cdef void merge_keys_from_front(const Key* a, const Key* a_end, const Key* b, const Key* b_end,
+                                Key* out) noexcept nogil:
+    cdef int64_t until, i
+    cdef size_t second
     while a < a_end and b < b_end:
         until = min(a_end - a, b_end - b)
         for i in range(until):
             second = precedes[Key](b[0], a[0])
-            out[i] = (b if second else a)[0]
+            out[i] = pick[Key](a, b, second)[0]
             b += second
             a += 1 - second
         out += until
     memcpy(out, a, <const char*>a_end - <const char*>a)
     out += a_end - a
     memcpy(out, b, <const char*>b_end - <const char*>b)
-    return 0
 
 
 # Each merge is cut into pieces of equal output by co-ranking (Siebert and Traff,
@@ -508,53 +547,80 @@ cdef struct Looking:
     atomic_u32 found
 
 
-cdef inline bint wrong(Key x, Key y, bint descending, bint strict) noexcept nogil:
+cdef inline int64_t lower(uint64_t x, uint64_t y) noexcept nogil:
+    """Whether x < y, by what vectors of every processor can do."""
+    return ((~x & y) | (~(x ^ y) & (x - y))) >> 63
+
+
+cdef inline int64_t wrong(Key x, Key y, bint descending, bint strict) noexcept nogil:
     """Whether y does not belong behind x."""
-    cdef bint up, down
+    cdef int64_t up, down
+    cdef uint64_t p, q
     if Key is float or Key is double:
-        up = (x < y) | ((x == x) & (y != y))
-        down = (y < x) | ((y == y) & (x != x))
         if descending:
             up = (y < x) | ((x == x) & (y != y))
             down = (x < y) | ((y == y) & (x != x))
-    elif Key is half_bits or Key is time_bits:
-        up = precedes[Key](x, y)
-        down = precedes[Key](y, x)
-        if descending and is_number[Key](x) and is_number[Key](y):
+        else:
+            up = (x < y) | ((x == x) & (y != y))
+            down = (y < x) | ((y == y) & (x != x))
+        return 1 - up if strict else down
+    elif Key is half_bits:
+        up, down = half_rank(x), half_rank(y)
+        if descending and up < 0x8000 and down < 0x8000:
             up, down = down, up
-    else:
-        up = x < y
-        down = y < x
+        return up >= down if strict else up > down
+    elif Key is time_bits:
+        p, q = time_rank(x), time_rank(y)
         if descending:
-            up, down = down, up
-    return not up if strict else down
-
-
-cdef inline bint is_number(Key x) noexcept nogil:
-    if Key is half_bits:
-        return x & 0x7FFF <= 0x7C00
+            # Backwards; not-a-time, the least of all, is the greatest so.
+            p, q = ~(p + 1), ~(q + 1)
+        return 1 - lower(p, q) if strict else lower(q, p)
+    elif Key is int64_t or Key is uint64_t:
+        p, q = x, y
+        if Key is int64_t:
+            p ^= <uint64_t>1 << 63
+            q ^= <uint64_t>1 << 63
+        if descending:
+            p, q = q, p
+        return 1 - lower(p, q) if strict else lower(q, p)
     else:
-        return x != <Key>(<uint64_t>1 << 63)
+        if descending:
+            x, y = y, x
+        return not x < y if strict else y < x
 
 
 cdef int look_keys(const Sorted* s, const Key* x, const Key* y, int64_t n) noexcept nogil:
+    # As wide as the keys, which vectors like; 256 of them.
+    cdef int64_t wide = 0
     cdef int any = 0
     cdef int64_t i
     # The loop without what is known before it.
     if s.descending:
         if s.strict:
             for i in range(n):
-                any |= wrong[Key](x[i], y[i], True, True)
+                if sizeof(Key) == 8:
+                    wide |= wrong[Key](x[i], y[i], True, True)
+                else:
+                    any |= <int>wrong[Key](x[i], y[i], True, True)
         else:
             for i in range(n):
-                any |= wrong[Key](x[i], y[i], True, False)
+                if sizeof(Key) == 8:
+                    wide |= wrong[Key](x[i], y[i], True, False)
+                else:
+                    any |= <int>wrong[Key](x[i], y[i], True, False)
     elif s.strict:
         for i in range(n):
-            any |= wrong[Key](x[i], y[i], False, True)
+            if sizeof(Key) == 8:
+                wide |= wrong[Key](x[i], y[i], False, True)
+            else:
+                any |= <int>wrong[Key](x[i], y[i], False, True)
     else:
         for i in range(n):
-            any |= wrong[Key](x[i], y[i], False, False)
-    return any
+            if sizeof(Key) == 8:
+                wide |= wrong[Key](x[i], y[i], False, False)
+            else:
+                any |= <int>wrong[Key](x[i], y[i], False, False)
+    return any | (wide != 0)
 
 
 cdef int look_asking(const Sorted* s, const char* x, const char* y, int64_t n) noexcept nogil:
