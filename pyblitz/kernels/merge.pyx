@@ -557,13 +557,12 @@ cdef inline int64_t wrong(Key x, Key y, bint descending, bint strict) noexcept n
     cdef int64_t up, down
     cdef uint64_t p, q
     if Key is float or Key is double:
+        # Nothing is wrong in front of what is no number, but for another such.
+        if y != y:
+            return strict and x != x
         if descending:
-            up = (y < x) | ((x == x) & (y != y))
-            down = (x < y) | ((y == y) & (x != x))
-        else:
-            up = (x < y) | ((x == x) & (y != y))
-            down = (y < x) | ((y == y) & (x != x))
-        return 1 - up if strict else down
+            x, y = -x, -y
+        return not x < y if strict else not x <= y
     elif Key is half_bits:
         up, down = half_rank(x), half_rank(y)
         if descending and up < 0x8000 and down < 0x8000:
@@ -589,38 +588,51 @@ cdef inline int64_t wrong(Key x, Key y, bint descending, bint strict) noexcept n
         return not x < y if strict else y < x
 
 
-cdef int look_keys(const Sorted* s, const Key* x, const Key* y, int64_t n) noexcept nogil:
-    # As wide as the keys, which vectors like; 256 of them.
+cdef inline bint any_doubtful(const Key* x, const Key* y, int64_t n, bint descending,
+                              bint strict) noexcept nogil:
+    """Whether a pair may be wrong.  What is summed up is as wide as the keys, for vectors,
+    and of floats a float; these are compared once only."""
     cdef int64_t wide = 0
-    cdef int any = 0
+    cdef int narrow = 0
+    cdef Key real = 0
     cdef int64_t i
-    # The loop without what is known before it.
+    for i in range(n):
+        if Key is float or Key is double:
+            if descending and strict:
+                real = real if x[i] > y[i] else 1
+            elif descending:
+                real = real if x[i] >= y[i] else 1
+            elif strict:
+                real = real if x[i] < y[i] else 1
+            else:
+                real = real if x[i] <= y[i] else 1
+        elif sizeof(Key) == 8:
+            wide |= wrong[Key](x[i], y[i], descending, strict)
+        else:
+            narrow |= <int>wrong[Key](x[i], y[i], descending, strict)
+    return wide != 0 or narrow != 0 or real != 0
+
+
+cdef int look_keys(const Sorted* s, const Key* x, const Key* y, int64_t n) noexcept nogil:
+    cdef bint any
+    cdef int64_t i
+    # Loops without what is known before them.
     if s.descending:
         if s.strict:
-            for i in range(n):
-                if sizeof(Key) == 8:
-                    wide |= wrong[Key](x[i], y[i], True, True)
-                else:
-                    any |= <int>wrong[Key](x[i], y[i], True, True)
+            any = any_doubtful[Key](x, y, n, True, True)
         else:
-            for i in range(n):
-                if sizeof(Key) == 8:
-                    wide |= wrong[Key](x[i], y[i], True, False)
-                else:
-                    any |= <int>wrong[Key](x[i], y[i], True, False)
+            any = any_doubtful[Key](x, y, n, True, False)
     elif s.strict:
-        for i in range(n):
-            if sizeof(Key) == 8:
-                wide |= wrong[Key](x[i], y[i], False, True)
-            else:
-                any |= <int>wrong[Key](x[i], y[i], False, True)
+        any = any_doubtful[Key](x, y, n, False, True)
     else:
-        for i in range(n):
-            if sizeof(Key) == 8:
-                wide |= wrong[Key](x[i], y[i], False, False)
-            else:
-                any |= <int>wrong[Key](x[i], y[i], False, False)
-    return any | (wide != 0)
+        any = any_doubtful[Key](x, y, n, False, False)
+    if Key is float or Key is double:
+        if any:
+            for i in range(n):
+                if wrong[Key](x[i], y[i], s.descending, s.strict):
+                    return 1
+            return 0
+    return any
 
 
 cdef int look_asking(const Sorted* s, const char* x, const char* y, int64_t n) noexcept nogil:
