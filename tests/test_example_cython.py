@@ -317,7 +317,8 @@ def test_cplusplus(found, tmp_path):
         from pyblitz cimport (
             Fork, Scope, Task, Worker, broadcast, current_worker, fork, join, join_lazy,
             num_workers, parallel_for, parallel_reduce, run, scope, scope_map, sort, sort_f32,
-            sort_f64, sort_i32, sort_i64, sort_u32, sort_u64, spawn, spawn_many, spawn_on, submit, submit_keyed, task_init, tick, try_join, worker_index)
+            sort_f64, sort_i32, sort_i64, sort_u32, sort_u64, spawn, spawn_many,
+            spawn_on, submit, submit_keyed, task_init, tick, try_join, worker_index)
 
         cdef int fill(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil:
             cdef vector[int]* v = <vector[int]*>ctx

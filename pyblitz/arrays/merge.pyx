@@ -117,12 +117,12 @@ cdef object sort_rows_by(ndarray rows, ndarray result, CompiledKernel less, bint
     check(rc, "the sort")
 
 
-cdef object check_out(object out, tuple shape, object dtype):
+cdef object check_out(object out, tuple shape, object dtype, bint swapped):
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out: must be an array, not {type(out).__name__}")
     if out.shape != shape:
         raise ValueError(f"out: shape {out.shape} does not match that of the result, {shape}")
-    if out.dtype != dtype:
+    if out.dtype != dtype and not (swapped and out.dtype.newbyteorder("=") == dtype):
         raise TypeError(f"out: dtype {out.dtype} does not match that of the result, {dtype}")
     if not out.flags.writeable:
         raise ValueError("out: output array is read-only")
@@ -137,7 +137,7 @@ cdef object sort_by_kernel(ndarray a, object axis, object less, bint descending,
     np.sort(np.empty((1,) * cnp.PyArray_NDIM(a), "?"), axis)
     if out is not None:
         check_out(out, (a.size,) if axis is None else (<object>a).shape,
-                  np.dtype(np.intp) if indices else a.dtype)
+                  np.dtype(np.intp) if indices else a.dtype, False)
     if axis is None:
         rows, ndim, along = a.reshape(-1), 1, 0
     else:
@@ -246,13 +246,14 @@ def par_merge(a, b, *, out=None, progress=None):
     for name, each in (("a", a), ("b", b)):
         if np.ndim(each) != 1:
             raise ValueError(f"{name}: must have one dimension, not {np.ndim(each)}")
-    dtype = None
-    if plain and a.size + b.size >= SMALL_MERGE:
-        dtype = np.result_type(a.dtype, b.dtype).newbyteorder("=")
     if out is not None:
-        check_out(out, (a.size + b.size,), np.result_type(a.dtype, b.dtype))
-    if dtype is None or dtype.hasobject or dtype.kind not in "biufcmMSU":
+        check_out(out, (a.size + b.size,), np.result_type(a.dtype, b.dtype), True)
+    if not plain or a.size + b.size < SMALL_MERGE:
         return merged_by_numpy(a, b, out)
+    dtype = np.result_type(a.dtype, b.dtype)
+    if dtype.kind not in "biufcmMSU":
+        return merged_by_numpy(a, b, out)
+    dtype = dtype.newbyteorder("=")
     if out is not None and is_direct(out):
         result = out
     else:

@@ -20,8 +20,12 @@ cdef enum:
     BOTH_ENDS = 8           # items of both runs, for a merge from both ends
     POLL_ITEMS = 1024       # merged between two looks whether they are wanted
 
-ctypedef int64_t time_bits      # the least, not-a-time, is last
-ctypedef uint16_t half_bits
+# To Cython, no other names tell these from the integers.
+cdef struct Time:
+    int64_t bits        # the least, not-a-time, is last
+
+cdef struct Half:
+    uint16_t bits
 
 ctypedef fused Key:
     int8_t
@@ -34,8 +38,8 @@ ctypedef fused Key:
     uint64_t
     float
     double
-    time_bits
-    half_bits
+    Time
+    Half
 
 
 cdef inline int bridged(Worker* w, leaf_fn leaf, combine_fn combine, void* ctx,
@@ -62,10 +66,10 @@ cdef inline uint64_t time_rank(int64_t x) noexcept nogil:
 cdef inline bint precedes(Key x, Key y) noexcept nogil:
     if Key is float or Key is double:
         return (x < y) | ((x == x) & (y != y))
-    elif Key is half_bits:
-        return half_rank(x) < half_rank(y)
-    elif Key is time_bits:
-        return time_rank(x) < time_rank(y)
+    elif Key is Half:
+        return half_rank(x.bits) < half_rank(y.bits)
+    elif Key is Time:
+        return time_rank(x.bits) < time_rank(y.bits)
     else:
         return x < y
 
@@ -563,13 +567,13 @@ cdef inline int64_t wrong(Key x, Key y, bint descending, bint strict) noexcept n
         if descending:
             x, y = -x, -y
         return not x < y if strict else not x <= y
-    elif Key is half_bits:
-        up, down = half_rank(x), half_rank(y)
+    elif Key is Half:
+        up, down = half_rank(x.bits), half_rank(y.bits)
         if descending and up < 0x8000 and down < 0x8000:
             up, down = down, up
         return up >= down if strict else up > down
-    elif Key is time_bits:
-        p, q = time_rank(x), time_rank(y)
+    elif Key is Time:
+        p, q = time_rank(x.bits), time_rank(y.bits)
         if descending:
             # Backwards; not-a-time, the least of all, is the greatest so.
             p, q = ~(p + 1), ~(q + 1)
@@ -588,29 +592,37 @@ cdef inline int64_t wrong(Key x, Key y, bint descending, bint strict) noexcept n
         return not x < y if strict else y < x
 
 
+ctypedef fused Real:
+    float
+    double
+
+
+cdef inline bint belongs(Real x, Real y, bint descending, bint strict) noexcept nogil:
+    """Whether y belongs behind x; false also for some that are no numbers."""
+    if descending:
+        return x > y if strict else x >= y
+    return x < y if strict else x <= y
+
+
 cdef inline bint any_doubtful(const Key* x, const Key* y, int64_t n, bint descending,
                               bint strict) noexcept nogil:
     """Whether a pair may be wrong.  What is summed up is as wide as the keys, for vectors,
     and of floats a float; these are compared once only."""
     cdef int64_t wide = 0
     cdef int narrow = 0
-    cdef Key real = 0
+    cdef double wide_real = 0
+    cdef float real = 0
     cdef int64_t i
     for i in range(n):
-        if Key is float or Key is double:
-            if descending and strict:
-                real = real if x[i] > y[i] else 1
-            elif descending:
-                real = real if x[i] >= y[i] else 1
-            elif strict:
-                real = real if x[i] < y[i] else 1
-            else:
-                real = real if x[i] <= y[i] else 1
+        if Key is float:
+            real = real if belongs(x[i], y[i], descending, strict) else 1
+        elif Key is double:
+            wide_real = wide_real if belongs(x[i], y[i], descending, strict) else 1
         elif sizeof(Key) == 8:
             wide |= wrong[Key](x[i], y[i], descending, strict)
         else:
             narrow |= <int>wrong[Key](x[i], y[i], descending, strict)
-    return wide != 0 or narrow != 0 or real != 0
+    return wide != 0 or narrow != 0 or wide_real != 0 or real != 0
 
 
 cdef int look_keys(const Sorted* s, const Key* x, const Key* y, int64_t n) noexcept nogil:
@@ -709,14 +721,14 @@ known[1][2] = Known(<compare_fn>(compare_keys[uint32_t]), <merge_fn>(merge_keys[
                     <look_fn>(look_keys[uint32_t]))
 known[1][3] = Known(<compare_fn>(compare_keys[uint64_t]), <merge_fn>(merge_keys[uint64_t]),
                     <look_fn>(look_keys[uint64_t]))
-known[2][1] = Known(<compare_fn>(compare_keys[half_bits]), <merge_fn>(merge_keys[half_bits]),
-                    <look_fn>(look_keys[half_bits]))
+known[2][1] = Known(<compare_fn>(compare_keys[Half]), <merge_fn>(merge_keys[Half]),
+                    <look_fn>(look_keys[Half]))
 known[2][2] = Known(<compare_fn>(compare_keys[float]), <merge_fn>(merge_keys[float]),
                     <look_fn>(look_keys[float]))
 known[2][3] = Known(<compare_fn>(compare_keys[double]), <merge_fn>(merge_keys[double]),
                     <look_fn>(look_keys[double]))
-known[3][3] = Known(<compare_fn>(compare_keys[time_bits]), <merge_fn>(merge_keys[time_bits]),
-                    <look_fn>(look_keys[time_bits]))
+known[3][3] = Known(<compare_fn>(compare_keys[Time]), <merge_fn>(merge_keys[Time]),
+                    <look_fn>(look_keys[Time]))
 
 
 cdef bint order_numbers(Order* o, char kind, intptr_t itemsize) noexcept nogil:

@@ -20,3 +20,21 @@ cdef api int raise_at_seven(Py_ssize_t lo, Py_ssize_t hi) except? -1 nogil:
         with gil:
             raise KeyError(7)
     return 0
+
+
+cdef api int less_of_doubles(const double* a, const double* b, void* user) noexcept nogil:
+    return a[0] < b[0]
+
+
+cdef api bint before_by_magnitude(const double* a, const double* b) noexcept nogil:
+    return a[0] * a[0] < b[0] * b[0]
+
+
+cdef api int less_until(const void* a, const void* b, void* user) except? -1 nogil:
+    """Of int64; raises when the number that user points to has sunk to 0."""
+    cdef long long* left = <long long*>user
+    if left[0] <= 0:
+        with gil:
+            raise ZeroDivisionError("less")
+    left[0] -= 1
+    return (<const long long*>a)[0] < (<const long long*>b)[0]
