@@ -1,4 +1,5 @@
 """Functions that a user's Cython module would offer in its ``__pyx_capi__``."""
+from pyblitz.runtime.atomic cimport atomic_i64, i64_fetch_add_relaxed
 
 cdef api double half(double x) noexcept nogil:
     return x / 2
@@ -32,9 +33,7 @@ cdef api bint before_by_magnitude(const double* a, const double* b) noexcept nog
 
 cdef api int less_until(const void* a, const void* b, void* user) except? -1 nogil:
     """Of int64; raises when the number that user points to has sunk to 0."""
-    cdef long long* left = <long long*>user
-    if left[0] <= 0:
+    if i64_fetch_add_relaxed(<atomic_i64*>user, -1) <= 0:
         with gil:
             raise ZeroDivisionError("less")
-    left[0] -= 1
     return (<const long long*>a)[0] < (<const long long*>b)[0]
