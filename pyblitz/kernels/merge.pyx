@@ -18,6 +18,7 @@ cdef enum:
     MAX_LEVELS = 10
     RUN = 8                 # items of an insertion sort
     BOTH_ENDS = 8           # items of both runs, for a merge from both ends
+    WORTH_A_LOOK = 32       # items of both runs, to look whether they are in order
     POLL_ITEMS = 1024       # merged between two looks whether they are wanted
 
 # To Cython, no other names tell these from the integers.
@@ -149,48 +150,87 @@ cdef inline void move(char* to, const char* source, intptr_t size) noexcept nogi
         memcpy(to, source, size)
 
 
+cdef inline const void* pick(const void* a, const void* b, size_t second) noexcept nogil:
+    """Without a branch, which compilers make of anything simpler."""
+    return <const void*>(<size_t>a ^ ((<size_t>a ^ <size_t>b) & (0 - second)))
+
+
 cdef int merge_asking(Worker* w, const Order* o, const char* a, const char* a_end,
                       const char* b, const char* b_end, char* out) noexcept nogil:
     cdef intptr_t size = o.itemsize
+    cdef const char* a0 = a
+    cdef const char* a1 = a_end
+    cdef const char* b0 = b
+    cdef const char* b1 = b_end
+    cdef char* out0 = out
+    cdef char* out1 = out + (a_end - a) + (b_end - b)
     cdef int64_t until, i
-    cdef int second
-    # Runs that are in order already, one way or the other, are only moved.
-    if a < a_end and b < b_end:
-        second = before(o, b, a_end - size)
-        if second == 0:
-            memcpy(out, a, a_end - a)
-            out += a_end - a
-            a = a_end
-        elif second > 0:
-            second = before(o, b_end - size, a)
-            if second > 0:
-                memcpy(out, b, b_end - b)
-                out += b_end - b
-                b = b_end
-        if second < 0:
+    cdef int front, back
+    until = min(a1 - a0, b1 - b0)
+    if until >= WORTH_A_LOOK * size:
+        # Runs that are in order already, one way or the other, are only moved.
+        front = before(o, b0, a1 - size)
+        if front < 0:
             return -1
-    while a < a_end and b < b_end:
-        # None of them ends before so many items were taken.
-        until = min(min(a_end - a, b_end - b) // size, <int64_t>POLL_ITEMS)
+        back = before(o, b1 - size, a0) if front else 0
+        if back < 0:
+            return -1
+        if back:
+            memcpy(out, b, b_end - b)
+            memcpy(out + (b_end - b), a, a_end - a)
+            return 0
+        if not front:
+            memcpy(out, a, a_end - a)
+            memcpy(out + (a_end - a), b, b_end - b)
+            return 0
+    # From both ends at a time, whose steps do not wait for each other: neither run ends
+    # before so many were taken at one end.
+    while until >= BOTH_ENDS * size:
+        until = min(until // size, <int64_t>POLL_ITEMS)
         for i in range(until):
-            second = before(o, b, a)
-            if unlikely(second < 0):
+            front = before(o, b0, a0)
+            if unlikely(front < 0):
+                return -1
+            back = before(o, b1 - size, a1 - size)
+            if unlikely(back < 0):
                 return -1
             # Without a branch: which one goes first is anybody's guess.
-            move(out, b if second else a, size)
-            b += size & -<intptr_t>second
-            a += size & (<intptr_t>second - 1)
-            out += size
-        if unlikely(must_stop(w, 0)):
+            move(out0, <const char*>pick(a0, b0, front), size)
+            b0 += size & -<intptr_t>front
+            a0 += size & (<intptr_t>front - 1)
+            out0 += size
+            out1 -= size
+            move(out1, <const char*>pick(b1, a1, back) - size, size)
+            a1 -= size & -<intptr_t>back
+            b1 -= size & (<intptr_t>back - 1)
+        if a0 > a1 or b0 > b1:
+            # It contradicts itself: the ends have met, and taken something twice.
+            return merge_asking_from_front(w, o, a, a_end, b, b_end, out)
+        if until == POLL_ITEMS and unlikely(must_stop(w, 0)):
+            return -1
+        until = min(a1 - a0, b1 - b0)
+    return merge_asking_from_front(w, o, a0, a1, b0, b1, out0)
+
+
+cdef int merge_asking_from_front(Worker* w, const Order* o, const char* a, const char* a_end,
+                                 const char* b, const char* b_end, char* out) noexcept nogil:
+    cdef intptr_t size = o.itemsize
+    cdef int64_t i = 0
+    cdef int second
+    while a < a_end and b < b_end:
+        second = before(o, b, a)
+        if unlikely(second < 0):
+            return -1
+        move(out, <const char*>pick(a, b, second), size)
+        b += size & -<intptr_t>second
+        a += size & (<intptr_t>second - 1)
+        out += size
+        i += 1
+        if i % POLL_ITEMS == 0 and unlikely(must_stop(w, 0)):
             return -1
     memcpy(out, a, a_end - a)
     memcpy(out + (a_end - a), b, b_end - b)
     return 0
-
-
-cdef inline const Key* pick(const Key* a, const Key* b, size_t second) noexcept nogil:
-    """Without a branch, which compilers make of anything simpler."""
-    return <const Key*>(<size_t>a ^ ((<size_t>a ^ <size_t>b) & (0 - second)))
 
 
 cdef int merge_keys(Worker* w, const Order* o, const Key* a, const Key* a_end,
@@ -209,11 +249,11 @@ cdef int merge_keys(Worker* w, const Order* o, const Key* a, const Key* a_end,
     while until >= BOTH_ENDS:
         for i in range(until):
             front = precedes[Key](b0[0], a0[0])
-            out[i] = pick[Key](a0, b0, front)[0]
+            out[i] = (<const Key*>pick(a0, b0, front))[0]
             b0 += front
             a0 += 1 - front
             back = precedes[Key]((b1 - 1)[0], (a1 - 1)[0])
-            (out1 - 1 - i)[0] = pick[Key](b1 - 1, a1 - 1, back)[0]
+            (out1 - 1 - i)[0] = (<const Key*>pick(b1 - 1, a1 - 1, back))[0]
             a1 -= back
             b1 -= 1 - back
         if a0 > a1 or b0 > b1:
@@ -235,7 +275,7 @@ cdef void merge_keys_from_front(const Key* a, const Key* a_end, const Key* b, co
         until = min(a_end - a, b_end - b)
         for i in range(until):
             second = precedes[Key](b[0], a[0])
-            out[i] = pick[Key](a, b, second)[0]
+            out[i] = (<const Key*>pick(a, b, second))[0]
             b += second
             a += 1 - second
         out += until
@@ -395,6 +435,10 @@ cdef int sort_chunk(Worker* w, const Order* o, char* items, char* spare, int64_t
                 i += 2 * width
             a, b = b, a
             width *= 2
+            if unlikely(must_stop(w, 0)):
+                if a != items:
+                    memcpy(items, a, n * size)
+                return -1
     if (a == spare) != into_spare:
         memcpy(b, a, n * size)
     return 0
