@@ -122,7 +122,7 @@ def test_no_reference_is_lost(native, pool_size):
         with pytest.raises(Loser):
             native.capi.call_join(fail, fail)
     gc.collect()
-    assert not [o for o in gc.get_objects() if isinstance(o, Loser)]
+    assert not [o for o in gc.get_objects() if type(o) is Loser]
 
 
 NUMBERS = ["i4", "i8", "u4", "u8", "f4", "f8"]

@@ -58,6 +58,13 @@ cdef bint is_direct(ndarray a):
     return a.dtype.isnative and cnp.PyArray_IS_C_CONTIGUOUS(a) and cnp.PyArray_ISALIGNED(a)
 
 
+cdef int check_axis(int ndim, object axis) except -1:
+    """In NumPy's words."""
+    if type(axis) is not int or not -ndim <= axis < ndim:
+        np.sort(np.empty((1,) * ndim, "?"), axis)
+    return 0
+
+
 # ---- a user's comparison ----------------------------------------------------
 
 cdef OrderForm form_of(CompiledKernel k):
@@ -133,8 +140,7 @@ cdef object sort_by_kernel(ndarray a, object axis, object less, bint descending,
     cdef CompiledKernel k = less_for(less, a.dtype)
     cdef ndarray rows, result
     cdef int ndim, along
-    # What is wrong with the axis, in NumPy's words.
-    np.sort(np.empty((1,) * cnp.PyArray_NDIM(a), "?"), axis)
+    check_axis(cnp.PyArray_NDIM(a), axis)
     if out is not None:
         check_out(out, (a.size,) if axis is None else (<object>a).shape,
                   np.dtype(np.intp) if indices else a.dtype, False)
@@ -423,8 +429,7 @@ def par_is_sorted(a, axis=-1, *, descending=None, strict=False, progress=None):
         return with_progress(progress, par_is_sorted, (a, axis),
                              {"descending": descending, "strict": strict})
     x = np.asarray(a)
-    # What is wrong with the axis, in NumPy's words.
-    np.sort(np.empty((1,) * cnp.PyArray_NDIM(x), "?"), axis)
+    check_axis(cnp.PyArray_NDIM(x), axis)
     if axis is None:
         x = x.reshape(-1)
         ndim, along = 1, 0
