@@ -9,7 +9,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 from pyblitz._python cimport Entry, borrow, enter, leave
 from pyblitz.kernels.merge cimport ORDER_LESS, MergeSort, merge_sort, order_by
-from pyblitz.kernels.sort cimport (
+from pyblitz.kernels.radix cimport (
     KEY_FLOAT, KEY_SIGNED, KEY_UNSIGNED, KeyKind, sort_in_place)
 from pyblitz.runtime.atomic cimport likely
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run

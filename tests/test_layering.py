@@ -30,7 +30,7 @@ WITHIN_A_ROW = {
     ("kernels.*", "kernels.map"),
     ("kernels.count", "kernels.search"),
     ("kernels.find", "kernels.move"),
-    ("kernels.sort", "kernels.merge"),
+    ("kernels.argsort", "kernels.radix"),
     ("capi", "_python"),
     ("_tasks", "_python"),
     ("arrays.*", "arrays.common"),

@@ -391,38 +391,38 @@ def test_what_is_refused(lib):
     np.testing.assert_array_equal(a, before)
 
 
-if hasattr(pb, "par_argsort"):
+@pytest.mark.parametrize("name", ["less", "truth_alone", "minus"])
+def test_argsort(lib, name, pool_size):
+    pool_size(2)
+    for n in LENGTHS:
+        a = tagged(n)
+        before = a.copy()
+        for down in (None, True):
+            got = pb.par_argsort(a, less=getattr(lib, name), descending=down)
+            assert got.dtype == np.intp
+            np.testing.assert_array_equal(got, by_key(a, descending=down)["at"])
+        np.testing.assert_array_equal(a, before)
 
-    @pytest.mark.parametrize("name", ["less", "truth_alone", "minus"])
-    def test_argsort(lib, name, pool_size):
-        pool_size(2)
-        for n in LENGTHS:
-            a = tagged(n)
-            before = a.copy()
-            for down in (None, True):
-                got = pb.par_argsort(a, less=getattr(lib, name), descending=down)
-                assert got.dtype == np.intp
-                np.testing.assert_array_equal(got, by_key(a, descending=down)["at"])
-            np.testing.assert_array_equal(a, before)
 
-    def test_argsort_by_nonsense(lib, pool_size):
-        for threads in (1, 2, 8):
-            pool_size(threads)
-            for name in NONSENSE:
-                got = pb.par_argsort(tagged(50_000), less=getattr(lib, name))
-                np.testing.assert_array_equal(np.sort(got), np.arange(50_000))
+def test_argsort_by_nonsense(lib, pool_size):
+    for threads in (1, 2, 8):
+        pool_size(threads)
+        for name in NONSENSE:
+            got = pb.par_argsort(tagged(50_000), less=getattr(lib, name))
+            np.testing.assert_array_equal(np.sort(got), np.arange(50_000))
 
-    @settings(max_examples=30, deadline=None)
-    @given(arrays(dtypes=("f8", ">f8")), st.data())
-    def test_argsort_axis_layout_and_out(a, data):
-        numba = pytest.importorskip("numba")
-        if a.ndim == 0:
-            return
-        a = np.where(np.isnan(a), 0, a).astype(a.dtype)
-        axis = data.draw(st.sampled_from([None, *range(-a.ndim, a.ndim)]))
-        expected = np.argsort(a, axis, kind="stable")
-        got = pb.par_argsort(a, axis, less=less_of_numba(numba))
-        np.testing.assert_array_equal(got, expected, strict=True)
-        out = np.empty(expected.shape, np.intp, order=data.draw(st.sampled_from("CF")))
-        assert pb.par_argsort(a, axis, less=less_of_numba(numba), out=out) is out
-        np.testing.assert_array_equal(out, expected)
+
+@settings(max_examples=30, deadline=None)
+@given(arrays(dtypes=("f8", ">f8")), st.data())
+def test_argsort_axis_layout_and_out(a, data):
+    numba = pytest.importorskip("numba")
+    if a.ndim == 0:
+        return
+    a = np.where(np.isnan(a), 0, a).astype(a.dtype)
+    axis = data.draw(st.sampled_from([None, *range(-a.ndim, a.ndim)]))
+    expected = np.argsort(a, axis, kind="stable")
+    got = pb.par_argsort(a, axis, less=less_of_numba(numba))
+    np.testing.assert_array_equal(got, expected, strict=True)
+    out = np.empty(expected.shape, np.intp, order=data.draw(st.sampled_from("CF")))
+    assert pb.par_argsort(a, axis, less=less_of_numba(numba), out=out) is out
+    np.testing.assert_array_equal(out, expected)
