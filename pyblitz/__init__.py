@@ -25,6 +25,7 @@ from pyblitz.arrays.find import (  # noqa: E402
 )
 from pyblitz.arrays.iter import ParChunks, ParIter, ParZip, par_iter  # noqa: E402
 from pyblitz.arrays.map import par_fill, par_for, par_map, par_map_inplace  # noqa: E402
+from pyblitz.arrays.merge import par_is_sorted, par_merge  # noqa: E402
 from pyblitz.arrays.move import (  # noqa: E402
     par_concatenate,
     par_copy,
@@ -95,12 +96,14 @@ __all__ = [
     "par_flatten",
     "par_for",
     "par_histogram",
+    "par_is_sorted",
     "par_isin",
     "par_iter",
     "par_map",
     "par_map_inplace",
     "par_max",
     "par_mean",
+    "par_merge",
     "par_min",
     "par_minmax",
     "par_nanmax",

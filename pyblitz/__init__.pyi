@@ -55,12 +55,14 @@ __all__ = [
     "par_flatten",
     "par_for",
     "par_histogram",
+    "par_is_sorted",
     "par_isin",
     "par_iter",
     "par_map",
     "par_map_inplace",
     "par_max",
     "par_mean",
+    "par_merge",
     "par_min",
     "par_minmax",
     "par_nanmax",
@@ -628,6 +630,17 @@ def par_isin(
     kind: Literal["sort", "table"] | None = None,
     progress: _Progress = None,
 ) -> _Array: ...
+def par_merge(
+    a: npt.ArrayLike, b: npt.ArrayLike, *, out: _Array | None = None, progress: _Progress = None
+) -> _Array: ...
+def par_is_sorted(
+    a: npt.ArrayLike,
+    axis: SupportsIndex | None = -1,
+    *,
+    descending: bool | None = None,
+    strict: bool = False,
+    progress: _Progress = None,
+) -> bool: ...
 def num_threads() -> int: ...
 def set_num_threads(n: SupportsIndex) -> None: ...
 @overload

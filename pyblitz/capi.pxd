@@ -12,7 +12,7 @@ A kernel returns 0, or raises (Cython's ``except? -1``, which it adds to every
 What is inline here is compiled into the extension: the fast path of a lazy fork,
 over the list in runtime/lazy.pxd that a Worker begins with.
 """
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.lazy cimport (
     Lazy, LazyList, fuse_burns, lazy_likely, lazy_pop, lazy_push, lazy_unlikely)
@@ -52,6 +52,8 @@ ctypedef int (*reduce_fn)(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi,
                           void* acc) except? -1 nogil
 # Adds `right`, the result of later items, to `left`.
 ctypedef int (*combine_fn)(Worker* w, void* ctx, void* left, const void* right) except? -1 nogil
+# Whether item a goes before item b.
+ctypedef int (*less_fn)(const void* a, const void* b, void* ctx) except? -1 nogil
 
 # The same without the check after each call, for calls from here.
 ctypedef int (*unchecked_fn)(Worker* w, void* ctx) noexcept nogil
@@ -73,6 +75,14 @@ cdef int broadcast_abi1(Worker* w, task_fn fn, void* ctx) except? -1 nogil
 cdef int submit_abi1(task_fn fn, void* ctx) except? -1 nogil
 cdef int submit_keyed_abi1(uint64_t key, task_fn fn, void* ctx) except? -1 nogil
 cdef int poll_abi1(Worker* w) except -1 nogil
+cdef int sort_abi1(Worker* w, void* base, Py_ssize_t n, size_t size, less_fn less,
+                   void* ctx) except? -1 nogil
+cdef int sort_i32_abi1(Worker* w, int32_t* a, Py_ssize_t n) except? -1 nogil
+cdef int sort_i64_abi1(Worker* w, int64_t* a, Py_ssize_t n) except? -1 nogil
+cdef int sort_u32_abi1(Worker* w, uint32_t* a, Py_ssize_t n) except? -1 nogil
+cdef int sort_u64_abi1(Worker* w, uint64_t* a, Py_ssize_t n) except? -1 nogil
+cdef int sort_f32_abi1(Worker* w, float* a, Py_ssize_t n) except? -1 nogil
+cdef int sort_f64_abi1(Worker* w, double* a, Py_ssize_t n) except? -1 nogil
 cdef Worker* current_worker_abi1() noexcept nogil
 cdef int num_workers_abi1(Worker* w) noexcept nogil
 cdef int worker_index_abi1(Worker* w) noexcept nogil

@@ -4,10 +4,13 @@ join, parallel_for, parallel_reduce, scope and broadcast take the Worker that th
 caller was handed, or NULL: "whatever this thread is", which enters the pool from
 outside when it is no worker yet.  The others need a Worker.
 """
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 from pyblitz._python cimport Entry, borrow, enter, leave
+from pyblitz.kernels.merge cimport ORDER_LESS, MergeSort, merge_sort, order_by
+from pyblitz.kernels.radix cimport (
+    KEY_FLOAT, KEY_SIGNED, KEY_UNSIGNED, KeyKind, sort_in_place)
 from pyblitz.runtime.atomic cimport likely
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.job cimport Job, job_fn
@@ -283,6 +286,7 @@ cdef struct Submitted:
 
 
 cdef extern from "Python.h":
+    Py_ssize_t PY_SSIZE_T_MAX
     void PyErr_WriteUnraisable(void*)
 
 
@@ -344,6 +348,72 @@ cdef int submit_keyed_abi1(uint64_t key, task_fn fn, void* ctx) except? -1 nogil
     rl.lane_submit(p, key, &s.job)
     rp.job_done(p)
     return 0
+
+
+# ---- sorting ----------------------------------------------------------------
+
+cdef int sorted_or_raised(const char* name, int rc, Py_ssize_t n) except? -1 nogil:
+    if rc > 0:
+        with gil:
+            raise MemoryError(f"{name.decode()}: no memory for {n} more items")
+    return rc
+
+
+cdef int sort_numbers(Worker* w, const char* name, KeyKind kind, int itemsize, void* a,
+                      Py_ssize_t n) except? -1 nogil:
+    if w == NULL:
+        return no_worker_abi1(name)
+    check_count(name, n)
+    if n < 2:
+        return 0
+    return sorted_or_raised(name, sort_in_place(<rp.Worker*>w, kind, itemsize, a, n), n)
+
+
+cdef int sort_abi1(Worker* w, void* base, Py_ssize_t n, size_t size, less_fn less,
+                   void* ctx) except? -1 nogil:
+    """Sorts n items of `size` bytes in place, stably, in the order of less(a, b, ctx): not
+    0 when a goes before b.  With n extra items.  0, or what less raised; the items are
+    then in some order, as they are after a less that contradicts itself."""
+    cdef MergeSort s
+    if w == NULL:
+        return no_worker_abi1("sort")
+    check_count("sort", n)
+    if n < 2 or size == 0:
+        return 0
+    if <size_t>n > <size_t>PY_SSIZE_T_MAX // size:
+        return sorted_or_raised("sort", 1, n)
+    s.src = <const char*>base
+    s.dst = <char*>base
+    s.n = n
+    s.leaf = NULL
+    s.arr = NULL
+    order_by(&s.order, ORDER_LESS, <void*>less, ctx, size)
+    return sorted_or_raised("sort", merge_sort(<rp.Worker*>w, &s), n)
+
+
+cdef int sort_i32_abi1(Worker* w, int32_t* a, Py_ssize_t n) except? -1 nogil:
+    """Sorts in place, with n extra items.  Of floats, not-a-numbers are last."""
+    return sort_numbers(w, "sort_i32", KEY_SIGNED, 4, a, n)
+
+
+cdef int sort_i64_abi1(Worker* w, int64_t* a, Py_ssize_t n) except? -1 nogil:
+    return sort_numbers(w, "sort_i64", KEY_SIGNED, 8, a, n)
+
+
+cdef int sort_u32_abi1(Worker* w, uint32_t* a, Py_ssize_t n) except? -1 nogil:
+    return sort_numbers(w, "sort_u32", KEY_UNSIGNED, 4, a, n)
+
+
+cdef int sort_u64_abi1(Worker* w, uint64_t* a, Py_ssize_t n) except? -1 nogil:
+    return sort_numbers(w, "sort_u64", KEY_UNSIGNED, 8, a, n)
+
+
+cdef int sort_f32_abi1(Worker* w, float* a, Py_ssize_t n) except? -1 nogil:
+    return sort_numbers(w, "sort_f32", KEY_FLOAT, 4, a, n)
+
+
+cdef int sort_f64_abi1(Worker* w, double* a, Py_ssize_t n) except? -1 nogil:
+    return sort_numbers(w, "sort_f64", KEY_FLOAT, 8, a, n)
 
 
 cdef int poll_abi1(Worker* w) except -1 nogil:

@@ -107,8 +107,11 @@ OPTIONS = {
     + [{"kind": k} for k in ["quick", "nonsense", "", 3]]
     + [{"order": "a"}, {"kind": "stable", "stable": True}, {"nonsense": 1}],
     "unique": [{"axis": a} for a in AXES]
+    + [{"axis": a, "return_counts": True} for a in AXES]
     + [{k: True} for k in ["return_index", "return_inverse", "return_counts"]]
-    + [{"equal_nan": False}, {"nonsense": 1}],
+    + [{"return_inverse": o} for o in OTHERS]
+    + [{"equal_nan": x} for x in [False, None]]
+    + [{"nonsense": 1}],
     "lexsort": [{"axis": a} for a in AXES] + [{"nonsense": 1}],
     "cumsum": reduction(),
     "cumprod": reduction(),
@@ -118,9 +121,6 @@ OPTIONS = {
     "histogram": [{"bins": b} for b in [0, -1, 2.5, "a", "auto", [3, 1], [1], None, [[1, 2]]]]
     + [{"range": r} for r in [(1,), (2, 1), (np.nan, 1), "ab", 3]]
     + [{"weights": o} for o in OTHERS],
-    "unique": [{"axis": a, "return_counts": True} for a in AXES]
-    + [{"return_inverse": o} for o in OTHERS]
-    + [{"equal_nan": None}, {"nonsense": 1}],
     "copy": [{"order": o} for o in ["x", 3, None]],
 }
 

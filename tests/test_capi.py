@@ -4,8 +4,10 @@ import gc
 import sys
 import threading
 
+import numpy as np
 import pyblitz.capi
 import pytest
+from arrays import values
 
 import pyblitz as pb
 
@@ -120,7 +122,99 @@ def test_no_reference_is_lost(native, pool_size):
         with pytest.raises(Loser):
             native.capi.call_join(fail, fail)
     gc.collect()
-    assert not [o for o in gc.get_objects() if isinstance(o, Loser)]
+    assert not [o for o in gc.get_objects() if type(o) is Loser]
+
+
+NUMBERS = ["i4", "i8", "u4", "u8", "f4", "f8"]
+# Around chunks, runs and pieces.
+LENGTHS = [0, 1, 2, 7, 8, 9, 33, 8191, 8192, 8193, 32769, 70_001, 300_000]
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_sort_numbers(native, pool_size, dtype):
+    for threads in (1, 3):
+        pool_size(threads)
+        for n in LENGTHS:
+            padded = values(dtype, (n + 16,), n)
+            a = padded[8 : n + 8]
+            around = padded[:8].tobytes(), padded[n + 8 :].tobytes()
+            expected = np.sort(a)
+            if n:
+                native.capi.sort_numbers(a.view("u1"), dtype)
+            np.testing.assert_array_equal(a, expected)
+            assert (padded[:8].tobytes(), padded[n + 8 :].tobytes()) == around
+
+
+def tagged(n, size, seed=0):
+    """Records of an int32 key with many repeats, where it was, and padding."""
+    a = np.zeros(n, np.dtype({"names": ["key", "at"], "formats": ["i4", "i4"], "itemsize": size}))
+    a["key"] = np.random.default_rng(seed).integers(-50, 50, n)
+    a["at"] = np.arange(n)
+    return a
+
+
+@pytest.mark.parametrize("size", [8, 12, 16, 40])
+@pytest.mark.parametrize("how", ["keys", "minus one"])
+def test_sort_is_stable(native, pool_size, size, how):
+    seen = set()
+    for threads in (1, 2, 3, 8):
+        pool_size(threads)
+        for n in LENGTHS[1:] if threads == 2 else LENGTHS[-2:]:
+            a = tagged(n, size)
+            expected = a[np.argsort(a["key"], kind="stable")]
+            native.capi.sort_items(a.view("u1"), size, how)
+            assert (a["key"] == expected["key"]).all()
+            assert (a["at"] == expected["at"]).all()
+        seen.add(a.tobytes())
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("how", ["not strict", "always", "never", "random"])
+def test_sort_by_no_order(native, pool_size, how):
+    for threads in (1, 2, 8):
+        pool_size(threads)
+        for n in LENGTHS[1:]:
+            padded = tagged(n + 200, 12)
+            before = np.frombuffer(padded.tobytes(), padded.dtype)
+            a = padded[100 : n + 100]
+            native.capi.sort_items(a.view("u1"), 12, how)
+            assert padded[:100].tobytes() == before[:100].tobytes()
+            assert padded[n + 100 :].tobytes() == before[n + 100 :].tobytes()
+            assert (a["key"] == before["key"][a["at"]]).all()
+            assert (np.sort(a["at"]) == np.arange(100, n + 100)).all()
+            if how == "never":
+                assert (a["at"] == np.arange(100, n + 100)).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_sort_by_what_raises(native, pool_size, threads):
+    """Wherever it raises, in a chunk, in a search for ranks or in a merge, all is there."""
+    pool_size(threads)
+    calls = native.capi.sort_items(tagged(150_000, 8).view("u1"), 8)
+    for until in [0, 1, 5, 20_000, *np.linspace(1, calls - 1, 40).astype(int)]:
+        a = tagged(150_000, 8)
+        key = a["key"].copy()
+        with pytest.raises(ZeroDivisionError):
+            native.capi.sort_items(a.view("u1"), 8, "raising", until)
+        assert (np.sort(a["at"]) == np.arange(150_000)).all()
+        assert (a["key"] == key[a["at"]]).all()
+
+
+def test_sort_refuses(native):
+    a = tagged(100, 8)
+    with pytest.raises(RuntimeError, match="sort: w is NULL"):
+        native.capi.sort_items(a.view("u1"), 8, nobody=True)
+    with pytest.raises(ValueError, match="sort: n must not be negative"):
+        native.capi.sort_items(a.view("u1"), 8, n=-1)
+    with pytest.raises(MemoryError, match="sort"):
+        native.capi.sort_items(a.view("u1"), 8, n=2**62)
+    for dtype in NUMBERS:
+        name = f"sort_{dtype[0]}{8 * int(dtype[1])}"
+        with pytest.raises(RuntimeError, match=f"{name}: w is NULL"):
+            native.capi.sort_numbers(a.view("u1"), dtype, nobody=True)
+        with pytest.raises(ValueError, match=f"{name}: n must not be negative"):
+            native.capi.sort_numbers(a.view("u1"), dtype, n=-1)
+    assert (a["at"] == np.arange(100)).all()
 
 
 def test_the_table():
@@ -139,6 +233,13 @@ def test_the_table():
         "run_abi1",
         "scope_abi1",
         "scope_map_abi1",
+        "sort_abi1",
+        "sort_f32_abi1",
+        "sort_f64_abi1",
+        "sort_i32_abi1",
+        "sort_i64_abi1",
+        "sort_u32_abi1",
+        "sort_u64_abi1",
         "spawn_abi1",
         "spawn_many_abi1",
         "spawn_on_abi1",

@@ -267,6 +267,14 @@ def test_guide_runs(found, tmp_path):
             guide.negative(items)
             assert np.array_equal(items, -before)
 
+            numbers = np.random.default_rng(4).normal(size=100000)
+            begins = numbers.copy()
+            intervals = np.stack([begins, begins + np.arange(100000) % 100], axis=1)
+            expected = intervals[np.argsort(intervals[:, 1] - intervals[:, 0], kind="stable")]
+            guide.sort_numbers_and_intervals(numbers, intervals)
+            assert np.array_equal(numbers, np.sort(begins))
+            assert np.array_equal(intervals, expected)
+
             reader, writer = os.pipe()
             guide.ring_later(writer)
             assert os.read(reader, 1) == b"!"
@@ -308,7 +316,8 @@ def test_cplusplus(found, tmp_path):
         from libcpp.vector cimport vector
         from pyblitz cimport (
             Fork, Scope, Task, Worker, broadcast, current_worker, fork, join, join_lazy,
-            num_workers, parallel_for, parallel_reduce, run, scope, scope_map, spawn, spawn_many,
+            num_workers, parallel_for, parallel_reduce, run, scope, scope_map, sort, sort_f32,
+            sort_f64, sort_i32, sort_i64, sort_u32, sort_u64, spawn, spawn_many,
             spawn_on, submit, submit_keyed, task_init, tick, try_join, worker_index)
 
         cdef int fill(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil:

@@ -31,7 +31,7 @@ WITHIN_A_ROW = {
     ("kernels.count", "kernels.search"),
     ("kernels.find", "kernels.move"),
     ("kernels.argsort", "kernels.radix"),
-    ("kernels.sort", "kernels.radix"),
+    ("kernels.merge", "kernels.radix"),
     ("kernels.member", "kernels.distinct"),
     ("capi", "_python"),
     ("_tasks", "_python"),
@@ -39,6 +39,7 @@ WITHIN_A_ROW = {
     ("arrays.*", "arrays.compiled"),
     ("arrays.*", "arrays.expression"),
     ("arrays.*", "arrays.argsort"),
+    ("arrays.*", "arrays.merge"),
 }
 
 CIMPORT = re.compile(r"^(?:from\s+([\w.]+)\s+cimport\s+(\([^)]*\)|.*)|cimport\s+(.*))$", re.M)

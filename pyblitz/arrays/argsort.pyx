@@ -10,6 +10,7 @@ from numpy cimport ndarray
 from pyblitz._progress import with_progress
 from pyblitz._python cimport Entry, enter, leave
 from pyblitz.arrays.common cimport check, is_plain
+from pyblitz.arrays.merge cimport sort_by_kernel
 from pyblitz.kernels.argsort cimport (
     FIELD_BYTES, FIELD_CHARS, FIELD_FLOAT, FIELD_SIGNED, FIELD_TIME, FIELD_UNSIGNED, Field, FieldKind,
     sort_order, sort_order_of_rows)
@@ -279,6 +280,11 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
         return with_progress(
             progress, par_argsort, (a, axis, kind, order),
             {"stable": stable, "descending": descending, "out": out, "less": less})
+    if less is not None:
+        if order is not None:
+            raise ValueError("less: cannot be combined with order")
+        np.sort(np.empty(0), -1, kind, stable=stable)       # NumPy's opinion of them
+        return sort_by_kernel(np.asarray(a), axis, less, bool(descending), out, True)
     if not cnp.PyArray_CheckExact(a):
         if not is_plain(a):
             return argsorted_by_numpy(a, axis, kind, order, stable, down, out)

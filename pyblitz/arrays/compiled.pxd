@@ -7,8 +7,8 @@ cdef class CompiledKernel:
     cdef Kernel kernel
     cdef bint block
     cdef str signature
-    cdef object dtype       # of all inputs and the output
-    cdef bint gives_int     # of a range: not void
+    cdef object dtype       # of all inputs and the output; of what is compared, or None
+    cdef bint gives_int     # of a range: not void; of a comparison: not of one byte
     cdef object owner       # keeps the function's memory alive
 
 # None when fn is no compiled function; TypeError when it is one that cannot be called
@@ -16,3 +16,5 @@ cdef class CompiledKernel:
 cdef CompiledKernel as_kernel(object fn)
 cdef bint is_compiled(object fn)
 cdef CompiledKernel as_range_kernel(object fn)
+# int less(const void*, const void*[, void*]), or with a result of one byte.
+cdef CompiledKernel as_less(object fn)

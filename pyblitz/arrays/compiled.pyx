@@ -85,6 +85,8 @@ cdef str numba_signature(object sig):
     if known is not None:
         return known[1]
     types = [str(t) for t in (sig.return_type, *sig.args)]
+    # What is behind a pointer may be a record, whose text has brackets.
+    types = ["record *" if t.endswith("*") and not t[:-1].isidentifier() else t for t in types]
     if "complex64" in types:
         # LLVM passes its parts apart, C packs them into one register.
         raise TypeError("fn: a Numba cfunc with complex64 does not follow C's calling "
@@ -209,8 +211,31 @@ cdef tuple range_form(str text):
     return (True, len(args) == 3) if kind is not None and kind == np.intc else None
 
 
-cdef dict elementwise_forms = {}    # signature -> form, of those seen
+cdef tuple less_form(str text):
+    """(gives an int, takes user data, what is compared) of a signature, or None."""
+    parsed = parse_signature(text)
+    if parsed is None:
+        return None
+    result, args = parsed
+    if len(args) not in (2, 3) or args[2:] not in ([], ["void *"]):
+        return None
+    if not all([p.endswith(" *") and not p.endswith("* *") for p in args]):
+        return None
+    kind = np.dtype("b") if result == "char" else dtype_of(result)
+    if kind is None or kind.kind not in "biu" or kind.itemsize not in (1, 4):
+        return None
+    items = [dtype_of(p[:-2]) for p in args[:2]]
+    if items[0] != items[1]:
+        return None
+    # A pointer to bytes is one to anything.
+    item = items[0] if items[0] is not None and items[0].itemsize > 1 else None
+    return kind.itemsize == 4, len(args) == 3, item
+
+
+# signature -> form, of those seen
+cdef dict elementwise_forms = {}
 cdef dict range_forms = {}
+cdef dict less_forms = {}
 
 
 cdef CompiledKernel recognised(object fn, tuple source):
@@ -224,10 +249,13 @@ cdef CompiledKernel recognised(object fn, tuple source):
     return k
 
 
-cdef object form_of(str text, dict known, bint ranges):
+cdef object form_of(str text, dict known):
     form = known.get(text)
     if form is None:
-        form = range_form(text) if ranges else elementwise_form(text)
+        if known is elementwise_forms:
+            form = elementwise_form(text)
+        else:
+            form = range_form(text) if known is range_forms else less_form(text)
         if form is not None and len(known) < 4096:
             known[text] = form
     return form
@@ -241,7 +269,7 @@ cdef CompiledKernel as_kernel(object fn):
     if source is None:
         return None
     k = recognised(fn, source)
-    form = form_of(k.signature, elementwise_forms, False)
+    form = form_of(k.signature, elementwise_forms)
     if form is None:
         raise TypeError(
             f"fn: cannot call a kernel of signature {k.signature!r}; expected T (T, ...), "
@@ -264,10 +292,26 @@ cdef CompiledKernel as_range_kernel(object fn):
     if source is None:
         return None
     k = recognised(fn, source)
-    form = form_of(k.signature, range_forms, True)
+    form = form_of(k.signature, range_forms)
     if form is None:
         raise TypeError(
             f"kernel: cannot call one of signature {k.signature!r}; expected void or int "
             "(intptr_t, intptr_t), optionally with a last void *")
     k.gives_int, k.kernel.takes_user = form
+    return k
+
+
+cdef CompiledKernel as_less(object fn):
+    """As as_kernel, for a comparison of two items."""
+    cdef CompiledKernel k
+    source = kernel_source(fn)
+    if source is None:
+        return None
+    k = recognised(fn, source)
+    form = form_of(k.signature, less_forms)
+    if form is None:
+        raise TypeError(
+            f"less: cannot call a function of signature {k.signature!r}; expected int "
+            "(const void *, const void *), optionally with a last void *, or bool")
+    k.gives_int, k.kernel.takes_user, k.dtype = form
     return k

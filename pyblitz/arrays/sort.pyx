@@ -11,11 +11,13 @@ from pyblitz._progress import with_progress
 from pyblitz._python cimport Entry, enter, leave
 from pyblitz.arrays.argsort cimport Fields, by_numpy, goes_down, sort_fields, wants_stable
 from pyblitz.arrays.common cimport check, is_plain, may_overlap
+from pyblitz.arrays.merge cimport sort_by_kernel
+from pyblitz.kernels.merge cimport (
+    ORDER_COMPARE, MergeSort, compare_fn, merge_sort, order_by, sort_rows)
 from pyblitz.kernels.move cimport INDEX_READY, Take, take_run
 from pyblitz.kernels.radix cimport (
     KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, SHARED_WORDS, Keys, sort_fn, sort_keys,
     sort_rows_of_keys, use_leaves)
-from pyblitz.kernels.sort cimport SORT_MIN_ITEMS, Sort, compare_fn, merge_sort, sort_rows
 from pyblitz.runtime.atomic cimport u32_store_relaxed
 
 cnp.import_array()
@@ -117,36 +119,29 @@ cdef int sort_by_order(list parts, ndarray source, ndarray result, bint descendi
 
 cdef int sort_by_merging(ndarray source, ndarray result, bint stable) except -1:
     """Rows of what NumPy compares: extended precision."""
-    cdef Sort s
+    cdef MergeSort s
     cdef Entry e
     cdef int rc = 0
     cdef int64_t rows, row
     cdef PyArray_ArrFuncs* f = PyDataType_GetArrFuncs(cnp.PyArray_DESCR(result))
-    cdef ndarray copy = None
     s.n = cnp.PyArray_DIM(result, cnp.PyArray_NDIM(result) - 1)
-    s.itemsize = cnp.PyArray_ITEMSIZE(result)
     s.arr = <void*>result
-    s.compare = f.compare
     s.leaf = f.sort[2] if stable else f.sort[0]
+    order_by(&s.order, ORDER_COMPARE, <void*>f.compare, s.arr, cnp.PyArray_ITEMSIZE(result))
     rows = cnp.PyArray_SIZE(result) // s.n
-    if source is result:
-        source = copy = source.copy()
     s.src = <const char*>cnp.PyArray_DATA(source)
     s.dst = <char*>cnp.PyArray_DATA(result)
     with nogil:
         enter(&e)
-        if rows >= MANY_ROWS or s.n < SORT_MIN_ITEMS:
+        if rows >= MANY_ROWS or s.n < SHARED_WORDS:
             rc = sort_rows(e.worker, &s, rows)
         else:
             for row in range(rows):
                 rc = merge_sort(e.worker, &s)
                 if rc != 0:
                     break
-                s.src += s.n * s.itemsize
-                s.dst += s.n * s.itemsize
-        if rc != 0 and copy is not None:
-            # In the middle items are here twice and there not at all.
-            memcpy(cnp.PyArray_DATA(result), cnp.PyArray_DATA(copy), cnp.PyArray_NBYTES(result))
+                s.src += s.n * s.order.itemsize
+                s.dst += s.n * s.order.itemsize
         rc = leave(&e, rc)
     return check(rc, "the sort")
 
@@ -231,6 +226,11 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
         return with_progress(
             progress, par_sort, (a, axis, kind, order),
             {"stable": stable, "descending": descending, "out": out, "less": less})
+    if less is not None:
+        if order is not None:
+            raise ValueError("less: cannot be combined with order")
+        np.sort(np.empty(0), -1, kind, stable=stable)       # NumPy's opinion of them
+        return sort_by_kernel(np.asarray(a), axis, less, down, out, False)
     if not cnp.PyArray_CheckExact(a):
         if out is not None and a is not out and not is_plain(a):
             a = np.asarray(a)

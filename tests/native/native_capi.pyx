@@ -1,9 +1,10 @@
 """Programs over the public cimport API, as an author would write them."""
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from pyblitz cimport (
     Scope, Worker, broadcast, current_worker, join, num_workers, parallel_for,
-    parallel_reduce, run, scope, spawn, submit, worker_index)
+    parallel_reduce, run, scope, sort, sort_f32, sort_f64, sort_i32, sort_i64, sort_u32,
+    sort_u64, spawn, submit, worker_index)
 from pyblitz.runtime.atomic cimport (
     atomic_i64, i64_fetch_add_relaxed, i64_fetch_sub_acq_rel, i64_load_acquire, i64_load_relaxed,
     i64_store_relaxed, i64_store_release, spin_hint)
@@ -694,3 +695,100 @@ def call_roll(int times=1, int failing=-1):
         return [i64_load_acquire(&p.at[i]) for i in range(most)]
     finally:
         free(p.at)
+
+
+# ---- sorting ----------------------------------------------------------------
+
+cdef struct Numbers:
+    char kind
+    int size
+    void* a
+    Py_ssize_t n
+    bint nobody         # w is NULL
+
+cdef int sort_them(Worker* w, void* ctx) except? -1 nogil:
+    cdef Numbers* s = <Numbers*>ctx
+    if s.nobody:
+        w = NULL
+    if s.kind == b"i":
+        if s.size == 4:
+            return sort_i32(w, <int32_t*>s.a, s.n)
+        return sort_i64(w, <int64_t*>s.a, s.n)
+    if s.kind == b"u":
+        if s.size == 4:
+            return sort_u32(w, <uint32_t*>s.a, s.n)
+        return sort_u64(w, <uint64_t*>s.a, s.n)
+    if s.size == 4:
+        return sort_f32(w, <float*>s.a, s.n)
+    return sort_f64(w, <double*>s.a, s.n)
+
+
+def sort_numbers(unsigned char[::1] memory, str dtype, bint nobody=False, n=None):
+    cdef Numbers s
+    s.kind = ord(dtype[0])
+    s.size = int(dtype[1])
+    s.a = &memory[0]
+    s.n = memory.shape[0] // s.size if n is None else n
+    s.nobody = nobody
+    with nogil:
+        run(sort_them, &s)
+
+
+cdef enum Less:
+    KEYS            # the first 4 bytes as a number
+    NOT_STRICT      # <=
+    ALWAYS
+    NEVER
+    RANDOM
+    RAISING         # by keys, until it has been called `until` times
+    MINUS_ONE       # by keys; -1 for true
+
+cdef struct Items:
+    void* base
+    Py_ssize_t n
+    size_t size
+    int how
+    int64_t until
+    atomic_i64 calls
+    bint nobody
+
+cdef int less(const void* a, const void* b, void* ctx) except? -1 nogil:
+    cdef Items* s = <Items*>ctx
+    cdef int64_t call = i64_fetch_add_relaxed(&s.calls, 1)
+    cdef int x = (<const int32_t*>a)[0], y = (<const int32_t*>b)[0]
+    if s.how == NOT_STRICT:
+        return x <= y
+    if s.how == ALWAYS:
+        return 1
+    if s.how == NEVER:
+        return 0
+    if s.how == RANDOM:
+        return (<uint64_t>call * 0x9E3779B97F4A7C15u) >> 63
+    if s.how == RAISING and call >= s.until:
+        with gil:
+            raise ZeroDivisionError(call)
+    return -(x < y) if s.how == MINUS_ONE else x < y
+
+cdef int sort_those(Worker* w, void* ctx) except? -1 nogil:
+    cdef Items* s = <Items*>ctx
+    return sort(NULL if s.nobody else w, s.base, s.n, s.size, less, ctx)
+
+
+LESS = {"keys": KEYS, "not strict": NOT_STRICT, "always": ALWAYS, "never": NEVER,
+        "random": RANDOM, "raising": RAISING, "minus one": MINUS_ONE}
+
+
+def sort_items(unsigned char[::1] memory, size_t size, str how="keys", int64_t until=0,
+               bint nobody=False, n=None):
+    """Sorts in place; how often `less` was called."""
+    cdef Items s
+    s.base = &memory[0]
+    s.n = memory.shape[0] // <Py_ssize_t>size if n is None else n
+    s.size = size
+    s.how = LESS[how]
+    s.until = until
+    s.nobody = nobody
+    i64_store_relaxed(&s.calls, 0)
+    with nogil:
+        run(sort_those, &s)
+    return i64_load_acquire(&s.calls)

@@ -1,4 +1,5 @@
 """Functions that a user's Cython module would offer in its ``__pyx_capi__``."""
+from pyblitz.runtime.atomic cimport atomic_i64, i64_fetch_add_relaxed
 
 cdef api double half(double x) noexcept nogil:
     return x / 2
@@ -20,3 +21,19 @@ cdef api int raise_at_seven(Py_ssize_t lo, Py_ssize_t hi) except? -1 nogil:
         with gil:
             raise KeyError(7)
     return 0
+
+
+cdef api int less_of_doubles(const double* a, const double* b, void* user) noexcept nogil:
+    return a[0] < b[0]
+
+
+cdef api bint before_by_magnitude(const double* a, const double* b) noexcept nogil:
+    return a[0] * a[0] < b[0] * b[0]
+
+
+cdef api int less_until(const void* a, const void* b, void* user) except? -1 nogil:
+    """Of int64; raises when the number that user points to has sunk to 0."""
+    if i64_fetch_add_relaxed(<atomic_i64*>user, -1) <= 0:
+        with gil:
+            raise ZeroDivisionError("less")
+    return (<const long long*>a)[0] < (<const long long*>b)[0]

@@ -1,0 +1,96 @@
+"""Merging, and what is sorted by it.  No Python, no NumPy.
+
+merge_sort   one contiguous row, stable if the leaf is, with n extra items
+sort_rows    many rows, each by itself
+merge_two    two sorted rows into one
+is_sorted    whether each item of a row goes with the one before it
+
+What each gives depends on the data alone, never on the number of threads.
+
+A comparison may be a user's, and answer whatever it likes: at random, "yes" to
+everything, by raising.  Indices never come from its answers alone: those of a
+merge are clamped between what their neighbours have, and no loop ends by an
+answer only.  So nothing is read or written out of bounds, every function ends,
+and what comes out is a permutation of what went in, in some order.
+"""
+from libc.stdint cimport int64_t, intptr_t
+from pyblitz.runtime.pool cimport Worker
+
+# NumPy's: 0, or negative without memory.  `arr` is handed through.
+ctypedef int (*sort_fn)(void* start, intptr_t n, void* arr) noexcept nogil
+# Negative when a goes before b, 0 when they are equal.  It cannot fail.
+ctypedef int (*compare_fn)(const void* a, const void* b, void* arg) noexcept nogil
+
+cdef enum OrderForm:
+    ORDER_COMPARE       # fn is a compare_fn
+    # fn is a user's, true when a goes before b.  -1 with an exception set: it failed.
+    ORDER_LESS          # int (const void* a, const void* b, void* arg)
+    ORDER_LESS_ALONE    # int (const void* a, const void* b)
+    ORDER_TRUTH         # of one byte, a bool or char
+    ORDER_TRUTH_ALONE
+
+cdef struct Order:
+    OrderForm form
+    bint descending     # a goes before b when fn says that b goes before a
+    void* fn
+    void* arg
+    intptr_t itemsize   # bytes
+    # Two sorted runs into one, stable.  That of a known type does not look at fn, nor
+    # at descending.
+    int (*merge)(Worker* w, const Order* o, const char* a, const char* a_end,
+                 const char* b, const char* b_end, char* out) noexcept nogil
+
+# By NumPy's letter for a kind of numbers or times, b i u f m M: NaN and NaT last.
+# False: there is no such number here.
+cdef bint order_numbers(Order* o, char kind, intptr_t itemsize) noexcept nogil
+cdef void order_by(Order* o, OrderForm form, void* fn, void* arg, intptr_t itemsize) noexcept nogil
+
+# NumPy's order where its own functions are wrong or missing: half precision, which
+# puts NaN first there, and strings, whose `arg` is the itemsize.
+cdef int compare_half(const void* a, const void* b, void* arg) noexcept nogil
+cdef int compare_bytes(const void* a, const void* b, void* arg) noexcept nogil
+cdef int compare_ucs4(const void* a, const void* b, void* arg) noexcept nogil
+
+cdef struct MergeSort:
+    const char* src     # what to sort; may be dst, else must not overlap it
+    char* dst           # where the result goes
+    int64_t n           # items
+    Order order
+    sort_fn leaf        # for chunks or rows; NULL: by `order`, stable
+    void* arr           # for leaf
+
+cdef enum:
+    MERGE_PIECES = 256
+
+cdef struct MergeTwo:
+    const Order* order
+    const char* a
+    int64_t na
+    const char* b
+    int64_t nb
+    char* out           # na + nb items, apart from a and b
+    # -- the rest is merge_two's own
+    int64_t piece                       # items of the result in one leaf
+    int64_t ranks[MERGE_PIECES + 1]     # items of a before each piece
+
+cdef struct Sorted:
+    const Order* order
+    const char* row
+    # Compared are the items i and i + stride, of the first (n - 1) * stride in each
+    # n * stride.
+    int64_t n
+    int64_t stride
+    int64_t rows
+    bint descending     # numbers and times that are none are still last
+    bint strict         # no equal neighbours
+    bint found          # out: a pair that is not in order
+    # -- own
+    int (*look)(const Sorted* s, const char* x, const char* y, int64_t n) noexcept nogil
+
+# 0, ENOMEM, or -1 with an exception set: a signal, or one of the comparison.  After a
+# failure dst, if it is src, holds its items in some order.
+cdef int merge_sort(Worker* w, MergeSort* s) noexcept nogil
+# The rows may be the same memory, too.
+cdef int sort_rows(Worker* w, MergeSort* s, int64_t rows) noexcept nogil
+cdef int merge_two(Worker* w, MergeTwo* t) noexcept nogil
+cdef int is_sorted(Worker* w, Sorted* s) noexcept nogil
