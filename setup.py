@@ -61,6 +61,8 @@ MODULES = [
     "kernels/search",
     "kernels/count",
     "kernels/sort",
+    "kernels/select",
+    "kernels/runs",
     "kernels/user",
     "arrays/common",
     "arrays/compiled",
@@ -73,6 +75,8 @@ MODULES = [
     "arrays/search",
     "arrays/argsort",
     "arrays/sort",
+    "arrays/order",
+    "arrays/partition",
     "arrays/iter",
     "arrays/find",
 ]

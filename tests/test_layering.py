@@ -30,12 +30,14 @@ WITHIN_A_ROW = {
     ("kernels.*", "kernels.map"),
     ("kernels.count", "kernels.search"),
     ("kernels.find", "kernels.move"),
+    ("kernels.select", "kernels.sort"),
     ("capi", "_python"),
     ("_tasks", "_python"),
     ("arrays.*", "arrays.common"),
     ("arrays.*", "arrays.compiled"),
     ("arrays.*", "arrays.expression"),
     ("arrays.*", "arrays.argsort"),
+    ("arrays.partition", "arrays.order"),
 }
 
 CIMPORT = re.compile(r"^(?:from\s+([\w.]+)\s+cimport\s+(\([^)]*\)|.*)|cimport\s+(.*))$", re.M)
