@@ -156,6 +156,7 @@ def test_median_of_many():
     assert a[order[n // 2 :]].min() == n // 2
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
 def test_types_that_are_numpys_alone():
     rng = np.random.default_rng(0)
     table = np.zeros(70_000, [("a", "i4"), ("b", "f8")])

@@ -2,6 +2,7 @@
 """What a sorted order is good for: ``par_lexsort``, ``par_sort_by_key``,
 ``par_group_by``, ``par_rank``."""
 from collections import namedtuple
+from functools import partial
 
 import numpy as np
 
@@ -312,6 +313,8 @@ def par_sort_by_key(keys, *values, stable=None, descending=None, progress=None):
 
 # ---- groups -----------------------------------------------------------------
 
+par_subtract = partial(par_map, np.subtract)
+
 GroupBy = namedtuple("GroupBy", ["order", "starts", "counts"], module="pyblitz")
 GroupBy.__doc__ = """What ``par_group_by`` gives.
 
@@ -409,7 +412,8 @@ def par_group_by(keys, *, progress=None):
     n = cnp.PyArray_SIZE(starts)
     counts = np.empty(n, np.intp)
     if n:
-        par_map(np.subtract, starts[1:], starts[:-1], out=counts[:-1])
+        subtract = np.subtract if n < FEW_ITEMS else par_subtract
+        subtract(starts[1:], starts[:-1], out=counts[:-1])
         counts[-1] = cnp.PyArray_SIZE(order) - starts[-1]
     return GroupBy(order.astype(np.intp, copy=False), starts, counts)
 
@@ -551,7 +555,7 @@ def par_rank(a, method="average", *, axis=None, progress=None):
     x = np.moveaxis(x, along, -1)
     shape = (<object>x).shape
     n = shape[-1]
-    if is_sortable(x) and (n >= LONG_ROW or (len(shape) == 1 and n >= FEW_ITEMS)):
+    if is_sortable(x) and (n >= LONG_ROW or len(shape) == 1):
         out = np.empty(shape, np.float64 if method == "average" else np.int64)
         for index in np.ndindex(shape[:-1]):
             row = out[index]

@@ -26,9 +26,9 @@ cnp.import_array()
 
 cdef enum:
     # Below this NumPy is done before another thread could help.
-    FEW_ITEMS = 65536
+    FEW_ITEMS = 32768
     # Items of a part that NumPy ends alone.
-    PART_ITEMS = 32768
+    PART_ITEMS = 8192
     # One- and two-byte items of so many are sorted by counting.
     COUNTED_ITEMS = 1048576
     MAX_SAMPLES = 16384
