@@ -60,6 +60,8 @@ MODULES = [
     "kernels/scan",
     "kernels/search",
     "kernels/count",
+    "kernels/radix",
+    "kernels/argsort",
     "kernels/sort",
     "kernels/select",
     "kernels/runs",

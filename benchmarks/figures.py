@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import pathlib
 import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -18,6 +19,7 @@ DOCS = HERE.parent / "docs"
 sys.path.append(str(HERE))
 
 import library_chart  # noqa: E402
+import sorting_chart  # noqa: E402
 from simulate import chart, costs, report  # noqa: E402
 
 Row = dict[str, Any]
@@ -373,23 +375,34 @@ def goal_of(r: Row, text: str) -> Row | None:
     return next((g for g in r["goals"] if g["goal"].startswith(text)), None)
 
 
-def beside_peers(rows: list[Row], more: list[tuple[str, str]]) -> str:
-    """Milliseconds of all, and what was reached of the goals: (head, goal)."""
-    who = [name for name in LIBRARY_PEERS if any(time_of(r, name) for r in rows)]
+def named(r: Row) -> str:
+    return f"`{r['name']}`"
+
+
+def beside_peers(
+    rows: list[Row],
+    more: list[tuple[str, str]],
+    peers: Sequence[str] = LIBRARY_PEERS,
+    label: Callable[[Row], str] = named,
+) -> str:
+    """Milliseconds of all, and what was reached of the goals: (head, goal).  Where NumPy or
+    the best peer is no goal, there is what it is."""
+    who = [name for name in peers if any(time_of(r, name) for r in rows)]
     lines = []
     for r in rows:
+        said = {"x NumPy": r["ratio_numpy"], "x best peer": r["ratio_peer"]}
         goals = [
             goal_of(r, text)
-            or ({"value": r["ratio_peer"], "met": True} if "peer" in text else None)
+            or ({"value": said[text], "met": True} if said.get(text) is not None else None)
             for _, text in more
         ]
         lines.append(
             [
-                f"`{r['name']}`",
+                label(r),
                 size(r["n"]),
                 *(milliseconds(time_of(r, name)) for name in ("pyblitz", *who)),
                 *("" if g is None else reached(g) for g in goals),
-                absent(r) or met(r["met"]),
+                absent(r) or (met(r["met"]) if r["goals"] else ""),
             ]
         )
     return table(["", "n", "pyblitz ms", *who, *(head for head, _ in more), "met"], lines)
@@ -415,12 +428,17 @@ def reductions_table(rows: list[Row]) -> str:
     return table(["n", *head, "of the C loop's bandwidth", "GB/s"], lines)
 
 
-def losses(rows: list[Row]) -> str:
-    """Every goal that was not met, who else was faster, and what there is not yet."""
+def losses(
+    rows: list[Row],
+    parts: Mapping[str, str] = LIBRARY_PARTS,
+    no_goal: Collection[str] = ("expression", "search", "callable"),
+) -> str:
+    """Every goal that was not met, who else was faster where that is no goal, and what there
+    is not yet."""
     lines: list[str] = []
     lacking: dict[str, list[str]] = {}
     for r in rows:
-        part = LIBRARY_PARTS[r["what"]]
+        part = parts[r["what"]]
         where = f"{part}: `{r['name']}`, {size(r['n'])} {r['dtype']}"
         where += f", layer {r['layer']}" if r.get("layer") else ""
         if "missing" in r:
@@ -438,12 +456,30 @@ def losses(rows: list[Row]) -> str:
         if r.get("right") is False:
             said.append("a wrong result")
         ratio = r.get("ratio_peer")
-        if ratio is not None and ratio < 1 and r["what"] in ("expression", "search", "callable"):
+        about_them = ("x best peer", f"x {r.get('best_peer')}")
+        is_goal = any(g["goal"] in about_them for g in r["goals"])
+        if ratio is not None and ratio < 1 and r["what"] in no_goal and not is_goal:
             said.append(f"{r['best_peer']} is faster: {ratio:.3g}")
         if said:
             lines.append(f"- {where}: {'; '.join(said)}.")
-    lines += [f"- {part}, missing: {', '.join(names)}." for part, names in lacking.items()]
+    lines += [
+        f"- {part}, missing: {', '.join(dict.fromkeys(names))}." for part, names in lacking.items()
+    ]
     return "\n".join(lines) + "\n" if lines else "Nowhere: every goal is met.\n"
+
+
+def small_table(rows: list[Row], label: Callable[[Row], str] = named) -> str:
+    """What is added to NumPy's time, the most first."""
+    lines = [
+        [
+            label(r),
+            microseconds(r["ns"]["NumPy"]) if "NumPy" in r["ns"] else "",
+            f"{r['over_ns'] / 1e3:.2f}" if "over_ns" in r else "",
+            absent(r) or met(r["met"]),
+        ]
+        for r in sorted(rows, key=lambda r: -r.get("over_ns", float("inf")))
+    ]
+    return table(["", "NumPy us", "added us", "met"], lines)
 
 
 def library_page() -> str:
@@ -482,15 +518,6 @@ def library_page() -> str:
             absent(r) or met(r["met"]),
         ]
         for r in kind["mandelbrot"] + kind["callable"]
-    ]
-    small = [
-        [
-            f"`{r['name']}`",
-            microseconds(r["ns"]["NumPy"]) if "NumPy" in r["ns"] else "",
-            f"{r['over_ns'] / 1e3:.2f}" if "over_ns" in r else "",
-            absent(r) or met(r["met"]),
-        ]
-        for r in sorted(kind["small"], key=lambda r: -r.get("over_ns", float("inf")))
     ]
     memory = [
         [
@@ -531,13 +558,155 @@ def library_page() -> str:
             kernels,
         )
         + "\nOne thousand elements: what pyblitz adds to NumPy's time (goal: at most 1.5 us):\n\n"
-        + table(["", "NumPy us", "added us", "met"], small)
+        + small_table(kind["small"])
         + "\nMemory at the peak of a pipeline that ends in a scalar, beside the arrays, "
         + (f"{size(kind['memory'][0]['n'])} elements" if kind["memory"] else "not measured")
         + " (goal:\nless than 16 MiB):\n\n"
         + table(["", "MiB", "NumPy's MiB", "met"], memory)
         + "\nWhere pyblitz loses:\n\n"
         + losses(rows)
+    )
+
+
+SORTING_PEERS = [
+    "NumPy",
+    "Polars",
+    "torch",
+    "pyarrow",
+    "pandas",
+    "SciPy",
+    "Rayon",
+    "TBB",
+    "GNU parallel",
+]
+SORTING_PARTS = {
+    "random": "random",
+    "dtypes": "dtypes",
+    "patterns": "patterns",
+    "stable": "stable",
+    "argsort": "argsort",
+    "unique": "unique",
+    "lexsort": "lexsort",
+    "group_by": "groups",
+    "rows": "rows",
+    "relatives": "relatives",
+    "small": "small arrays",
+    "memory": "memory",
+}
+# What a table has: its rows, what is said before it, and the goals beside NumPy and the best.
+SORTING_TABLES: list[tuple[tuple[str, ...], str, list[str]]] = [
+    (
+        ("random",),
+        "Random numbers (goals from 10^6 on: 1.8 x NumPy, and ahead of every peer; at 10^8 only\n"
+        "the fastest take part)",
+        [],
+    ),
+    (
+        ("dtypes",),
+        "Other dtypes (goals: 3 x NumPy, and ahead of every peer)",
+        [],
+    ),
+    (
+        ("patterns",),
+        "Patterns, int64 (goal: 0.95 of the best peer)",
+        [],
+    ),
+    (
+        ("stable", "rows"),
+        "Stable, and many rows (goals: 4 x NumPy, 1.9 x NumPy)",
+        [],
+    ),
+    (
+        ("argsort",),
+        "The order (goals: 4 x NumPy, ahead of torch and Polars)",
+        ["x torch", "x Polars"],
+    ),
+    (
+        ("unique",),
+        "Distinct values, which the peers may give in any order (goals: ahead of NumPy, Polars\n"
+        "and pandas)",
+        ["x Polars", "x pandas"],
+    ),
+    (
+        ("lexsort", "group_by"),
+        "Three columns, and groups (goals: 3 x NumPy and pandas, ahead of Polars)",
+        ["x Polars", "x pandas"],
+    ),
+    (
+        ("relatives",),
+        "Relatives (goal: ahead of every peer)",
+        [],
+    ),
+]
+
+
+def with_dtype(r: Row) -> str:
+    return f"`{r['name']}`, {r['dtype']}"
+
+
+def with_size(r: Row) -> str:
+    return f"`{r['name']}`, {size(r['n'])}"
+
+
+def sorting_memory(rows: list[Row]) -> str:
+    lines = [
+        [
+            with_size(r),
+            "" if r["bytes"] is None else f"{r['bytes'] / 2**20:,.1f}",
+            "" if r["bytes"] is None else f"{r['bytes'] / (8 * r['n']):.3f}",
+            f"{r['numpy_bytes'] / 2**20:,.1f}" if "numpy_bytes" in r else "",
+            absent(r) or met(r["met"]),
+        ]
+        for r in rows
+    ]
+    return table(["", "MiB", "of the array", "NumPy's MiB", "met"], lines)
+
+
+def sorting_page() -> str:
+    if not (RESULTS / "sorting.jsonl").exists():
+        return ""
+    facts, rows = load("sorting")
+    kind = {what: [r for r in rows if r["what"] == what] for what in SORTING_PARTS}
+    said = []
+    for parts, text, more in SORTING_TABLES:
+        own = [r for what in parts for r in kind[what]]
+        heads = [(head, head) for head in ("x NumPy", "x best peer", *more)]
+        if own:
+            said.append(f"{text}:\n\n" + beside_peers(own, heads, SORTING_PEERS, with_dtype))
+        bits = [r["ns"]["Polars, bits"] for r in own if "Polars, bits" in r["ns"]]
+        if bits:
+            said.append(
+                "Polars and pyarrow keep a bool in a bit. Their times include making NumPy's\n"
+                f"bytes of it; Polars alone takes {milliseconds(bits[0])} ms.\n"
+            )
+    if kind["small"]:
+        said.append(
+            "Small arrays: what pyblitz adds to NumPy's time (goal: at most 1.5 us):\n\n"
+            + small_table(kind["small"], with_size)
+        )
+    if kind["memory"]:
+        said.append(
+            "Memory at the peak of a sort in place, beside the array (goal: less than as much\n"
+            "again and 16 MiB):\n\n" + sorting_memory(kind["memory"])
+        )
+    with_goals = [r for r in rows if r["goals"]]
+    fulfilled = [r for r in with_goals if r["met"]]
+    versions = ", ".join(f"{name} {version}" for name, version in facts["peers"].items())
+    return (
+        "\n## Sorting\n\n"
+        "Two threads for everyone, the same arrays in one process in turn; medians (a peer that\n"
+        "takes longer than a second has one run). A ratio is the other's time over pyblitz's;\n"
+        "NumPy is a peer too. Rayon (`par_sort_unstable`), TBB (`parallel_sort`) and libstdc++'s\n"
+        "parallel mode (`__gnu_parallel::sort`) sort in place, so that a copy is made for them,\n"
+        "as for NumPy and pyblitz. Bold: not as good as the goal.\n"
+        + machine(facts)
+        + f"\nPeers: {versions}.\n\n"
+        + "![Time of one element by the number of elements: par_sort of random int64]"
+        + "(sorting.svg)\n\n"
+        + f"{len(fulfilled)} of {len(with_goals)} rows meet their goals.\n\n"
+        + "\n".join(said)
+        + "\nWhere pyblitz loses, also where that is no goal:\n\n"
+        + losses(rows, SORTING_PARTS, [what for what in kind if what not in ("small", "memory")])
     )
 
 
@@ -618,6 +787,7 @@ def page() -> str:
         + counts_page()
         + arrays_page()
         + library_page()
+        + sorting_page()
         + trust_page()
     )
 
@@ -683,6 +853,8 @@ def pages() -> dict[pathlib.Path, str]:
     }
     if (RESULTS / "library.jsonl").exists():
         written[DOCS / "library.svg"] = library_chart.draw(load("library")[1])
+    if (RESULTS / "sorting.jsonl").exists():
+        written[DOCS / "sorting.svg"] = sorting_chart.draw(load("sorting")[1])
     return written
 
 

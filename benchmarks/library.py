@@ -29,167 +29,65 @@ not have is "missing".  The parts, by ``what``:
 
 from __future__ import annotations
 
-import os
+import argparse
+import contextlib
+import ctypes
+import importlib
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
-THREADS = 2
-for _variable in (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "NUMEXPR_MAX_THREADS",
-    "POLARS_MAX_THREADS",
-):
-    os.environ[_variable] = str(THREADS)
+import contest  # before NumPy: it says how many threads there are
+import numpy as np
+from contest import (
+    DASK,
+    LOOP,
+    NUMBA,
+    NUMEXPR,
+    NUMPY,
+    ONE,
+    POLARS,
+    PYBLITZ,
+    STREAM,
+    TORCH,
+    Data,
+    Row,
+    best_peer,
+    child,
+    entrants,
+    extra,
+    goal,
+    measure,
+    over,
+    pb,
+    peers,
+    row,
+    small_row,
+)
 
-import argparse  # noqa: E402
-import contextlib  # noqa: E402
-import ctypes  # noqa: E402
-import importlib  # noqa: E402
-import itertools  # noqa: E402
-import json  # noqa: E402
-import math  # noqa: E402
-import operator  # noqa: E402
-import pathlib  # noqa: E402
-import statistics  # noqa: E402
-import subprocess  # noqa: E402
-import sys  # noqa: E402
-import tempfile  # noqa: E402
-import time  # noqa: E402
-from collections.abc import Callable, Iterator, Mapping  # noqa: E402
-from functools import cached_property, partial  # noqa: E402
-from typing import Any  # noqa: E402
-
-import numpy as np  # noqa: E402
-
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-
-import machine  # noqa: E402
-
-
-def optional(name: str) -> Any:
-    """The module, or None."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
-
-
-Row = dict[str, Any]
-Contest = Mapping[str, Callable[[], Any]]
-Goal = dict[str, Any]
-
-# Looked at by name: what it does not have yet is a row that says so.
-pb: Any = importlib.import_module("pyblitz")
-
-PYBLITZ, ONE, NUMPY, LOOP = "pyblitz", "pyblitz, 1 thread", "NumPy", "C loop"
-NUMEXPR, NUMBA, TORCH, DASK = "numexpr", "Numba", "torch", "dask"
-POLARS, STREAM = "Polars", "Polars, streaming"
-NOT_PEERS = (PYBLITZ, ONE, LOOP)
+VERSIONS = ("numexpr", "numba", "torch", "polars", "dask", "tbb")
 LAYERS = ("tbb", "omp", "workqueue")
-
-PAUSE = 0.005  # OpenMP's threads spin for 3.5 ms here
-BLOCK = 0.01  # seconds of one turn at least, by repeated calls
-SMALL_BLOCK = 0.002
 SEARCHED = 10**4  # numbers that keys are looked for in
 BINS = 1000
 RNG = np.random.default_rng(2026)
 
 
-class Effort:
+class Effort(contest.Effort):
     """How long it may take, and how large the arrays are."""
 
     def __init__(self, quick: bool) -> None:
-        self.quick = quick
-        self.seconds = 0.15 if quick else 3.0  # of a row
-        self.least, self.most = (3, 5) if quick else (5, 25)  # rounds of a row
+        super().__init__(quick)
         self.expression = [10**4, 10**5] if quick else [10**4, 10**5, 10**6, 10**7]
         self.reductions = [10**5, 10**6] if quick else [10**5, 10**6, 10**7, 10**8]
         self.large = 10**6 if quick else 10**7
         self.huge = 10**6 if quick else 10**8
         self.side = 200 if quick else 1000
         self.memory = 10**7 if quick else 10**8
-
-
-# ---- the peers --------------------------------------------------------------
-
-
-class Peers:
-    """The modules, or None for each that is not installed: loaded when first asked for, so
-    that a part in a process of its own loads what it uses."""
-
-    @cached_property
-    def numexpr(self) -> Any:
-        found = optional("numexpr")
-        if found is not None:
-            found.set_num_threads(THREADS)
-        return found
-
-    @cached_property
-    def loops(self) -> Any:
-        return optional("peers.numba_loops") if optional("numba") is not None else None
-
-    @cached_property
-    def torch(self) -> Any:
-        found = optional("torch")
-        if found is not None:
-            found.set_num_threads(THREADS)
-        return found
-
-    @cached_property
-    def polars(self) -> Any:
-        return optional("polars")
-
-    @cached_property
-    def dask(self) -> Any:
-        found = optional("dask.array")
-        if found is not None:
-            importlib.import_module("dask").config.set(scheduler="threads", num_workers=THREADS)
-        return found
-
-    def has(self, name: str) -> bool:
-        module = {
-            NUMEXPR: "numexpr",
-            NUMBA: "loops",
-            TORCH: "torch",
-            POLARS: "polars",
-            STREAM: "polars",
-            DASK: "dask",
-        }.get(name)
-        return module is None or getattr(self, module) is not None
-
-    def versions(self) -> dict[str, str]:
-        names = ("numexpr", "numba", "torch", "polars", "dask", "tbb")
-        return {name: machine.version_of(name) or "not installed" for name in names}
-
-
-peers = Peers()
-
-
-class Data:
-    """An array, and the same as each peer wants it."""
-
-    def __init__(self, array: Any) -> None:
-        self.np = array
-
-    @cached_property
-    def torch(self) -> Any:
-        return peers.torch.from_numpy(self.np)
-
-    @cached_property
-    def polars(self) -> Any:
-        return peers.polars.Series("a", self.np)
-
-    @cached_property
-    def frame(self) -> Any:
-        return peers.polars.DataFrame([self.polars]).lazy()
-
-    @cached_property
-    def dask(self) -> Any:
-        """Two chunks for each thread."""
-        return peers.dask.from_array(self.np, chunks=math.ceil(self.np.size / (2 * THREADS)))
 
 
 def evaluate(text: str, **arrays: Data) -> Any:
@@ -202,155 +100,6 @@ def col(name: str = "a") -> Any:
 
 def streamed(frame: Any, expression: Any) -> Any:
     return frame.select(expression).collect(engine="streaming").to_series()
-
-
-def entrants(table: Mapping[str, Callable[..., Any]], *data: Data) -> dict[str, Callable[[], Any]]:
-    """Who is here, with its function of the data."""
-    return {name: partial(fn, *data) for name, fn in table.items() if peers.has(name)}
-
-
-# ---- measuring --------------------------------------------------------------
-
-
-def again(fn: Callable[[], Any], times: int) -> None:
-    for _ in itertools.repeat(None, times):
-        fn()
-
-
-def timed(fn: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    fn()
-    return time.perf_counter() - start
-
-
-def problem(result: Any, expected: Any, rtol: float) -> str | None:
-    """What is wrong with the result, or None."""
-    got, wanted = np.asarray(result), np.asarray(expected)
-    if got.size != wanted.size:
-        return f"wrong: {got.size} values for {wanted.size}"
-    if not np.allclose(got.reshape(wanted.shape), wanted, rtol=rtol, atol=1e-12):
-        return "wrong: values differ from NumPy's"
-    return None
-
-
-class Measured:
-    def __init__(self) -> None:
-        self.median: dict[str, float] = {}
-        self.least: dict[str, float] = {}
-        self.notes: dict[str, str] = {}
-        self.runs = 0
-
-
-def measure(
-    contest: Contest,
-    effort: Effort,
-    *,
-    one: Any = None,
-    rtol: float = 1e-9,
-    block: float = BLOCK,
-    pause: float = PAUSE,
-    most: int | None = None,
-    unchecked: tuple[str, ...] = (LOOP,),
-) -> Measured:
-    """Nanoseconds of a call of each.  ``one``: a pool of one thread, in which pyblitz takes
-    part once more.  A contestant that raises, or whose result is not that of the first but
-    pyblitz, has a note instead of a time."""
-    found = Measured()
-    # pyblitz is looked at last, for NumPy's result to be there.
-    order = sorted(contest, key=lambda name: name == PYBLITZ)
-    first: list[Any] = []
-    turns: dict[str, Callable[[], Any]] = {}
-    times: dict[str, int] = {}
-    cost = 0.0
-    for name in order:
-        fn = contest[name]
-        try:
-            result = fn()
-            if name not in unchecked:
-                wrong = problem(result, first[0], rtol) if first else None
-                first = first or [np.array(result)]
-                if wrong is not None:
-                    found.notes[name] = wrong
-                    continue
-            del result
-            seconds = [timed(fn)]
-            if seconds[0] < 0.5:
-                seconds.append(timed(fn))
-        except Exception as error:
-            found.notes[name] = f"{type(error).__name__}: {error}".split("\n")[0][:200]
-            continue
-        times[name] = max(1, min(10**4, math.ceil(block / max(min(seconds), 1e-7))))
-        turns[name] = partial(again, fn, times[name])
-        cost += max(min(seconds), block) + pause
-    if one is not None and PYBLITZ in turns:
-        times[ONE] = max(1, math.ceil(times[PYBLITZ] / THREADS))
-        turns[ONE] = partial(one.install, again, contest[PYBLITZ], times[ONE])
-        cost += block + pause
-    if not turns:
-        return found
-    slow = cost > effort.seconds
-    found.runs = (
-        3 if slow else max(effort.least, min(most or effort.most, int(effort.seconds / cost)))
-    )
-    # As they were given: pyblitz's neighbours are chosen there.
-    turns = {name: turns[name] for name in (*contest, ONE) if name in turns}
-    seconds_of = machine.interleave(turns, found.runs, warmup=0 if slow else 1, pause=pause)
-    for name, values in seconds_of.items():
-        found.median[name] = 1e9 * statistics.median(values) / times[name]
-        found.least[name] = 1e9 * min(values) / times[name]
-    return found
-
-
-def goal(text: str, value: float | None, limit: float, *, at_most: bool = False) -> Goal:
-    """``value`` is None when it could not be measured: not met."""
-    compare = operator.le if at_most else operator.ge
-    return {
-        "goal": text,
-        "value": None if value is None else round(value, 4),
-        "limit": limit,
-        "met": value is not None and bool(compare(value, limit)),
-    }
-
-
-def over(found: Measured, other: str | None, who: str = PYBLITZ) -> float | None:
-    """The time of the other over that of ``who``."""
-    if other not in found.median or who not in found.median:
-        return None
-    return found.median[other] / found.median[who]
-
-
-def best_peer(found: Measured) -> str | None:
-    rivals = [name for name in found.median if name not in NOT_PEERS]
-    return min(rivals, key=lambda name: found.median[name], default=None)
-
-
-def row(
-    what: str, name: str, n: int, dtype: str, found: Measured, goals: list[Goal], **more: Any
-) -> Row:
-    peer = best_peer(found)
-    ratios = {"numpy": over(found, NUMPY), "peer": over(found, peer)}
-    made: Row = {
-        "what": what,
-        "name": name,
-        "n": n,
-        "dtype": dtype,
-        "ns": {k: round(v, 1) for k, v in found.median.items()},
-        "ns_min": {k: round(v, 1) for k, v in found.least.items()},
-        "ratio_numpy": ratios["numpy"] and round(ratios["numpy"], 3),
-        "ratio_peer": ratios["peer"] and round(ratios["peer"], 3),
-        "best_peer": peer,
-        "goals": goals,
-        "met": all(g["met"] for g in goals),
-        "runs": found.runs,
-        **more,
-    }
-    notes = dict(found.notes)
-    if PYBLITZ in notes:
-        missing = "has no attribute" in notes[PYBLITZ] and "AttributeError" in notes[PYBLITZ]
-        made["missing" if missing else "failed"] = notes.pop(PYBLITZ)
-    if notes:
-        made["notes"] = notes
-    return made
 
 
 # ---- pipelines --------------------------------------------------------------
@@ -777,22 +526,6 @@ def mandelbrot_child(layer: str, module: str, effort: Effort) -> Iterator[Row]:
             yield row("mandelbrot", kernel, n * n, "float64", found, goals, layer=layer or None)
 
 
-def child(*options: str, environment: Mapping[str, str] | None = None) -> list[Row]:
-    """The rows that this program prints with these options."""
-    package = str(pathlib.Path(pb.__file__).resolve().parent.parent)
-    path = os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, str(HERE / "library.py"), *options],
-        env={**os.environ, "PYTHONPATH": path, **(environment or {})},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    if done.returncode:
-        raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1])
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-
-
 def mandelbrot_rows(effort: Effort) -> Iterator[Row]:
     quick = ["--quick"] if effort.quick else []
     nothing = {"n": effort.side**2, "dtype": "float64", "ns": {}, "ns_min": {}, "goals": []}
@@ -813,7 +546,9 @@ def mandelbrot_rows(effort: Effort) -> Iterator[Row]:
             options = ("--child", "mandelbrot", "--layer", layer, "--module", module, *quick)
             try:
                 yield from child(
-                    *options, environment={"NUMBA_THREADING_LAYER": layer or "default"}
+                    "library.py",
+                    *options,
+                    environment={"NUMBA_THREADING_LAYER": layer or "default"},
                 )
             except (RuntimeError, subprocess.TimeoutExpired) as error:
                 yield {
@@ -920,21 +655,7 @@ def small_pairs(n: int) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]
 def small_rows(effort: Effort) -> Iterator[Row]:
     n = 1000
     for name, (ours, numpys) in small_pairs(n).items():
-        found = measure(
-            {PYBLITZ: ours, NUMPY: numpys},
-            effort,
-            block=SMALL_BLOCK,
-            pause=0.0,
-            most=80,
-            # They are compared in the tests, and some have no namesake.
-            unchecked=(PYBLITZ, NUMPY),
-        )
-        added = None
-        if PYBLITZ in found.median:
-            added = found.median[PYBLITZ] - found.median[NUMPY]
-        goals = [goal("ns over NumPy", added, 1500, at_most=True)]
-        more = {} if added is None else {"over_ns": round(added, 1)}
-        yield row("small", name, n, "float64", found, goals, **more)
+        yield small_row(name, n, "float64", ours, numpys, effort)
 
 
 # ---- memory -----------------------------------------------------------------
@@ -971,23 +692,6 @@ PIPELINES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
-def resident(field: str) -> int:
-    """Bytes: VmRSS, or VmHWM, its peak."""
-    for line in pathlib.Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) * 1024
-    raise RuntimeError(f"/proc/self/status has no {field}")
-
-
-def extra(fn: Callable[[], Any]) -> tuple[Any, int]:
-    """The result, and the peak of the memory during the call over what it was before."""
-    with contextlib.suppress(OSError):
-        pathlib.Path("/proc/self/clear_refs").write_text("5")  # forgets the peak until now
-    before = resident("VmRSS")
-    result = fn()
-    return result, resident("VmHWM") - before
-
-
 def memory_child(name: str, effort: Effort) -> Row:
     """In a process of its own, with nothing in it but the two arrays."""
     n = effort.memory
@@ -1015,7 +719,7 @@ def memory_child(name: str, effort: Effort) -> Row:
 def memory_rows(effort: Effort) -> Iterator[Row]:
     quick = ["--quick"] if effort.quick else []
     for name in PIPELINES:
-        yield from child("--child", "memory", "--pipeline", name, *quick)
+        yield from child("library.py", "--child", "memory", "--pipeline", name, *quick)
 
 
 # ---- the whole --------------------------------------------------------------
@@ -1033,47 +737,13 @@ PARTS: dict[str, Callable[[Effort], Iterator[Row]]] = {
 }
 
 
-def us(ns: float | None) -> str:
-    return "-" if ns is None else f"{ns / 1e3:,.2f}"
-
-
-def line(r: Row) -> str:
-    goals = "; ".join(
-        f"{g['goal']} {'-' if g['value'] is None else format(g['value'], '.4g')}"
-        f" ({'<=' if g['goal'] in ('MiB', 'ns over NumPy', 'of the full scan') else '>='}"
-        f" {g['limit']:g})"
-        for g in r["goals"]
-    )
-    size = f"{r['n']:.0e}".replace("e+0", "e").replace("e+", "e")
-    head = f"{r['what']:11}{r['name'][:32]:33}{size:>6} {r['dtype']:8}"
-    state = "missing" if "missing" in r else "FAILED" if "failed" in r else ""
-    state = state or ("" if not r["goals"] else "met" if r["met"] else "NOT MET")
-    times = ""
-    if "ns" in r:
-        numpys, peer = r["ns"].get(NUMPY), r.get("best_peer")
-        best = f"{us(r['ns'].get(peer))} {peer}" if peer else ""
-        times = f"{us(r['ns'].get(PYBLITZ)):>12}{us(numpys):>13}  {best:36}"
-    said = "".join(
-        f"\n{'':11}{key}: {r[key]}" for key in ("missing", "failed", "unavailable") if key in r
-    )
-    said += "".join(f"\n{'':11}{who}: {note}" for who, note in r.get("notes", {}).items())
-    return f"{head}{times:63}{state:8} {goals}{said}"
-
-
-def head() -> str:
-    return f"{'':59}{'pyblitz us':>12}{'NumPy us':>13}  {'best peer us':36}"
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The array library beside its peers.")
-    parser.add_argument("--quick", action="store_true", help="small arrays, few runs")
-    parser.add_argument("--only", action="append", choices=list(PARTS), metavar="NAME")
-    parser.add_argument("--output", type=pathlib.Path)
+    parser = contest.parser_of("The array library beside its peers.", PARTS)
     for name in ("--child", "--layer", "--module", "--pipeline"):  # see child()
         parser.add_argument(name, default="", help=argparse.SUPPRESS)
     args = parser.parse_args()
     effort = Effort(args.quick)
-    pb.set_num_threads(THREADS)
+    pb.set_num_threads(contest.THREADS)
     if args.child:
         if args.child == "memory":
             print(json.dumps(memory_child(args.pipeline, effort)))
@@ -1081,22 +751,7 @@ def main() -> None:
             for made in mandelbrot_child(args.layer, args.module, effort):
                 print(json.dumps(made), flush=True)
         return
-    facts = {**machine.facts(), "threads": THREADS, "peers": peers.versions()}
-    output = args.output
-    if output is None and not args.quick and not args.only:
-        output = machine.RESULTS / "library.jsonl"
-    rows: list[Row] = []
-    print(head())
-    for part in args.only or PARTS:
-        for made in PARTS[part](effort):
-            rows.append(made)
-            print(line(made), flush=True)
-    if output is not None:
-        machine.write(output, rows, facts)
-    said = [r for r in rows if r["goals"]]
-    absent = [name for name, version in facts["peers"].items() if version == "not installed"]
-    print(f"{sum(r['met'] for r in said)} of {len(said)} rows met their goals", end="")
-    print(f"; not installed: {', '.join(absent)}" if absent else "")
+    contest.run("library", PARTS, effort, peers.versions(VERSIONS), args)
 
 
 if __name__ == "__main__":

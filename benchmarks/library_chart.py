@@ -11,6 +11,7 @@ import json
 import math
 import pathlib
 import sys
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
@@ -21,9 +22,10 @@ from simulate.chart import mark, spread  # noqa: E402
 
 Row = dict[str, Any]
 Point = tuple[int, float]
+Who = dict[str, tuple[str, str, str]]
 
 # Of each line, on light and on dark ground, and the marks on it.
-WHO = {
+WHO: Who = {
     "pyblitz": ("#0b62a8", "#6cb6ff", "circle"),
     "NumPy": ("#57606a", "#9aa4af", "square"),
     "numexpr": ("#b4460f", "#ff9d5c", "diamond"),
@@ -32,18 +34,19 @@ WHO = {
     "Polars": ("#7a6200", "#e3c64a", "square"),
     "dask": ("#a3243b", "#ff8095", "diamond"),
 }
+# What of the rows: (what, name, dtype); and the title.
 PANELS = [
-    ("expression", "a*b + np.sin(a)*2 - b**2", "a*b + np.sin(a)*2 - b**2, float64"),
-    ("reduction", "par_sum", "sum of a, float64"),
+    (("expression", "a*b + np.sin(a)*2 - b**2", "float64"), "a*b + np.sin(a)*2 - b**2, float64"),
+    (("reduction", "par_sum", "float64"), "sum of a, float64"),
 ]
 WIDTH, HEIGHT, LEFT, TOP, LABELS, GAP = 330, 330, 52, 64, 128, 26
 ABOVE = 15  # times pyblitz's slowest: what takes longer leaves the picture at the top
 
 
-def style() -> str:
+def style(who: Who) -> str:
     light = [".ink{fill:#24292f}.soft{fill:#57606a}.grid{stroke:#d0d7de}"]
     dark = [".ink{fill:#e6edf3}.soft{fill:#9aa4af}.grid{stroke:#3a424b}"]
-    for i, (day, night, _) in enumerate(WHO.values()):
+    for i, (day, night, _) in enumerate(who.values()):
         light.append(f".c{i}{{stroke:{day}}}.f{i}{{fill:{day}}}")
         dark.append(f".c{i}{{stroke:{night}}}.f{i}{{fill:{night}}}")
     return (
@@ -58,13 +61,13 @@ def style() -> str:
     )
 
 
-def curves(rows: list[Row], what: str, name: str) -> dict[str, list[Point]]:
+def curves(rows: list[Row], which: tuple[str, str, str], names: Who) -> dict[str, list[Point]]:
     """(n, nanoseconds of an element) of everyone who was there; Polars: the faster way."""
     found: dict[str, list[Point]] = {}
     for r in rows:
-        if (r["what"], r["name"], r["dtype"]) != (what, name, "float64"):
+        if (r["what"], r["name"], r["dtype"]) != which:
             continue
-        for who in WHO:
+        for who in names:
             ns = [r["ns"][k] for k in (who, f"{who}, streaming") if k in r["ns"]]
             if ns:
                 found.setdefault(who, []).append((r["n"], min(ns) / r["n"]))
@@ -77,7 +80,7 @@ def ticks(low: float, high: float) -> list[float]:
     return [t for t in (m * 10.0**p for p in powers for m in (1, 2, 5)) if low <= t <= high]
 
 
-def panel(lines: dict[str, list[Point]], title: str, left: float) -> list[str]:
+def panel(lines: dict[str, list[Point]], title: str, left: float, names: Who) -> list[str]:
     sizes = sorted({n for points in lines.values() for n, _ in points})
     times = [ns for points in lines.values() for _, ns in points]
     reference = lines.get("pyblitz") or lines.get("NumPy") or [(1, max(times))]
@@ -117,30 +120,36 @@ def panel(lines: dict[str, list[Point]], title: str, left: float) -> list[str]:
     ends = []
     # pyblitz is drawn last, over the others.
     for who in sorted(lines, key=lambda name: name == "pyblitz"):
-        i = list(WHO).index(who)
+        i = list(names).index(who)
         points = [(x(n), y(ns)) for n, ns in lines[who]]
         path = "L".join(f"{px:.1f} {py:.1f}" for px, py in points)
         out.append(f'<g clip-path="url(#{clip})"><path class="line c{i}" d="M{path}"/>')
-        out += [mark(WHO[who][2], px, py, f"f{i}") for px, py in points]
+        out += [mark(names[who][2], px, py, f"f{i}") for px, py in points]
         out.append("</g>")
         ends.append((who, i, points[-1], lines[who][-1][1]))
+    right = x(sizes[-1])  # where all labels are, of lines that end before too
     places = spread([max(TOP, py) for _, _, (_, py), _ in ends], 16, TOP + 4, TOP + HEIGHT)
     for (who, i, (px, py), ns), place in zip(ends, places, strict=True):
         if py >= TOP:
             out.append(
-                f'<path class="thin c{i}" d="M{px + 5:.1f} {py:.1f}L{px + 14:.1f} {place:.1f}"/>'
+                f'<path class="thin c{i}" d="M{px + 5:.1f} {py:.1f}L{right + 14:.1f} {place:.1f}"/>'
             )
         out.append(
-            f'<text class="f{i}" x="{px + 17:.1f}" y="{place + 4:.1f}">'
+            f'<text class="f{i}" x="{right + 17:.1f}" y="{place + 4:.1f}">'
             f"{escape(who)} {ns:.3g}</text>"
         )
     return out
 
 
-def draw(rows: list[Row]) -> str:
+def draw(
+    rows: list[Row],
+    names: Who = WHO,
+    wanted: Sequence[tuple[tuple[str, str, str], str]] = PANELS,
+    title: str = "Nanoseconds of one element, two threads (lower is better)",
+) -> str:
     """A picture without a panel for what was not measured."""
-    panels = [(curves(rows, what, name), title) for what, name, title in PANELS]
-    panels = [(lines, title) for lines, title in panels if lines]
+    panels = [(curves(rows, which, names), said) for which, said in wanted]
+    panels = [(lines, said) for lines, said in panels if lines]
     step = LEFT + WIDTH + LABELS + GAP
     width, height = step * max(1, len(panels)), TOP + HEIGHT + 52
     out = [
@@ -149,23 +158,22 @@ def draw(rows: list[Row]) -> str:
         '<title id="t">Time of one element by the number of elements</title>',
         '<desc id="d">Logarithmic axes; one panel for each operation; the number behind a name '
         "is the nanoseconds of an element in the largest array.</desc>",
-        f"<style>{style()}</style>",
-        '<text class="ink title" x="8" y="18">Nanoseconds of one element, two threads '
-        "(lower is better)</text>",
+        f"<style>{style(names)}</style>",
+        f'<text class="ink title" x="8" y="18">{escape(title)}</text>',
     ]
-    for i, (lines, title) in enumerate(panels):
-        out += panel(lines, title, LEFT + i * step)
+    for i, (lines, said) in enumerate(panels):
+        out += panel(lines, said, LEFT + i * step, names)
     return "\n".join([*out, "</svg>"]) + "\n"
 
 
-def main() -> None:
+def main(name: str, drawn: Callable[[list[Row]], str]) -> None:
     parser = argparse.ArgumentParser(description="Draws the times of an element.")
-    parser.add_argument("output", nargs="?", default=HERE.parent / "docs" / "library.svg")
-    parser.add_argument("--input", default=HERE / "results" / "library.jsonl", type=pathlib.Path)
+    parser.add_argument("output", nargs="?", default=HERE.parent / "docs" / f"{name}.svg")
+    parser.add_argument("--input", default=HERE / "results" / f"{name}.jsonl", type=pathlib.Path)
     options = parser.parse_args()
     lines = [json.loads(line) for line in options.input.read_text().splitlines()[1:]]
-    pathlib.Path(options.output).write_text(draw(lines))
+    pathlib.Path(options.output).write_text(drawn(lines))
 
 
 if __name__ == "__main__":
-    main()
+    main("library", draw)

@@ -71,6 +71,7 @@ from pyblitz.arrays.reduce import (  # noqa: E402
 )
 from pyblitz.arrays.scan import par_cumprod, par_cumsum, par_reduceat, par_scan  # noqa: E402
 from pyblitz.arrays.search import par_digitize, par_searchsorted  # noqa: E402
+from pyblitz.arrays.argsort import par_argsort  # noqa: E402
 from pyblitz.arrays.sort import par_sort  # noqa: E402
 
 __version__ = "0.1.0"
@@ -91,6 +92,7 @@ __all__ = [
     "par_argmax",
     "par_argmin",
     "par_argpartition",
+    "par_argsort",
     "par_bincount",
     "par_concatenate",
     "par_copy",

@@ -51,6 +51,7 @@ __all__ = [
     "par_argmax",
     "par_argmin",
     "par_argpartition",
+    "par_argsort",
     "par_bincount",
     "par_concatenate",
     "par_copy",
@@ -601,6 +602,18 @@ def par_searchsorted(
     *,
     progress: _Progress = None,
 ) -> Any: ...
+def par_argsort(
+    a: npt.ArrayLike,
+    axis: SupportsIndex | None = -1,
+    kind: _SortKind | None = None,
+    order: str | Sequence[str] | None = None,
+    *,
+    stable: bool | None = None,
+    descending: bool | None = None,
+    out: _Array | None = None,
+    less: Any = None,
+    progress: _Progress = None,
+) -> npt.NDArray[np.intp]: ...
 def par_sort(
     a: npt.ArrayLike,
     axis: SupportsIndex | None = -1,
@@ -608,7 +621,9 @@ def par_sort(
     order: str | Sequence[str] | None = None,
     *,
     stable: bool | None = None,
+    descending: bool | None = None,
     out: _Array | None = None,
+    less: Any = None,
     progress: _Progress = None,
 ) -> _Array: ...
 

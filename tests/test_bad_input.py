@@ -103,6 +103,13 @@ OPTIONS = {
     "sort": [{"axis": a} for a in AXES]
     + [{"kind": k} for k in ["quick", "nonsense", 3]]
     + [{"order": "a"}, {"nonsense": 1}],
+    "argsort": [{"axis": a} for a in AXES]
+    + [{"kind": k} for k in ["quick", "nonsense", "", 3]]
+    + [{"order": "a"}, {"kind": "stable", "stable": True}, {"nonsense": 1}],
+    "unique": [{"axis": a} for a in AXES]
+    + [{k: True} for k in ["return_index", "return_inverse", "return_counts"]]
+    + [{"equal_nan": False}, {"nonsense": 1}],
+    "lexsort": [{"axis": a} for a in AXES] + [{"nonsense": 1}],
     "cumsum": reduction(),
     "cumprod": reduction(),
     "flatnonzero": [{"nonsense": 1}],
@@ -176,8 +183,36 @@ def calls():
         yield "reduceat", ([0, 3],), {"axis": o}
         yield "minmax", (), {"axis": o}
         yield "flatten", (), {"order": o}
+        yield "isin", (o,), {}
+        yield "isin", (o,), {"invert": True}
+        yield "isin", ([1, 2],), {"kind": o}
+        yield "isin", ([1, 2],), {"axis": o}
+    for kth in [0, -1, [1, 3], [], 10**7, -(10**7), [0, 10**7], 2.5, "a", None, True, [[1], [2]]]:
+        for name in ("partition", "argpartition"):
+            yield name, (kth,), {}
+            yield name, (kth,), {"axis": None}
+    for name in ("partition", "argpartition"):
+        for axis in AXES:
+            yield name, (2,), {"axis": axis}
+        for given in [{"kind": "nonsense"}, {"kind": 3}, {"order": "a"}, {"nonsense": 1}]:
+            yield name, (2,), given
     for out in [np.zeros(3), np.zeros((), "i4"), [0]]:
         yield "dot", (np.ones(BIG),), {"out": out}
+
+
+def settled(f, indices=False):
+    """Of a permutation or a partition, what does not depend on how ties are broken."""
+
+    def call(a, *kth, axis=-1, **options):
+        made = f(a, *kth, axis=axis, **options)
+        along = 0 if axis is None else axis
+        items = np.sort(made, along)
+        if indices:
+            a = np.asarray(a)
+            made = np.take_along_axis(a.ravel() if axis is None or not a.ndim else a, made, along)
+        return items, np.take(made, np.asarray(kth[0], np.intp), along) if kth else made
+
+    return call
 
 
 CALLS = list(calls())
@@ -186,6 +221,12 @@ SAME = {
     "scan": [np.add.accumulate, functools.partial(pb.par_scan, np.add)],
     "reduceat": [np.add.reduceat, functools.partial(pb.par_reduceat, np.add)],
     "minmax": [lambda a, **k: (np.min(a, **k), np.max(a, **k)), pb.par_minmax],
+    "argsort": [settled(np.argsort, True), settled(lambda *a, **k: pb.par_argsort(*a, **k), True)],
+    "partition": [settled(np.partition), settled(lambda *a, **k: pb.par_partition(*a, **k))],
+    "argpartition": [
+        settled(np.argpartition, True),
+        settled(lambda *a, **k: pb.par_argpartition(*a, **k), True),
+    ],
     "flatten": [lambda a, **k: np.asarray(a).flatten(**k), pb.par_flatten],
 }
 # Known and wanted differences: pyblitz's own parameters.

@@ -1,5 +1,5 @@
-"""The section of docs/figures.md about the array library, and its chart, from rows made up
-here: what was missed is named, what is absent breaks nothing."""
+"""The sections of docs/figures.md about the array library and the sorts, and their charts, from
+rows made up here: what was missed is named, what is absent breaks nothing."""
 
 from __future__ import annotations
 
@@ -52,13 +52,19 @@ def figures(tmp_path, monkeypatch):
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "RESULTS", tmp_path)
 
-    def written(rows):
+    def written(rows, name="library"):
         lines = [json.dumps(r) for r in (FACTS, *rows)]
-        (tmp_path / "library.jsonl").write_text("\n".join(lines) + "\n")
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
         return module
 
-    assert module.library_page() == ""  # nothing was measured
+    # Nothing was measured.
+    assert module.library_page() == module.sorting_page() == ""
     return written
+
+
+def labels_of(svg):
+    texts = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
+    return ["".join(t.itertext()) for t in texts]
 
 
 def test_all_met(figures):
@@ -92,8 +98,83 @@ def test_chart(figures):
         row("expression", "a*b + np.sin(a)*2 - b**2", 10**k, [], best_peer="NumPy") for k in (4, 5)
     ] + [row("reduction", "par_sum", 10**k, [SPEED]) for k in (5, 6)]
     module = figures(rows)
-    svg = ElementTree.fromstring(module.library_chart.draw(rows))
-    texts = ["".join(t.itertext()) for t in svg.iter("{http://www.w3.org/2000/svg}text")]
+    texts = labels_of(module.library_chart.draw(rows))
     for label in ("pyblitz 1", "NumPy 2", "Polars 4"):
         assert texts.count(label) == 2
     assert not any("torch" in t for t in texts)
+
+
+NUMPY_GOAL = {"goal": "x NumPy", "value": 2.0, "limit": 1.8, "met": True}
+PARTS_OF_SORTING = [
+    "random",
+    "dtypes",
+    "patterns",
+    "stable",
+    "argsort",
+    "unique",
+    "lexsort",
+    "group_by",
+    "rows",
+    "relatives",
+]
+
+
+def test_sorting_all_met(figures):
+    """Every part has a table, and every row is in it."""
+    rows = [
+        row(what, f"par_{what}", 10**7, [NUMPY_GOAL, SPEED], dtype="int64")
+        for what in PARTS_OF_SORTING
+    ]
+    rows.append(row("small", "par_small", 100, [SPEED], over_ns=300.0))
+    memory = {"goal": "MiB", "value": 76.3, "limit": 92, "met": True}
+    sizes = {"bytes": 80_000_000, "numpy_bytes": 0}
+    rows.append(row("memory", "par_sort(a, out=a)", 10**7, [memory], **sizes))
+    page = figures(rows, "sorting").sorting_page()
+    assert f"{len(rows)} of {len(rows)} rows meet their goals" in page
+    for what in PARTS_OF_SORTING:
+        assert f"| `par_{what}`, int64 | 10^7 | 10 | 20 | 40 | 2 | 1.2 |" in page
+    assert "| `par_small`, 10^2 | 0.2 | 0.30 | yes |" in page
+    assert "| `par_sort(a, out=a)`, 10^7 | 76.3 | 1.000 | 0.0 | yes |" in page
+    assert page.endswith("Nowhere: every goal is met.\n")
+
+
+def test_sorting_losses_are_named(figures):
+    slow = {**SPEED, "value": 0.5, "met": False}
+    absent = {**NUMPY_GOAL, "value": None, "met": False}
+    rows = [
+        row("random", "par_sort(a)", 10**6, [NUMPY_GOAL, slow], best_peer="Rayon", ratio_peer=0.5),
+        row("random", "par_sort(a)", 10**3, [], best_peer="torch", ratio_peer=0.7),
+        row("argsort", "par_argsort(a)", 10**7, [absent], missing="AttributeError"),
+        row("small", "par_sort", 10, [SPEED], over_ns=300.0, ratio_peer=0.8),
+    ]
+    page = figures(rows, "sorting").sorting_page()
+    losses = page[page.index("Where pyblitz loses") :].splitlines()[2:]
+    assert losses == [
+        "- random: `par_sort(a)`, 10^6 float64: x best peer (Rayon): 0.5, goal 0.9524.",
+        "- random: `par_sort(a)`, 10^3 float64: torch is faster: 0.7.",
+        "- argsort, missing: `par_argsort(a)`.",
+    ]
+    assert "**0.5**" in page
+
+
+def test_sorting_chart(figures):
+    """Labels of all who were there, in one column, though some have no largest array."""
+    ns = {"Rayon": 30.0, "pyblitz": 10.0}
+    rows = [
+        row("random", "par_sort(a)", n, [], dtype="int64", ns={k: v * n for k, v in ns.items()})
+        for n in (10**3, 10**4)
+    ]
+    rows.append(row("random", "par_sort(a)", 10**5, [], dtype="int64", ns={"pyblitz": 1.2e6}))
+    rows.append(row("random", "par_sort(a)", 10**6, [], ns={"pyblitz": 1.0}))  # float64
+    module = figures(rows, "sorting")
+    svg = module.sorting_chart.draw(rows)
+    texts = labels_of(svg)
+    assert "pyblitz 12" in texts
+    assert "Rayon 30" in texts
+    places = [
+        t.get("x")
+        for t in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
+        if "".join(t.itertext()) in ("pyblitz 12", "Rayon 30")
+    ]
+    assert len(places) == 2
+    assert len(set(places)) == 1

@@ -31,10 +31,13 @@ the plain ones, by the same compiler.  The rows:
   the median of 200 loops, back to back.  ideal_ns is half of the serial loop.
 - spawn: one of 10^6 empty tasks spawned by one thread of a pool of 2 and waited for.
 - version: what was built.
+
+``libraries(directory)`` builds their sorts instead, as shared libraries: see sorts.h.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 import json
 import os
@@ -82,11 +85,24 @@ def versions(directory: pathlib.Path) -> dict[str, str]:
 
 @functools.cache
 def _built(directory: pathlib.Path) -> Built:
+    return _build(directory, {"tbb": _tbb, "openmp": _openmp, "rayon": _rayon})
+
+
+def libraries(directory: pathlib.Path) -> Built:
+    """The sorts of sorts.h, as shared libraries in ``directory``."""
+    builders = {"TBB": _tbb_sort, "GNU parallel": _gnu_sort, "Rayon": _rayon_sort}
+    return _build(directory, builders)
+
+
+def _build(
+    directory: pathlib.Path, builders: Mapping[str, Callable[[pathlib.Path], pathlib.Path]]
+) -> Built:
     built = Built({}, {})
-    builders = {"tbb": _tbb, "openmp": _openmp, "rayon": _rayon}
-    for name, build in builders.items():
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        running = {name: pool.submit(build, directory) for name, build in builders.items()}
+    for name, path in running.items():
         try:
-            built.programs[name] = build(directory)
+            built.programs[name] = path.result()
         except Missing as reason:
             built.missing[name] = str(reason)
     return built
@@ -111,14 +127,45 @@ def _openmp(directory: pathlib.Path) -> pathlib.Path:
     return program
 
 
+def _tbb_sort(directory: pathlib.Path) -> pathlib.Path:
+    return _sort(directory, "tbb_sort", "-ltbb", hint="Debian: libtbb-dev")
+
+
+def _gnu_sort(directory: pathlib.Path) -> pathlib.Path:
+    return _sort(directory, "gnu_sort", "-fopenmp", hint="it needs OpenMP")
+
+
+def _sort(directory: pathlib.Path, name: str, option: str, *, hint: str) -> pathlib.Path:
+    library = directory / f"{name}.so"
+    compiler = _found("g++", os.environ["PATH"])
+    command = [compiler, "-O3", "-std=c++17", "-shared", "-fPIC", str(HERE / f"{name}.cpp")]
+    _run([*command, "-o", str(library), option], directory, {}, hint)
+    return library
+
+
 def _rayon(directory: pathlib.Path) -> pathlib.Path:
-    """With Debian's crates: nothing is downloaded."""
+    program = directory / "rayon-peer"
+    for target, options in (
+        (program, []),
+        (_alone(program, "join"), ["--features", "join-alone"]),
+    ):
+        shutil.copy(_crate(directory, "rayon", *options) / "rayon-peer", target)
+    return program
+
+
+def _rayon_sort(directory: pathlib.Path) -> pathlib.Path:
+    return _crate(directory, "rayon_sort") / "librayon_sort.so"
+
+
+def _crate(directory: pathlib.Path, name: str, *options: str) -> pathlib.Path:
+    """Where cargo puts what it builds, with Debian's crates: nothing is downloaded."""
     cargo = _found("cargo", f"{pathlib.Path.home()}/.cargo/bin:{os.environ['PATH']}")
     crates = sorted(CRATES.glob("rayon-[0-9]*"))
     if not crates:
         raise Missing(f"there is no rayon in {CRATES} (Debian: librust-rayon-dev)")
-    source = directory / "rayon"
-    shutil.copytree(HERE / "rayon", source, ignore=shutil.ignore_patterns("target", "Cargo.lock"))
+    source = directory / name
+    ignored = shutil.ignore_patterns("target", "Cargo.lock")
+    shutil.copytree(HERE / name, source, ignore=ignored, dirs_exist_ok=True)
     sources = {"crates-io.replace-with": "debian", "debian.directory": str(CRATES)}
     command = [cargo, "build", "--release", "--offline", "--quiet"]
     for key, value in sources.items():
@@ -127,15 +174,8 @@ def _rayon(directory: pathlib.Path) -> pathlib.Path:
         "CARGO_TARGET_DIR": str(source / "target"),
         "PEER_RAYON": crates[-1].name.replace("rayon-", "Rayon "),
     }
-    built = source / "target" / "release" / "rayon-peer"
-    program = directory / "rayon-peer"
-    for target, options in (
-        (program, []),
-        (_alone(program, "join"), ["--features", "join-alone"]),
-    ):
-        _run([*command, *options], source, settings, "Debian: librust-rayon-dev")
-        shutil.copy(built, target)
-    return program
+    _run([*command, *options], source, settings, "Debian: librust-rayon-dev")
+    return source / "target" / "release"
 
 
 def _alone(program: pathlib.Path, what: str) -> pathlib.Path:

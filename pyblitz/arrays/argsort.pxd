@@ -1,4 +1,23 @@
 """What sorts indices, for the operations that build on it."""
+from libc.stdint cimport intptr_t
+from numpy cimport ndarray
+from pyblitz.kernels.argsort cimport Field, FieldKind
+
+cdef class Fields:
+    """What arrays of one shape are sorted by, the most significant first."""
+    cdef Field* fields
+    cdef int n
+    cdef list arrays            # that they are in
+    cdef int put(self, ndarray a, FieldKind kind, intptr_t offset, int size, bint descending) except -1
+    cdef bint add(self, ndarray a, bint descending) except -1
+    cdef object order(self, int axis, ndarray out)
+
 # The permutation (intp) that stably sorts 1-D arrays of one length by keys[0], then by
 # keys[1] ...; None when NumPy is to do it.
 cdef object sorting_order(list keys, bint descending)
+# The arrays of fields by which an array is sorted, or None.
+cdef list sort_fields(ndarray a, object order)
+# Whether a kind is stable, as np.sort understands it.
+cdef bint wants_stable(object kind, object stable)
+# np.sort or np.argsort with `descending`, whatever the version of NumPy.
+cdef object by_numpy(object fn, object a, object axis, object kind, object order, object stable, bint descending)

@@ -12,7 +12,7 @@ from numpy cimport ndarray
 
 from pyblitz._progress import with_progress
 from pyblitz._python cimport Entry, enter, leave
-from pyblitz.arrays.argsort cimport sorting_order
+from pyblitz.arrays.argsort cimport Fields, by_numpy, sorting_order
 from pyblitz.arrays.common cimport Slices, at, check, is_plain, longest_axis
 from pyblitz.arrays.map import par_map
 from pyblitz.arrays.move import par_copy, par_flatnonzero, par_take
@@ -56,17 +56,12 @@ cdef bint is_sortable(ndarray key):
 cdef ndarray order_of(list keys, bint descending):
     order = sorting_order(keys, descending)
     if order is None:
-        if len(keys) == 1 and not descending:
-            order = np.argsort(keys[0], kind="stable")
+        if len(keys) == 1:
+            order = by_numpy(np.argsort, keys[0], -1, "stable", None, None, descending)
+        elif descending:
+            raise NotImplementedError
         else:
-            keys = [key if is_sortable(key) else codes_of(key) for key in keys]
-            order = sorting_order(keys, descending)
-            if order is None:
-                # What the engine leaves to NumPy although it is a number.
-                keys = [codes_of(key) for key in keys]
-                order = sorting_order(keys, descending)
-            if order is None:
-                raise AssertionError("integers have an order")
+            order = np.lexsort(keys[::-1])
     return order.astype(np.int64, copy=False)
 
 
@@ -163,18 +158,6 @@ cdef list rows_of(object keys):
     return result
 
 
-cdef class SlicedLexsort(Slices):
-    """np.lexsort for slices along another axis."""
-    cdef list keys
-    cdef ndarray out
-    cdef int axis
-    cdef int along
-
-    cdef object part(self, int64_t lo, int64_t hi):
-        index = at(self.along, lo, hi)
-        self.out[index] = np.lexsort([key[index] for key in self.keys], self.axis)
-
-
 def par_lexsort(keys, axis=-1, *, progress=None):
     """The order that sorts by several keys, on all cores: ``np.lexsort``.
 
@@ -202,8 +185,7 @@ def par_lexsort(keys, axis=-1, *, progress=None):
     Notes
     -----
     As a stable ``par_argsort``: the keys are sorted together, not one after another.
-    Many short rows are shared, each sorted by NumPy; so are keys of objects, records
-    and variable-width strings, alone.
+    Keys of objects, records and variable-width strings: NumPy, alone.
 
     Examples
     --------
@@ -212,7 +194,7 @@ def par_lexsort(keys, axis=-1, *, progress=None):
     >>> pb.par_lexsort((names, ages))       # by age, then by name
     array([1, 2, 0])
     """
-    cdef SlicedLexsort s
+    cdef Fields fields
     cdef ndarray out
     cdef int along
     if progress is not None:
@@ -221,7 +203,7 @@ def par_lexsort(keys, axis=-1, *, progress=None):
             cnp.PyArray_CheckExact(keys[0]) and cnp.PyArray_SIZE(<ndarray>keys[0]) < FEW_ITEMS):
         return np.lexsort(keys, axis)
     rows = rows_of(keys)
-    if rows is None or type(axis) is not int:
+    if rows is None or type(axis) is not int or sizeof(Py_ssize_t) != 8:
         return np.lexsort(keys, axis)
     shape = rows[0].shape
     ndim = len(shape)
@@ -231,21 +213,13 @@ def par_lexsort(keys, axis=-1, *, progress=None):
     if ndim == 1:
         order = sorting_order(rows[::-1], False)
         return np.lexsort(keys, axis) if order is None else order
-    out = np.empty(shape, np.intp)
-    if shape[along] >= LONG_ROW:
-        moved = [np.moveaxis(key, along, -1) for key in rows[::-1]]
-        to = np.moveaxis(out, along, -1)
-        for index in np.ndindex(to.shape[:-1]):
-            order = sorting_order([key[index] for key in moved], False)
-            if order is None:
-                return np.lexsort(keys, axis)
-            to[index] = order
-        return out
-    s = SlicedLexsort("lexsort", False)
-    s.keys, s.out, s.axis = rows, out, along
-    s.along = longest_axis(shape, [d for d in range(ndim) if d != along])
-    s.run(max(1, FEW_ITEMS * shape[s.along] // out.size), shape[s.along], False)
-    return out
+    fields = Fields()
+    for key in rows[::-1]:
+        if not fields.add(np.moveaxis(key, along, -1).reshape(-1, shape[along]), False):
+            return np.lexsort(keys, axis)
+    out = np.empty(shape[:along] + shape[along + 1:] + shape[along:along + 1], np.intp)
+    fields.order(1, out)
+    return np.ascontiguousarray(np.moveaxis(out, -1, along))
 
 
 # ---- records that are columns -----------------------------------------------
@@ -355,6 +329,17 @@ cdef list keys_of(object keys):
     return result
 
 
+cdef object add_columns(list columns, ndarray key):
+    """The key, or what has its order and can be sorted together with others."""
+    if is_sortable(key):
+        columns.append(plain_column(key))
+    elif key.dtype.names and all([key.dtype[name].shape == () for name in key.dtype.names]):
+        for name in key.dtype.names:
+            add_columns(columns, key[name])
+    else:
+        columns.append(codes_of(key))
+
+
 def par_group_by(keys, *, progress=None):
     """Which items have equal keys, on all cores.
 
@@ -385,8 +370,9 @@ def par_group_by(keys, *, progress=None):
     Notes
     -----
     A stable ``par_argsort``; then each key is compared with the one before it in
-    sorted order, on the way, so that no sorted copy of the keys is stored.  Keys of
-    objects, records and variable-width strings are first numbered by ``np.unique``.
+    sorted order, on the way, so that no sorted copy of the keys is stored.  Records are
+    as many keys as they have fields; objects and variable-width strings are first
+    numbered by ``np.unique``.
     Extra memory: a byte for each item, and what sorting takes.
 
     Examples
@@ -406,7 +392,9 @@ def par_group_by(keys, *, progress=None):
     cdef int64_t n
     if progress is not None:
         return with_progress(progress, par_group_by, (keys,), {})
-    columns = [plain_column(key) if is_sortable(key) else codes_of(key) for key in keys_of(keys)]
+    columns = []
+    for key in keys_of(keys):
+        add_columns(columns, key)
     order = order_of(columns, False)
     starts = par_flatnonzero(begins_of(columns, order))
     n = cnp.PyArray_SIZE(starts)

@@ -17,10 +17,10 @@ from pyblitz.arrays.map import par_map
 from pyblitz.arrays.move import par_copy, par_flatnonzero, par_take
 from pyblitz.arrays.order cimport order_of, plain_column
 from pyblitz.arrays.sort import par_sort
+from pyblitz.kernels.radix cimport KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED
 from pyblitz.kernels.select cimport (
     SPLIT_F32, SPLIT_F64, SPLIT_I32, SPLIT_I64, SPLIT_TIME, SPLIT_U32, SPLIT_U64, First, Split,
     first_run, split_blocks, split_count, split_sample, split_write)
-from pyblitz.kernels.sort cimport KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED
 
 cnp.import_array()
 

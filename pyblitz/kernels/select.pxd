@@ -4,7 +4,7 @@ items of short rows.  No Python, no NumPy.
 What each gives depends on the data alone, never on the number of threads.
 """
 from libc.stdint cimport int64_t, intptr_t, uint64_t
-from pyblitz.kernels.sort cimport KeyKind
+from pyblitz.kernels.radix cimport KeyKind
 from pyblitz.runtime.pool cimport Worker
 
 cdef enum SplitKind:

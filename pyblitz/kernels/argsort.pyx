@@ -1,0 +1,585 @@
+"""Sorted orders; see argsort.pxd."""
+from libc.errno cimport ENOMEM
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+from pyblitz.kernels.radix cimport (
+    CHUNK, SHARED_WORDS, Words, bent_step, bridged, each, log2_of, sort_plain, sort_words)
+
+cdef enum:
+    MAX_DIGITS = 16     # fields in one word
+    MAX_GROUPS = 8      # of varying bits in a field
+    SAMPLES = 512
+    FEW = 32            # ties that are inserted one by one
+    MAX_DEPTH = 64
+    BLOCK = 65536
+
+cdef struct Digit:
+    # What one field gives to the words.
+    const Field* field
+    uint64_t low            # the least key; 0 if groups
+    int bits                # of the key that are left
+    int drop                # of these, that the next word is for
+    int bent                # more than 0: of keys of all magnitudes, the leading bits of each
+    int groups              # of varying bits; 0: the key less the least one
+    int shift[MAX_GROUPS]
+    uint64_t mask[MAX_GROUPS]
+
+cdef struct Order:
+    const Field* fields
+    int n_fields
+    const int64_t* items    # NULL: 0 .. n
+    int64_t n
+    int depth
+    int index_bits
+    Digit digits[MAX_DIGITS]
+    int n_digits
+    int tied                # the first field that the words do not hold all of
+    uint64_t* words         # sorted; the result's own memory
+    int64_t* cuts           # [block + 1]: places between words that do not tie
+    # -- of the pass over one field
+    const Field* field
+    uint64_t first          # the key of the first item
+    Range* ranges           # [block]
+    bint rises
+    bint falls
+
+cdef struct Range:
+    uint64_t low
+    uint64_t high
+    uint64_t varying        # bits in which a key differs from the first
+    uint64_t begin          # the first key here, and the last
+    uint64_t end
+    bint rises              # none is less than the one before
+    bint falls              # each is less than the one before
+
+
+cdef inline int bit_length(uint64_t x) noexcept nogil:
+    return log2_of(x) + 1 if x != 0 else 0
+
+
+# ---- keys -------------------------------------------------------------------
+
+ctypedef fused Item:
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+
+
+cdef void fetch(const char* base, intptr_t step, const int64_t* items, int64_t lo, int64_t n,
+                uint64_t* out, Item _) noexcept nogil:
+    cdef int64_t i
+    cdef Item x
+    if items != NULL:
+        for i in range(n):
+            memcpy(&x, base + items[lo + i] * step, sizeof(Item))
+            out[i] = x
+    elif step == sizeof(Item):
+        base += lo * step
+        for i in range(n):
+            memcpy(&x, base + i * sizeof(Item), sizeof(Item))
+            out[i] = x
+    else:
+        base += lo * step
+        for i in range(n):
+            memcpy(&x, base, sizeof(Item))
+            out[i] = x
+            base += step
+
+
+cdef void fetch_bytes(const Field* f, const int64_t* items, int64_t lo, int64_t n, uint64_t* out) noexcept nogil:
+    cdef const uint8_t* x
+    cdef uint64_t key
+    cdef int64_t i
+    cdef int k
+    for i in range(n):
+        x = <const uint8_t*>f.base + (items[lo + i] if items != NULL else lo + i) * f.step
+        key = 0
+        if f.size == 8:
+            # One load and a swap of its bytes.
+            key = (<uint64_t>x[0] << 56 | <uint64_t>x[1] << 48 | <uint64_t>x[2] << 40
+                   | <uint64_t>x[3] << 32 | <uint64_t>x[4] << 24 | <uint64_t>x[5] << 16
+                   | <uint64_t>x[6] << 8 | <uint64_t>x[7])
+        else:
+            for k in range(f.size):
+                key |= <uint64_t>x[k] << (56 - 8 * k)
+        out[i] = key
+
+
+cdef void fetch_chars(const Field* f, const int64_t* items, int64_t lo, int64_t n, uint64_t* out) noexcept nogil:
+    cdef const char* x
+    cdef uint32_t chars[2]
+    cdef int64_t i
+    chars[1] = 0
+    for i in range(n):
+        x = f.base + (items[lo + i] if items != NULL else lo + i) * f.step
+        if f.size == 8:
+            memcpy(chars, x, 8)
+        else:
+            memcpy(chars, x, 4)
+        out[i] = <uint64_t>chars[0] << 32 | chars[1]
+
+
+cdef void keys_of(const Field* f, const int64_t* items, int64_t lo, int64_t n, uint64_t* out) noexcept nogil:
+    """Of items lo .. lo + n, which are items[lo] .. if there are any."""
+    cdef int bits = 8 * f.size
+    cdef uint64_t sign = <uint64_t>1 << (bits - 1)
+    cdef uint64_t all = ~<uint64_t>0 >> (64 - bits)
+    cdef uint64_t inf, magnitude, x
+    cdef uint64_t last = all
+    cdef int64_t i
+    if f.kind == FIELD_BYTES:
+        fetch_bytes(f, items, lo, n, out)
+        last = all = ~<uint64_t>0
+    elif f.kind == FIELD_CHARS:
+        fetch_chars(f, items, lo, n, out)
+        last = all = ~<uint64_t>0
+    elif f.size == 8:
+        fetch[uint64_t](f.base, f.step, items, lo, n, out, 0)
+    elif f.size == 4:
+        fetch[uint32_t](f.base, f.step, items, lo, n, out, 0)
+    elif f.size == 2:
+        fetch[uint16_t](f.base, f.step, items, lo, n, out, 0)
+    else:
+        fetch[uint8_t](f.base, f.step, items, lo, n, out, 0)
+    if f.kind == FIELD_SIGNED:
+        for i in range(n):
+            out[i] ^= sign
+    elif f.kind == FIELD_TIME:
+        last = all - 1
+        for i in range(n):
+            out[i] = ((out[i] ^ sign) - 1) & all
+    elif f.kind == FIELD_FLOAT:
+        inf = 0x7FF0000000000000u if f.size == 8 else 0x7F800000u if f.size == 4 else 0x7C00
+        last = sign + inf
+        # The sign, and then up or down by the magnitude, so that zeros are one.
+        for i in range(n):
+            x = out[i]
+            magnitude = x & (sign - 1)
+            out[i] = all if magnitude > inf else sign - magnitude if x & sign else sign + magnitude
+    if f.descending:
+        for i in range(n):
+            out[i] = last - out[i] if out[i] <= last else out[i]
+
+
+cdef inline uint64_t step_of(const Digit* d, uint64_t key) noexcept nogil:
+    """What is left of a key that has no groups of bits."""
+    return bent_step(key - d.low, d.bent) if d.bent else (key - d.low) >> d.drop
+
+
+cdef inline uint64_t key_at(const Order* o, int field, int64_t at) noexcept nogil:
+    cdef uint64_t key
+    keys_of(&o.fields[field], o.items, at, 1, &key)
+    return key
+
+
+cdef int range_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Order* o = <Order*>ctx
+    cdef Range* r = &o.ranges[lo // BLOCK]
+    cdef uint64_t chunk[CHUNK]
+    cdef uint64_t first = o.first, low = first, high = first, varying = 0, key, before = 0
+    cdef int64_t i, n
+    cdef bint down = False, up = False, same = False, start = True
+    while lo < hi:
+        n = min(hi - lo, <int64_t>CHUNK)
+        keys_of(o.field, o.items, lo, n, chunk)
+        if start:
+            r.begin = before = chunk[0]
+        for i in range(n):
+            key = chunk[i]
+            varying |= key ^ first
+            low = key if key < low else low
+            high = key if key > high else high
+        if not (down and (up or same)):
+            # Whether it is in order, for as long as it is.
+            for i in range(1 if start else 0, n):
+                down |= chunk[i] < before
+                up |= chunk[i] > before
+                same |= chunk[i] == before
+                before = chunk[i]
+        start = False
+        r.end = chunk[n - 1]
+        lo += n
+    r.low = low
+    r.high = high
+    r.varying = varying
+    r.rises = not down
+    r.falls = not up and not same
+    return 0
+
+
+cdef int plan_digit(Worker* w, Order* o, int field, Digit* d) noexcept nogil:
+    """How a field goes into the words."""
+    cdef int64_t blocks = (o.n + BLOCK - 1) // BLOCK, b
+    cdef uint64_t low, high, varying, rest, run
+    cdef int rc, shift, width
+    o.field = &o.fields[field]
+    o.first = key_at(o, field, 0)
+    o.ranges = <Range*>malloc(blocks * sizeof(Range))
+    if o.ranges == NULL:
+        return ENOMEM
+    rc = each(w, range_leaf, o, BLOCK, o.n)
+    low = high = o.first
+    varying = 0
+    for b in range(blocks if rc == 0 else 0):
+        low = min(low, o.ranges[b].low)
+        high = max(high, o.ranges[b].high)
+        varying |= o.ranges[b].varying
+    o.rises = o.falls = rc == 0
+    for b in range(blocks if rc == 0 else 0):
+        o.rises &= o.ranges[b].rises and (b == 0 or o.ranges[b - 1].end <= o.ranges[b].begin)
+        o.falls &= o.ranges[b].falls and (b == 0 or o.ranges[b - 1].end > o.ranges[b].begin)
+    free(o.ranges)
+    d.field = o.field
+    d.low = low
+    d.bits = bit_length(high - low)
+    d.drop = 0
+    d.bent = 0
+    d.groups = 0
+    # Bits that are the same in all items say nothing, wherever they are.
+    width = 0
+    rest = varying
+    while rest != 0 and d.groups < MAX_GROUPS:
+        shift = 0
+        while not (rest >> shift) & 1:
+            shift += 1
+        run = 0
+        while shift + <int>run < 64 and (rest >> (shift + <int>run)) & 1:
+            run += 1
+        d.mask[d.groups] = (~<uint64_t>0 >> (64 - <int>run)) << width
+        d.shift[d.groups] = shift - width
+        rest &= ~((~<uint64_t>0 >> (64 - <int>run)) << shift)
+        width += <int>run
+        d.groups += 1
+    if rest != 0 or width >= d.bits:
+        d.groups = 0
+    else:
+        d.bits = width
+        d.low = 0
+    return rc
+
+
+cdef int count_ties(const Digit* d, const uint64_t* keys, int n) noexcept nogil:
+    cdef int i, ties = 0
+    for i in range(1, n):
+        ties += keys[i] != keys[i - 1] and step_of(d, keys[i]) == step_of(d, keys[i - 1])
+    return ties
+
+
+cdef void bend(const Order* o, Digit* d, int left) noexcept nogil:
+    """Keys of all magnitudes: most would tie in the leading bits of the greatest."""
+    cdef uint64_t keys[SAMPLES]
+    cdef uint64_t room[SAMPLES]
+    cdef uint64_t high = d.low + (~<uint64_t>0 >> (64 - d.bits))
+    cdef int64_t stride = max(<int64_t>1, o.n // SAMPLES)
+    cdef int n = <int>min(o.n, <int64_t>SAMPLES), i, ties
+    for i in range(n):
+        keys_of(d.field, o.items, i * stride, 1, &keys[i])
+    sort_plain(keys, room, n)
+    ties = count_ties(d, keys, n)
+    if ties * 64 <= n:
+        return
+    d.bent = 1
+    while bent_step(high - d.low, d.bent + 1) >> left == 0:
+        d.bent += 1
+    if count_ties(d, keys, n) * 2 >= ties:
+        d.bent = 0
+
+
+cdef int plan(Worker* w, Order* o, int field) noexcept nogil:
+    cdef int left = 64 - o.index_bits, rc
+    cdef Digit* d
+    o.n_digits = 0
+    o.tied = field
+    while o.tied < o.n_fields and left > 0 and o.n_digits < MAX_DIGITS:
+        d = &o.digits[o.n_digits]
+        rc = plan_digit(w, o, o.tied, d)
+        if rc != 0:
+            return rc
+        if o.tied == field and (o.falls or (o.rises and field + 1 == o.n_fields)):
+            o.n_digits = 0      # nothing to sort
+            return 0
+        if d.bits > left:
+            d.drop = d.bits - left
+            o.n_digits += 1
+            if d.groups == 0:
+                bend(o, d, left)
+            return 0
+        if d.bits > 0:
+            o.n_digits += 1
+            left -= d.bits
+        o.tied += 1
+    return 0
+
+
+cdef void load_order(void* ctx, int64_t lo, int64_t hi, void* words) noexcept nogil:
+    cdef Order* o = <Order*>ctx
+    cdef uint64_t* out = <uint64_t*>words
+    cdef uint64_t chunk[CHUNK]
+    cdef uint64_t mask
+    cdef const Digit* d
+    cdef int64_t i, n = hi - lo
+    cdef int k, g, drop, shift
+    for k in range(o.n_digits):
+        d = &o.digits[k]
+        drop = d.drop
+        if k == 0 and d.groups == 0:
+            keys_of(d.field, o.items, lo, n, out)
+            for i in range(n):
+                out[i] = step_of(d, out[i])
+            continue
+        keys_of(d.field, o.items, lo, n, chunk)
+        shift = d.bits - drop
+        for i in range(n):
+            out[i] = out[i] << shift if k > 0 else 0
+        if d.groups == 0:
+            for i in range(n):
+                out[i] |= step_of(d, chunk[i])
+        for g in range(d.groups):
+            mask = d.mask[g]
+            shift = d.shift[g]
+            for i in range(n):
+                out[i] |= ((chunk[i] >> shift) & mask) >> drop
+    for i in range(n):
+        out[i] = out[i] << o.index_bits | <uint64_t>(lo + i)
+
+
+# ---- ties -------------------------------------------------------------------
+
+cdef inline uint64_t index_mask(const Order* o) noexcept nogil:
+    return (<uint64_t>1 << o.index_bits) - 1
+
+
+cdef void store_words(void* ctx, const void* words, int64_t n, int64_t at) noexcept nogil:
+    cdef Order* o = <Order*>ctx
+    if words != o.words + at:
+        memcpy(o.words + at, words, n * 8)
+
+
+cdef void store_order(void* ctx, const void* words, int64_t n, int64_t at) noexcept nogil:
+    cdef Order* o = <Order*>ctx
+    cdef const uint64_t* x = <const uint64_t*>words
+    cdef uint64_t mask = index_mask(o)
+    cdef int64_t i
+    for i in range(n):
+        o.words[at + i] = x[i] & mask
+
+
+cdef int compare(const Order* o, int field, int64_t a, int64_t b) noexcept nogil:
+    cdef uint64_t x, y
+    while field < o.n_fields:
+        x = key_at(o, field, a)
+        y = key_at(o, field, b)
+        if x != y:
+            return -1 if x < y else 1
+        field += 1
+    return 0
+
+
+cdef void insert_ties(const Order* o, uint64_t* words, int64_t n) noexcept nogil:
+    """By the tied fields; the words themselves tie."""
+    cdef uint64_t keys[FEW]
+    cdef uint64_t key, word, mask = index_mask(o)
+    cdef int64_t i, j
+    for i in range(n):
+        key = key_at(o, o.tied, words[i] & mask)
+        word = words[i]
+        j = i
+        while j > 0 and (keys[j - 1] > key or (
+                keys[j - 1] == key
+                and compare(o, o.tied + 1, words[j - 1] & mask, word & mask) > 0)):
+            keys[j] = keys[j - 1]
+            words[j] = words[j - 1]
+            j -= 1
+        keys[j] = key
+        words[j] = word
+
+
+cdef void merge_ties(const Order* o, uint64_t* words, uint64_t* room, int64_t n) noexcept nogil:
+    """As insert_ties, for any number: merge sort."""
+    cdef uint64_t mask = index_mask(o)
+    cdef int64_t half = n // 2, i = 0, j = half, k = 0
+    if n <= FEW:
+        insert_ties(o, words, n)
+        return
+    merge_ties(o, words, room, half)
+    merge_ties(o, words + half, room, n - half)
+    memcpy(room, words, half * 8)
+    while i < half:
+        if j < n and compare(o, o.tied, words[j] & mask, room[i] & mask) < 0:
+            words[k] = words[j]
+            j += 1
+        else:
+            words[k] = room[i]
+            i += 1
+        k += 1
+
+
+cdef int sort_ties(Worker* w, const Order* o, uint64_t* words, int64_t n) noexcept nogil:
+    """As insert_ties, for any number, shared if there are many."""
+    cdef uint64_t mask = index_mask(o)
+    cdef int64_t* room = <int64_t*>malloc(n * 3 * sizeof(int64_t))
+    cdef int64_t* items = room
+    cdef int64_t* order = room + n
+    cdef uint64_t* sorted_words = <uint64_t*>room + 2 * n
+    cdef int64_t i
+    cdef int rc
+    if room == NULL:
+        return ENOMEM
+    if o.depth >= MAX_DEPTH:
+        # Strings whose prefixes split one item off at a time.
+        merge_ties(o, words, <uint64_t*>room, n)
+        free(room)
+        return 0
+    for i in range(n):
+        items[i] = words[i] & mask
+        if o.items != NULL:
+            items[i] = o.items[items[i]]
+    rc = sort_items(w if n >= SHARED_WORDS else NULL, o.fields, o.n_fields, o.tied, items, n,
+                    o.depth + 1, order)
+    if rc == 0:
+        for i in range(n):
+            sorted_words[i] = words[order[i]]
+        memcpy(words, sorted_words, n * 8)
+    free(room)
+    return rc
+
+
+cdef int ties_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Order* o = <Order*>ctx
+    cdef uint64_t* words = o.words
+    cdef int64_t begin = o.cuts[lo], end = o.cuts[hi], next
+    cdef uint64_t prefix
+    cdef int rc
+    while begin < end:
+        prefix = words[begin] >> o.index_bits
+        next = begin + 1
+        while next < end and words[next] >> o.index_bits == prefix:
+            next += 1
+        if next - begin > FEW:
+            rc = sort_ties(w, o, words + begin, next - begin)
+            if rc != 0:
+                return rc
+        elif next - begin > 1:
+            insert_ties(o, words + begin, next - begin)
+        begin = next
+    return 0
+
+
+cdef int unpack_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Order* o = <Order*>ctx
+    store_order(o, o.words + lo, hi - lo, lo)
+    return 0
+
+
+cdef int64_t end_of_ties(const Order* o, int64_t at) noexcept nogil:
+    """The first place from `at` on where a word differs from the one before `at`."""
+    cdef uint64_t prefix = o.words[at - 1] >> o.index_bits
+    cdef int64_t low = at, high = o.n, i
+    while low < high:
+        i = (low + high) >> 1
+        if o.words[i] >> o.index_bits == prefix:
+            low = i + 1
+        else:
+            high = i
+    return low
+
+
+cdef int break_ties(Worker* w, Order* o) noexcept nogil:
+    cdef int64_t blocks = (o.n + BLOCK - 1) // BLOCK, b
+    cdef int rc
+    o.cuts = <int64_t*>malloc((blocks + 1) * sizeof(int64_t))
+    if o.cuts == NULL:
+        return ENOMEM
+    o.cuts[0] = 0
+    for b in range(1, blocks):
+        o.cuts[b] = end_of_ties(o, b * BLOCK)
+    o.cuts[blocks] = o.n
+    rc = each(w, ties_leaf, o, 1, blocks)
+    free(o.cuts)
+    return rc if rc != 0 else each(w, unpack_leaf, o, BLOCK, o.n)
+
+
+cdef int iota_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Order* o = <Order*>ctx
+    cdef int64_t i
+    if o.falls:
+        for i in range(lo, hi):
+            o.words[i] = o.n - 1 - i
+    else:
+        for i in range(lo, hi):
+            o.words[i] = i
+    return 0
+
+
+cdef int sort_items(Worker* w, const Field* fields, int n_fields, int first, const int64_t* items,
+                    int64_t n, int depth, int64_t* out) noexcept nogil:
+    cdef Order o
+    cdef Words s
+    cdef int rc
+    o.fields = fields
+    o.n_fields = n_fields
+    o.items = items
+    o.n = n
+    o.depth = depth
+    o.index_bits = bit_length(n - 1) if n > 1 else 0
+    o.words = <uint64_t*>out
+    o.n_digits = 0
+    o.falls = False
+    rc = plan(w, &o, first) if n > 0 else 0
+    if rc != 0:
+        return rc
+    if n == 0 or o.n_digits == 0:
+        return each(w, iota_leaf, &o, BLOCK, n)
+    s.load = load_order
+    s.store = store_order if o.tied == n_fields else store_words
+    s.ctx = &o
+    s.wide = True
+    s.n = n
+    s.dst = <char*>out
+    s.spare = NULL
+    rc = sort_words(w, &s)
+    if rc == 0 and o.tied < n_fields:
+        rc = break_ties(w, &o)
+    return rc
+
+
+cdef int sort_order(Worker* w, const Field* fields, int n_fields, int64_t n,
+                    int64_t* out) noexcept nogil:
+    return sort_items(w if n >= SHARED_WORDS else NULL, fields, n_fields, 0, NULL, n, 0, out)
+
+
+cdef struct OrderRows:
+    const Field* fields
+    int n_fields
+    int64_t n
+    int64_t* out
+
+
+cdef int order_rows_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef OrderRows* r = <OrderRows*>ctx
+    cdef Field* fields = <Field*>malloc(r.n_fields * sizeof(Field))
+    cdef int64_t i
+    cdef int k, rc = 0
+    if fields == NULL:
+        return ENOMEM
+    for i in range(lo, hi):
+        for k in range(r.n_fields):
+            fields[k] = r.fields[k]
+            fields[k].base += i * fields[k].pitch
+        rc = sort_items(NULL, fields, r.n_fields, 0, NULL, r.n, 0, r.out + i * r.n)
+        if rc != 0:
+            break
+    free(fields)
+    return rc
+
+
+cdef int sort_order_of_rows(Worker* w, const Field* fields, int n_fields, int64_t n,
+                            int64_t rows, int64_t* out) noexcept nogil:
+    cdef OrderRows r
+    r.fields = fields
+    r.n_fields = n_fields
+    r.n = n
+    r.out = out
+    return bridged(w, order_rows_leaf, NULL, &r, 1 + 4096 // (n + 1), rows)

@@ -1,0 +1,118 @@
+"""Parallel sorts of unsigned words, and of what can be made into them and back.
+
+A sort of numbers has three parts that know nothing of each other: ``load`` gives the
+items as words whose unsigned order is the order wanted (a float's bits, turned; the
+leading bits of several keys with an index below them), this module sorts the words,
+and ``store`` makes each into what the result holds.
+
+sort_words     words of 4 or 8 bytes: one parallel pass of most-significant-digit radix
+               sort into buckets that fit into a cache, in which each bucket is cut once
+               more, into pieces of some hundred words for a leaf sort (NumPy's SIMD
+               kernels, which the caller hands in)
+sort_keys      numbers, through it; of 1 or 2 bytes by counting
+
+What each gives depends on the data alone, never on the number of threads.
+"""
+from libc.stdint cimport int64_t, intptr_t, uint16_t, uint32_t, uint64_t
+from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run, combine_fn, leaf_fn
+from pyblitz.runtime.pool cimport Worker
+
+cdef enum:
+    # Words of fewer items are sorted by the caller alone.
+    SHARED_WORDS = 32768
+    # Items that load and store see at once.
+    CHUNK = 512
+
+# Items lo .. hi as words, hi - lo <= CHUNK.
+ctypedef void (*load_fn)(void* ctx, int64_t lo, int64_t hi, void* words) noexcept nogil
+# Words at .. at + n of the sorted ones, to their place, which may be where they are.
+ctypedef void (*store_fn)(void* ctx, const void* words, int64_t n, int64_t at) noexcept nogil
+# NumPy's: 0, or negative without memory.  The last argument is for types that need it.
+ctypedef int (*sort_fn)(void* start, intptr_t n, void* arr) noexcept nogil
+
+cdef struct Words:
+    load_fn load
+    store_fn store
+    void* ctx
+    bint wide           # 8 bytes, or 4
+    int64_t n
+    char* dst           # room for n words: the result's own
+    char* spare         # the same again when what load reads is dst, else NULL
+
+# Without a worker for fewer than SHARED_WORDS.  0, ENOMEM, or -1 with an exception set; the
+# result then holds what it held if there is a spare, in any order.
+cdef int sort_words(Worker* w, Words* s) noexcept nogil
+# SIMD sorts of unsigned words of 4 and 8 bytes, or NULL.
+cdef void use_leaves(sort_fn narrow, sort_fn wide) noexcept nogil
+
+# ---- numbers
+
+cdef enum KeyKind:
+    KEY_UNSIGNED
+    KEY_SIGNED
+    KEY_FLOAT       # IEEE 754; not-a-numbers last
+    KEY_TIME        # signed, with the least value (not-a-time) last
+
+cdef struct Keys:
+    const char* src
+    char* dst
+    int64_t n
+    int itemsize
+    KeyKind kind
+    bint descending     # what is last stays last
+    # Zeros of both signs and not-a-numbers keep their order; not of 2 bytes.
+    bint stable
+
+# 1, 2, 4 or 8 bytes.  src is dst, or they do not overlap.
+cdef int sort_keys(Worker* w, Keys* k) noexcept nogil
+# Of n items each, in one array after another.
+cdef int sort_rows_of_keys(Worker* w, Keys* k, int64_t rows) noexcept nogil
+# For authors of kernels: as sort_keys, in place.
+cdef int sort_in_place(Worker* w, KeyKind kind, int itemsize, void* a, int64_t n) noexcept nogil
+
+cdef extern from *:
+    """
+    #define pb_log2(x) (63 - __builtin_clzll(x))    /* not of 0 */
+    """
+    int log2_of "pb_log2"(uint64_t x) noexcept nogil
+
+cdef inline uint64_t bent_step(uint64_t d, int bits) noexcept nogil:
+    """Increases with d; each octave from the `bits`-th on has 2^bits values."""
+    cdef int octave = log2_of(d | 1) - bits
+    if octave < 0:
+        octave = 0
+    return (<uint64_t>octave << bits) + (d >> octave)
+
+# In the caller, with room for as many.
+cdef void sort_plain(uint64_t* a, uint64_t* room, int64_t n) noexcept nogil
+
+ctypedef fused Word:
+    uint32_t
+    uint64_t
+
+cdef inline int bridged(Worker* w, leaf_fn leaf, combine_fn combine, void* ctx,
+                        int64_t grain, int64_t n) noexcept nogil:
+    cdef Bridge b
+    bridge_init(&b, leaf, combine, ctx, grain)
+    return bridge_run(w, &b, n)
+
+# Shared if there is a worker to share with.
+cdef int each(Worker* w, leaf_fn leaf, void* ctx, int64_t grain, int64_t n) noexcept nogil
+
+cdef inline uint64_t last_key(KeyKind kind, int size) noexcept nogil:
+    """The greatest key of a number; what is greater is none."""
+    cdef uint64_t all = ~<uint64_t>0 >> (64 - 8 * size)
+    if kind == KEY_TIME:
+        return all - 1
+    if kind == KEY_FLOAT:
+        # Twice the infinity's bits, for both signs, and zero.
+        if size == 8:
+            return 2 * 0x7FF0000000000000u + 1
+        return 2 * 0x7F800000u + 1 if size == 4 else 2 * 0x7C00 + 1
+    return all
+
+cdef inline uint64_t key_shift(int size) noexcept nogil:
+    """The key of minus infinity before it was moved to 0, and what is below it to the end."""
+    if size == 8:
+        return 0x000FFFFFFFFFFFFFu
+    return 0x007FFFFFu if size == 4 else 0x03FF
