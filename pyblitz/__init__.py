@@ -15,6 +15,7 @@ import sys as _sys  # noqa: E402
 from pyblitz._python import CancelScope, ThreadPool, num_threads, set_num_threads  # noqa: E402
 from pyblitz._stats import stats, trace  # noqa: E402
 from pyblitz._tasks import broadcast, join, scope, spawn  # noqa: E402
+from pyblitz.arrays.argsort import par_argsort  # noqa: E402
 from pyblitz.arrays.count import par_bincount, par_histogram  # noqa: E402
 from pyblitz.arrays.find import (  # noqa: E402
     par_find_any,
@@ -71,7 +72,6 @@ from pyblitz.arrays.reduce import (  # noqa: E402
 )
 from pyblitz.arrays.scan import par_cumprod, par_cumsum, par_reduceat, par_scan  # noqa: E402
 from pyblitz.arrays.search import par_digitize, par_searchsorted  # noqa: E402
-from pyblitz.arrays.argsort import par_argsort  # noqa: E402
 from pyblitz.arrays.sort import par_sort  # noqa: E402
 
 __version__ = "0.1.0"
