@@ -237,6 +237,10 @@ def check_topk(a, k, largest, axis=-1):
     expected = np.moveaxis(expected, -1, axis)
     assert_same(got.indices, expected)
     assert_same(got.values, np.take_along_axis(a, expected, axis))
+    # The same ones in any order.
+    got = pb.par_topk(a, k, axis, largest=largest, sorted=False)
+    assert_same(np.sort(got.indices, axis), np.sort(expected, axis))
+    assert_same(got.values, np.take_along_axis(a, got.indices, axis))
     np.testing.assert_array_equal(a, before.reshape(a.shape))
 
 

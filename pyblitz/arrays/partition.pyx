@@ -15,6 +15,7 @@ from pyblitz._python cimport Entry, enter, leave
 from pyblitz.arrays.common cimport Slices, at, check, is_plain, longest_axis
 from pyblitz.arrays.map import par_map
 from pyblitz.arrays.move import par_copy, par_flatnonzero, par_take
+from pyblitz.arrays.reduce import par_count_nonzero
 from pyblitz.arrays.order cimport order_of, plain_column
 from pyblitz.arrays.sort import par_sort
 from pyblitz.kernels.radix cimport KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED
@@ -421,9 +422,9 @@ cdef object first_of_rows(ndarray x, int64_t k, bint largest):
     return out
 
 
-cdef object first_by_sample(ndarray x, int64_t k, bint largest):
-    """Indices of the first k of a long row: those of the items that a sample says are
-    enough, sorted.  None: they were not."""
+cdef object first_by_sample(ndarray x, int64_t k, bint largest, bint in_order):
+    """Indices of the first k of a long row, out of the items that a sample says are
+    enough.  None: they were not."""
     cdef int64_t n = cnp.PyArray_SIZE(x), samples
     cdef ndarray sample = sample_of(x), found
     samples = cnp.PyArray_SIZE(sample)
@@ -437,11 +438,19 @@ cdef object first_by_sample(ndarray x, int64_t k, bint largest):
     found = par_flatnonzero(mask)
     if cnp.PyArray_SIZE(found) < k:
         return None
-    order = order_of([par_take(x, found)], largest)
-    return par_take(found, order[:k])
+    items = par_take(x, found)
+    if in_order:
+        return par_take(found, order_of([items], largest)[:k])
+    # All that are beyond the last one, and the first ones that are equal to it.
+    at = cnp.PyArray_SIZE(found) - k if largest else k - 1
+    last = par_partition(items, at)[at : at + 1]
+    mask = par_map(np.greater if largest else np.less, items, last)
+    equal = par_flatnonzero(par_map(np.equal, items, last))
+    mask[equal[: k - par_count_nonzero(mask)]] = True
+    return par_take(found, par_flatnonzero(mask))
 
 
-cdef object first_of_row(ndarray x, int64_t k, bint largest):
+cdef object first_of_row(ndarray x, int64_t k, bint largest, bint in_order):
     """Indices of the first k of a row."""
     cdef int64_t n = cnp.PyArray_SIZE(x)
     if k == 0:
@@ -450,8 +459,8 @@ cdef object first_of_row(ndarray x, int64_t k, bint largest):
     if x.dtype.kind in key_kinds and x.dtype.itemsize <= 8:
         if n <= FEW_FIRST and 8 * k <= n:
             return first_of_rows(x, k, largest)
-        if n > FEW_FIRST and 2 * k <= n and x.dtype.itemsize >= 4:
-            found = first_by_sample(x, k, largest)
+        if n > FEW_FIRST and (4 * k <= n or not in_order) and x.dtype.itemsize >= 4:
+            found = first_by_sample(x, k, largest, in_order)
             if found is not None:
                 return found
     return order_of([x], largest)[:k]
@@ -469,7 +478,8 @@ def par_topk(a, k, axis=-1, *, largest=True, sorted=True, progress=None):
     largest : bool, optional
         The greatest, from the greatest down; otherwise the least, from the least up.
     sorted : bool, optional
-        False: they may be in another order.  They are not, at present.
+        False: in what order is left open, though it is always the same; faster when
+        ``k`` is a large part of a long row.
     progress : bool or callable, optional
         True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
         now and then.
@@ -493,8 +503,8 @@ def par_topk(a, k, axis=-1, *, largest=True, sorted=True, progress=None):
     Notes
     -----
     O(n + k log k) work.  In a long row of numbers a sample says beyond which value there
-    are k items, or a few more; these are picked, and sorted as by ``par_argsort``. Short
-    rows are shared, each with a heap of the k first so far. When k is near n, or items
+    are k items, or a few more; these are picked, and sorted as by ``par_argsort``.  Short
+    rows are shared, each with a heap of the k first so far.  When k is near n, or items
     are no numbers of up to eight bytes, the order of all is sorted.
 
     Examples
@@ -520,7 +530,7 @@ def par_topk(a, k, axis=-1, *, largest=True, sorted=True, progress=None):
         raise ValueError(f"k: must be from 0 to {n}, the length of the axis, not {wanted}")
     count = wanted
     if x.ndim == 1:
-        found = first_of_row(x, count, bool(largest)).astype(np.intp, copy=False)
+        found = first_of_row(x, count, bool(largest), bool(sorted)).astype(np.intp, copy=False)
         return TopK(par_take(x, found), found)
     rows = np.moveaxis(x, along, -1)
     shape = rows.shape[:-1]
@@ -529,7 +539,7 @@ def par_topk(a, k, axis=-1, *, largest=True, sorted=True, progress=None):
     elif n >= FEW_FIRST or x.dtype.kind not in key_kinds or x.dtype.itemsize > 8:
         out = np.empty((*shape, count), np.intp)
         for index in np.ndindex(shape):
-            out[index] = first_of_row(rows[index], count, bool(largest))
+            out[index] = first_of_row(rows[index], count, bool(largest), bool(sorted))
     else:
         out = first_of_rows(plain_column(rows), count, bool(largest)).astype(np.intp, copy=False)
     found = np.ascontiguousarray(np.moveaxis(out, -1, along))
