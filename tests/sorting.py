@@ -154,6 +154,10 @@ PATTERNS = {
     "high and low bits": lambda n: (
         (rng(n).integers(0, 8, n) << 58) + rng(n + 1).integers(0, 2**40, n)
     ),
+    "every second bit": lambda n: rng(n).integers(0, 2**61, n) & 0x1555555555555555,
+    "scattered bits": lambda n: rng(n).integers(0, 2**61, n) & 0x1803000FF0000C07,
+    "finer and finer": lambda n: rng(n).integers(0, 2**61, n) >> rng(n + 1).integers(0, 61, n),
+    "one by one finer": lambda n: 2**61 - (2**61 >> (np.arange(n) * 17 % 61)),
     "two far clusters": lambda n: (
         np.where(rng(n).random(n) < 0.5, 0, 2**61) + rng(n + 1).integers(0, 50, n)
     ),

@@ -114,6 +114,10 @@ def test_every_kind_is_stable(dtype, n):
     for stable in (True, False, None):
         assert np.array_equal(pb.par_argsort(a, stable=stable), expected)
     assert np.array_equal(pb.par_argsort(a, descending=True), stable_order(a, descending=True))
+    for few in (10, 20, 63, 64, 65, 1000, 5000):
+        expected = stable_order(a[:few])
+        for kind in KINDS:
+            assert np.array_equal(pb.par_argsort(a[:few], kind=kind), expected)
 
 
 @pytest.mark.parametrize("dtype", ["i8", "f8", "u4", "f4", "M8[ns]"])
@@ -207,7 +211,18 @@ def test_any_byte_but_zero_is_true(n):
 
 @pytest.mark.parametrize("dtype", ["i8", "f8", "f4", "i2", "u1", "?", "D", "M8[s]", "S7", "U3"])
 @pytest.mark.parametrize(
-    "shape", [(30_000, 1), (30_000, 2), (9000, 7), (2000, 33), (500, 130), (65, 1025), (15, 4100)]
+    "shape",
+    [
+        (30_000, 1),
+        (30_000, 2),
+        (9000, 7),
+        (2000, 33),
+        (500, 130),
+        (65, 1025),
+        (15, 999),
+        (16, 999),
+        (17, 999),
+    ],
 )
 def test_many_short_rows(dtype, shape):
     a = values(dtype, shape, 3)

@@ -167,7 +167,18 @@ def test_adversaries_in_place(dtype):
 
 @pytest.mark.parametrize("dtype", ["i8", "f8", "f4", "i2", "u1", "?", "D", "M8[s]", "S7", "U3"])
 @pytest.mark.parametrize(
-    "shape", [(30_000, 1), (30_000, 2), (9000, 7), (2000, 33), (500, 130), (65, 1025), (15, 4100)]
+    "shape",
+    [
+        (30_000, 1),
+        (30_000, 2),
+        (9000, 7),
+        (2000, 33),
+        (500, 130),
+        (65, 1025),
+        (15, 999),
+        (16, 999),
+        (17, 999),
+    ],
 )
 def test_many_short_rows(dtype, shape):
     a = values(dtype, shape, 3)
@@ -432,6 +443,21 @@ def test_structured(n):
     nested = np.zeros(n, [("x", [("y", "i2"), ("z", "f4")]), ("w", "i1", 3)])
     nested["x"]["y"] = np.random.default_rng(0).integers(0, 99, n)
     assert (pb.par_sort(nested, order="x") == np.sort(nested, order="x")).all()
+
+
+@pytest.mark.parametrize("count", [15, 16, 17, 40])
+def test_many_fields(count):
+    n = 3000
+    names = [f"f{i}" for i in range(count)]
+    table = np.zeros(n, [(name, "?" if i % 2 else "u1") for i, name in enumerate(names)])
+    for name in names[-3:]:
+        table[name] = np.random.default_rng(len(name)).integers(0, 2, n)
+    for order in (None, names[-1], names[::-1]):
+        assert (pb.par_sort(table, order=order) == np.sort(table, order=order)).all()
+        assert np.array_equal(
+            pb.par_argsort(table, order=order, stable=True),
+            np.argsort(table, order=order, stable=True),
+        )
 
 
 @pytest.mark.parametrize("n", [40, 20_000])

@@ -64,18 +64,20 @@ cdef class Fields:
         if not dtype.isnative:
             a = a.astype(dtype.newbyteorder("="))
         if kind == "c" and size <= 16:
-            bad = np.isnan(a.real)
-            weak = np.isnan(a.imag)
-            if not bad.any() and not weak.any():
+            bad = missing(a)
+            if bad is None:
                 size //= 2
                 self.put(a, FIELD_FLOAT, 0, size, descending)
                 self.put(a, FIELD_FLOAT, size, size, descending)
                 return True
-            # R + Rj, R + nanj, nan + Rj, nan + nanj; each by what is a number.
-            part = np.where(bad, a.imag, a.real)
-            self.add(2 * bad.view(np.uint8) + weak.view(np.uint8), False)
-            self.add(np.where(bad & weak, 0, part).astype(part.dtype, copy=False), descending)
-            return self.add(np.where(bad | weak, 0, a.imag).astype(part.dtype, copy=False), descending)
+            # Each by what is a number.
+            self.add(bad, False)
+            part = np.where(bad < 2, a.real, a.imag)
+            part[bad == 3] = 0
+            self.add(part, descending)
+            part = a.imag.copy()
+            part[bad != 0] = 0
+            return self.add(part, descending)
         if kind == "S":
             for offset in range(0, size, 8):
                 self.put(a, FIELD_BYTES, offset, min(size - offset, <intptr_t>8), descending)
@@ -157,9 +159,12 @@ cdef list sort_fields(ndarray a, object order):
     return fields
 
 
-cdef object nothings(ndarray a):
-    """Where elements are not-a-number or not-a-time, or None: nowhere."""
-    if a.dtype.kind in "fc":
+cdef object missing(ndarray a):
+    """What is last in both directions, as greater numbers; or None: there is none.  Of
+    complex numbers, R + nan j are before nan + R j, and nan + nan j."""
+    if a.dtype.kind == "c":
+        bad = 2 * np.isnan(a.real).view(np.uint8) + np.isnan(a.imag).view(np.uint8)
+    elif a.dtype.kind == "f":
         bad = np.isnan(a)
     elif a.dtype.kind in "mM":
         bad = np.isnat(a)
@@ -173,14 +178,18 @@ cdef object by_numpy(object fn, object a, object axis, object kind, object order
         return fn(a, axis, kind, order, stable=stable)
     if has_descending:
         return fn(a, axis, kind, order, stable=stable, descending=True)
-    fn(np.empty((1,) * np.ndim(a), np.asanyarray(a).dtype), axis, kind, order, stable=stable)
     x = np.asanyarray(a)
+    fn(np.empty((1,) * x.ndim, x.dtype), axis, kind, order, stable=stable)
+    if x.dtype.kind in "OVT":
+        raise TypeError(f"descending: not for elements of dtype {x.dtype}")
+    if isinstance(x, np.ma.MaskedArray):
+        raise ValueError("descending: not for masked arrays")
     if axis is None:
         x, axis = x.ravel(), -1
     # Backwards twice, so that equal elements keep their order.
     indices = np.argsort(np.flip(x, axis), axis, "stable", order)
     indices = x.shape[axis] - 1 - np.flip(indices, axis)
-    bad = nothings(x)
+    bad = missing(x)
     if bad is not None:
         last = np.argsort(np.take_along_axis(bad, indices, axis), axis, "stable")
         indices = np.take_along_axis(indices, last, axis)

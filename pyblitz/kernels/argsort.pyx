@@ -303,7 +303,8 @@ cdef int plan(Worker* w, Order* o, int field) noexcept nogil:
         if d.bits > left:
             d.drop = d.bits - left
             o.n_digits += 1
-            if d.groups == 0:
+            # In few bits there is no room for the number of the octave.
+            if d.groups == 0 and left >= 16:
                 bend(o, d, left)
             return 0
         if d.bits > 0:
