@@ -56,7 +56,10 @@ cdef bint is_sortable(ndarray key):
 cdef ndarray order_of(list keys, bint descending):
     order = sorting_order(keys, descending)
     if order is None:
-        if len(keys) == 1:
+        if descending and keys[0].dtype.kind in "OVT":
+            # np.argsort refuses the direction for these.
+            order = np.argsort(-codes_of(keys[0]), kind="stable")
+        elif len(keys) == 1:
             order = by_numpy(np.argsort, keys[0], -1, "stable", None, None, descending)
         elif descending:
             raise NotImplementedError

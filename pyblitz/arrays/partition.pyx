@@ -13,6 +13,7 @@ from numpy cimport ndarray
 from pyblitz._progress import with_progress
 from pyblitz._python cimport Entry, enter, leave
 from pyblitz.arrays.common cimport Slices, at, check, is_plain, longest_axis
+from pyblitz.arrays.argsort import par_argsort
 from pyblitz.arrays.map import par_map
 from pyblitz.arrays.move import par_copy, par_flatnonzero, par_take
 from pyblitz.arrays.reduce import par_count_nonzero
@@ -39,6 +40,8 @@ cdef enum:
     MAX_DEPTH = 8
     # First items among so few are found by one thread.
     FEW_FIRST = 131072
+    # A larger part of a row than one of so many is sorted faster than kept in a heap.
+    HEAP_SHARE = 16
 
 cdef dict split_kinds = {
     "i4": SPLIT_I32, "u4": SPLIT_U32, "i8": SPLIT_I64, "u8": SPLIT_U64,
@@ -457,7 +460,7 @@ cdef object first_of_row(ndarray x, int64_t k, bint largest, bint in_order):
         return np.empty(0, np.intp)
     x = plain_column(x)
     if x.dtype.kind in key_kinds and x.dtype.itemsize <= 8:
-        if n <= FEW_FIRST and 8 * k <= n:
+        if n <= FEW_FIRST and HEAP_SHARE * k <= n:
             return first_of_rows(x, k, largest)
         if n > FEW_FIRST and (4 * k <= n or not in_order) and x.dtype.itemsize >= 4:
             found = first_by_sample(x, k, largest, in_order)
@@ -504,8 +507,8 @@ def par_topk(a, k, axis=-1, *, largest=True, sorted=True, progress=None):
     -----
     O(n + k log k) work.  In a long row of numbers a sample says beyond which value there
     are k items, or a few more; these are picked, and sorted as by ``par_argsort``.  Short
-    rows are shared, each with a heap of the k first so far.  When k is near n, or items
-    are no numbers of up to eight bytes, the order of all is sorted.
+    rows are shared, each with a heap of the k first so far.  When k is a large part of
+    n, or items are no numbers of up to eight bytes, all are sorted.
 
     Examples
     --------
@@ -540,6 +543,8 @@ def par_topk(a, k, axis=-1, *, largest=True, sorted=True, progress=None):
         out = np.empty((*shape, count), np.intp)
         for index in np.ndindex(shape):
             out[index] = first_of_row(rows[index], count, bool(largest), bool(sorted))
+    elif HEAP_SHARE * count > n:
+        out = np.ascontiguousarray(par_argsort(rows, descending=bool(largest))[..., :count])
     else:
         out = first_of_rows(plain_column(rows), count, bool(largest)).astype(np.intp, copy=False)
     found = np.ascontiguousarray(np.moveaxis(out, -1, along))
