@@ -60,7 +60,7 @@ cdef ndarray order_of(list keys, bint descending):
             # np.argsort refuses the direction for these.
             order = np.argsort(-codes_of(keys[0]), kind="stable")
         elif len(keys) == 1:
-            order = by_numpy(np.argsort, keys[0], -1, "stable", None, None, descending)
+            order = by_numpy(np.argsort, keys[0], -1, None, None, True, descending)
         elif descending:
             raise NotImplementedError
         else:
