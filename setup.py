@@ -64,7 +64,7 @@ MODULES = [
     "kernels/argsort",
     "kernels/sort",
     "kernels/select",
-    "kernels/runs",
+    "kernels/groups",
     "kernels/user",
     "arrays/common",
     "arrays/compiled",

@@ -17,7 +17,7 @@ from pyblitz.arrays.common cimport Slices, at, check, is_plain, longest_axis
 from pyblitz.arrays.map import par_map
 from pyblitz.arrays.move import par_copy, par_flatnonzero, par_take
 from pyblitz.arrays.reduce import par_max
-from pyblitz.kernels.runs cimport (
+from pyblitz.kernels.groups cimport (
     EQUAL_BYTES, EQUAL_DOUBLE, EQUAL_DOUBLE_PAIR, EQUAL_FLOAT, EQUAL_FLOAT_PAIR, EQUAL_HALF,
     RANK_AVERAGE, RANK_DENSE, RANK_GREATEST, RANK_LEAST, RANK_ORDINAL, Column, EqualKind,
     Ranks, Runs, ranks_write, runs_find)

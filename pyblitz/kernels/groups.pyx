@@ -1,4 +1,4 @@
-"""Runs of equal keys; see runs.pxd."""
+"""Runs of equal keys; see groups.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
