@@ -65,6 +65,9 @@ MODULES = [
     "kernels/sort",
     "kernels/select",
     "kernels/groups",
+    "kernels/distinct",
+    "kernels/member",
+    "kernels/runs",
     "kernels/user",
     "arrays/common",
     "arrays/compiled",
@@ -79,6 +82,7 @@ MODULES = [
     "arrays/sort",
     "arrays/order",
     "arrays/partition",
+    "arrays/unique",
     "arrays/iter",
     "arrays/find",
 ]

@@ -73,6 +73,7 @@ from pyblitz.arrays.reduce import (  # noqa: E402
 from pyblitz.arrays.scan import par_cumprod, par_cumsum, par_reduceat, par_scan  # noqa: E402
 from pyblitz.arrays.search import par_digitize, par_searchsorted  # noqa: E402
 from pyblitz.arrays.sort import par_sort  # noqa: E402
+from pyblitz.arrays.unique import par_isin, par_unique  # noqa: E402
 
 __version__ = "0.1.0"
 
@@ -111,6 +112,7 @@ __all__ = [
     "par_for",
     "par_group_by",
     "par_histogram",
+    "par_isin",
     "par_iter",
     "par_lexsort",
     "par_map",
@@ -139,6 +141,7 @@ __all__ = [
     "par_sum",
     "par_take",
     "par_topk",
+    "par_unique",
     "par_var",
     "par_where",
     "scope",

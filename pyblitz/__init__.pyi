@@ -70,6 +70,7 @@ __all__ = [
     "par_for",
     "par_group_by",
     "par_histogram",
+    "par_isin",
     "par_iter",
     "par_lexsort",
     "par_map",
@@ -98,6 +99,7 @@ __all__ = [
     "par_sum",
     "par_take",
     "par_topk",
+    "par_unique",
     "par_var",
     "par_where",
     "scope",
@@ -688,6 +690,26 @@ def par_topk(
     sorted: bool = True,
     progress: _Progress = None,
 ) -> TopK: ...
+def par_unique(
+    ar: npt.ArrayLike,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: SupportsIndex | None = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+    progress: _Progress = None,
+) -> Any: ...
+def par_isin(
+    element: npt.ArrayLike,
+    test_elements: npt.ArrayLike,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: Literal["sort", "table"] | None = None,
+    progress: _Progress = None,
+) -> _Array: ...
 def num_threads() -> int: ...
 def set_num_threads(n: SupportsIndex) -> None: ...
 @overload

@@ -118,6 +118,9 @@ OPTIONS = {
     "histogram": [{"bins": b} for b in [0, -1, 2.5, "a", "auto", [3, 1], [1], None, [[1, 2]]]]
     + [{"range": r} for r in [(1,), (2, 1), (np.nan, 1), "ab", 3]]
     + [{"weights": o} for o in OTHERS],
+    "unique": [{"axis": a, "return_counts": True} for a in AXES]
+    + [{"return_inverse": o} for o in OTHERS]
+    + [{"equal_nan": None}, {"nonsense": 1}],
     "copy": [{"order": o} for o in ["x", 3, None]],
 }
 
@@ -166,6 +169,10 @@ def calls():
         yield "searchsorted", (o,), {"side": "middle"}
         yield "searchsorted", (3,), {"sorter": o}
         yield "digitize", (o,), {}
+        yield "isin", (o,), {}
+        yield "isin", (o,), {"kind": "table"}
+        yield "isin", ([1, 3],), {"kind": o}
+        yield "isin", ([1, 3],), {"invert": o}
         yield "digitize", (np.array([1, 3, 2]),), {}
         yield "repeat", (o,), {}
         yield "repeat", (2,), {"axis": o}

@@ -33,6 +33,7 @@ WITHIN_A_ROW = {
     ("kernels.select", "kernels.radix"),
     ("kernels.argsort", "kernels.radix"),
     ("kernels.sort", "kernels.radix"),
+    ("kernels.member", "kernels.distinct"),
     ("capi", "_python"),
     ("_tasks", "_python"),
     ("arrays.*", "arrays.common"),

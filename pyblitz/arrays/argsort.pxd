@@ -19,5 +19,7 @@ cdef object sorting_order(list keys, bint descending)
 cdef list sort_fields(ndarray a, object order)
 # Whether a kind is stable, as np.sort understands it.
 cdef bint wants_stable(object kind, object stable)
+# Of the parameter and a kind that was given.
+cdef bint goes_down(object descending, object kind) except -1
 # np.sort or np.argsort with `descending`, whatever the version of NumPy.
 cdef object by_numpy(object fn, object a, object axis, object kind, object order, object stable, bint descending)

@@ -159,6 +159,14 @@ cdef list sort_fields(ndarray a, object order):
     return fields
 
 
+cdef bint goes_down(object descending, object kind) except -1:
+    """As NumPy 2.5 understands it."""
+    if descending is not None and kind is not None:
+        np.sort(np.empty(1), 0, kind)       # what else is wrong with it
+        raise ValueError("kind: not together with descending; stable=True is")
+    return bool(descending)
+
+
 cdef object missing(ndarray a):
     """What is last in both directions, as greater numbers; or None: there is none.  Of
     complex numbers, R + nan j are before nan + R j, and nan + nan j."""
@@ -180,10 +188,14 @@ cdef object by_numpy(object fn, object a, object axis, object kind, object order
         return fn(a, axis, kind, order, stable=stable, descending=True)
     x = np.asanyarray(a)
     fn(np.empty((1,) * x.ndim, x.dtype), axis, kind, order, stable=stable)
-    if x.dtype.kind in "OVT":
+    if x.dtype.kind == "T":
+        raise RuntimeError(f"descending: not for elements of dtype {x.dtype}")
+    if x.dtype.kind in "OV":
         raise TypeError(f"descending: not for elements of dtype {x.dtype}")
     if isinstance(x, np.ma.MaskedArray):
         raise ValueError("descending: not for masked arrays")
+    if x.ndim == 0:
+        return fn(x, axis)
     if axis is None:
         x, axis = x.ravel(), -1
     # Backwards twice, so that equal elements keep their order.
@@ -193,7 +205,11 @@ cdef object by_numpy(object fn, object a, object axis, object kind, object order
     if bad is not None:
         last = np.argsort(np.take_along_axis(bad, indices, axis), axis, "stable")
         indices = np.take_along_axis(indices, last, axis)
-    return indices if fn is np.argsort else np.take_along_axis(x, indices, axis)
+    if fn is np.argsort:
+        return indices
+    result = np.empty_like(x)               # in its layout
+    result[...] = np.take_along_axis(x, indices, axis)
+    return result
 
 
 def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None, out=None, less=None,
@@ -258,13 +274,14 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
     cdef ndarray x, rows, result
     cdef Fields fields
     cdef int ndim, along
+    cdef bint down = goes_down(descending, kind)
     if progress is not None:
         return with_progress(
             progress, par_argsort, (a, axis, kind, order),
             {"stable": stable, "descending": descending, "out": out, "less": less})
     if not cnp.PyArray_CheckExact(a):
         if not is_plain(a):
-            return argsorted_by_numpy(a, axis, kind, order, stable, descending, out)
+            return argsorted_by_numpy(a, axis, kind, order, stable, down, out)
         a = np.asarray(a)
     x = a
     ndim = cnp.PyArray_NDIM(x)
@@ -272,13 +289,13 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
         check_order_out(x, axis, out)
     if (cnp.PyArray_SIZE(x) < FEW_ITEMS or cnp.PyArray_ITEMSIZE(x) == 0 or sizeof(Py_ssize_t) != 8
             or (ndim > 1 and axis is not None and cnp.PyArray_DIM(x, 0) == 0)):
-        return argsorted_by_numpy(x, axis, kind, order, stable, descending, out)
+        return argsorted_by_numpy(x, axis, kind, order, stable, down, out)
     if kind is not None or order is not None or stable is not None or ndim != 1 or axis != -1:
         # What is wrong with the arguments, in NumPy's words.
         np.argsort(np.empty((1,) * ndim, x.dtype), axis, kind, order, stable=stable)
-    parts = sort_fields(x, order)
+    parts = sort_fields(x, order) if not (down and x.dtype.kind == "V") else None
     if parts is None:
-        return argsorted_by_numpy(x, axis, kind, order, stable, descending, out)
+        return argsorted_by_numpy(x, axis, kind, order, stable, down, out)
     if axis is None:
         along, ndim = 0, 1
     else:
@@ -288,8 +305,8 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
         rows = part.ravel() if axis is None else part
         if ndim > 2:
             rows = np.ascontiguousarray(np.moveaxis(rows, along, -1)).reshape(-1, part.shape[along])
-        if not fields.add(rows, bool(descending)):
-            return argsorted_by_numpy(x, axis, kind, order, stable, descending, out)
+        if not fields.add(rows, down):
+            return argsorted_by_numpy(x, axis, kind, order, stable, down, out)
     shape = (x.size,) if axis is None else (<object>x).shape
     if along == ndim - 1:
         result = out
@@ -317,12 +334,13 @@ cdef bint shares(object out, list arrays):
 
 
 cdef object argsorted_by_numpy(object a, object axis, object kind, object order, object stable,
-                               object descending, object out):
-    if cnp.PyArray_CheckExact(a) and kind in (None, "quicksort", "heapsort") and not stable:
+                               bint down, object out):
+    if cnp.PyArray_CheckExact(a) and (stable is None or kind is None):
         # As for larger ones, where the engine is stable.
-        if stable is None:
-            kind = "stable"
-    result = by_numpy(np.argsort, a, axis, kind, order, stable, bool(descending))
+        if kind is not None:
+            np.argsort(np.empty(1), 0, kind)    # what is wrong with it
+        kind, stable = None, True
+    result = by_numpy(np.argsort, a, axis, kind, order, stable, down)
     if out is None:
         return result
     out[...] = result

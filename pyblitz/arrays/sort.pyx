@@ -9,7 +9,7 @@ from numpy cimport ndarray
 
 from pyblitz._progress import with_progress
 from pyblitz._python cimport Entry, enter, leave
-from pyblitz.arrays.argsort cimport Fields, by_numpy, sort_fields, wants_stable
+from pyblitz.arrays.argsort cimport Fields, by_numpy, goes_down, sort_fields, wants_stable
 from pyblitz.arrays.common cimport check, is_plain, may_overlap
 from pyblitz.kernels.move cimport INDEX_READY, Take, take_run
 from pyblitz.kernels.radix cimport (
@@ -225,7 +225,7 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
     """
     cdef ndarray x, result, rows
     cdef int ndim, along
-    cdef bint down = bool(descending), is_stable
+    cdef bint down = goes_down(descending, kind), is_stable
     cdef int64_t n
     if progress is not None:
         return with_progress(
@@ -314,6 +314,8 @@ cdef str road_of(object dtype, int64_t n, object order, bint stable, bint descen
     cdef str kind = dtype.kind
     cdef int64_t size = dtype.itemsize
     if order is not None or kind == "V":
+        if descending:
+            return None
         return by_fields if sort_fields(np.empty(0, dtype), order) is not None else None
     if kind in "cSU" and size <= 16 or kind in "SU":
         return by_fields
@@ -342,7 +344,7 @@ cdef object sorted_by_numpy(object a, object axis, object kind, object order, ob
     if cnp.PyArray_CheckExact(a) and half_is_wrong(a.dtype):
         if stable is None and kind in (None, "quicksort", "heapsort"):
             kind = "stable"
-    if out is a and axis is not None and not descending:
+    if out is not None and out is a and axis is not None and not descending:
         out.sort(axis, kind, order, stable=stable)
         return out
     result = by_numpy(np.sort, a, axis, kind, order, stable, descending)

@@ -1,0 +1,82 @@
+"""The distinct items of a row that has few of them, with how often each occurs and
+where first, and then for every item which of them it is.
+
+The row is cut into blocks, a function of its length alone, each with a hash table of
+its own (open addressing, linear probing, multiplicative hashing: Knuth, "The Art of
+Computer Programming", volume 3, 6.4), small enough for a core's own caches.  They are
+merged in the order of the blocks.  Who meets more than ``limit`` distinct items ends the
+search: it is for rows that a sample says have few.  Items of one and two bytes are
+places in tables instead.  No Python, no NumPy.
+
+Items are distinct if their bits are, or, as floats, if they are not equal: zeros are
+equal, and so are not-a-numbers.
+"""
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from pyblitz.runtime.pool cimport Worker
+
+cdef enum:
+    # The most that `limit` may be.  Two bytes have up to 65,536, whatever it is.
+    DISTINCT_LIMIT = 16384
+
+cdef struct Slot:
+    uint64_t key
+    # Of a block: how often, in two lanes, so that equal items in a row need not wait
+    # for each other.  Of the result: what distinct_inverse gives, and nothing.
+    uint32_t value[2]
+
+# slots[0] is for the key 0, and holds 1 while that is not there; slots[1] always holds
+# 1, which belongs elsewhere; of the others, 0 is an empty one.  So a fast look at a
+# key's own slot and the next never takes an empty one for it.
+cdef struct Table:
+    Slot* slots             # [(1 << 64 - shift) + what runs over]
+    int shift
+    int64_t limit
+    int64_t used
+    uint64_t* keys          # [used], as they were met
+    int64_t* first          # [used]
+
+cdef struct Distinct:
+    const char* items
+    int64_t n               # at least 1
+    int size                # bytes of an item: 1, 2, 4, 8
+    bint floats             # IEEE 754 of that size
+    bint counting           # whether counts are wanted
+    int64_t limit           # distinct items, if they have 4 or 8 bytes
+    # -- the result
+    bint many               # more than `limit`: there is no more of it
+    int64_t count           # distinct items, in no particular order:
+    uint64_t* keys          # [count], their bits, in the lowest bytes; of floats 0.0 and
+                            # one not-a-number stand for all
+    int64_t* first          # [count], where they are first
+    int64_t* counts         # [count], if counting
+    # -- the rest is its own
+    Table merged
+    int64_t blocks
+    int64_t block           # items
+    Table* tables           # [blocks]
+    uint32_t* places        # 1 and 2 bytes: [blocks][lanes][1 << bits] counts, and as
+                            # many first places
+    uint32_t* ranks         # the same: [1 << bits]
+
+# Whether a sample (of the same places for the same n) says that it is worth a try.
+cdef bint distinct_may_be_few(const Distinct* d) noexcept nogil
+# 0, ENOMEM, or -1 with an exception set.  distinct_free is to follow in any case.
+cdef int distinct_run(Worker* w, Distinct* d) noexcept nogil
+cdef void distinct_free(Distinct* d) noexcept nogil
+# Writes for every item the rank of its key: ranks[i] is that of keys[i].
+cdef int distinct_inverse(Worker* w, Distinct* d, const int64_t* ranks, int64_t* out) noexcept nogil
+
+cdef inline uint64_t hash_key(uint64_t key) noexcept nogil:
+    """Its high bits are the hash.  Of 0 it is 0; of 1 the high ones are not."""
+    return (key ^ (key >> 32)) * <uint64_t>0x9E3779B97F4A7C15u
+
+# One key for all zeros, and one for all not-a-numbers.
+cdef inline uint64_t key_of_double(uint64_t bits) noexcept nogil:
+    cdef uint64_t size = bits & 0x7FFFFFFFFFFFFFFFu
+    bits = bits if size != 0 else 0
+    return bits if size <= 0x7FF0000000000000u else 0x7FF8000000000000u
+
+cdef inline uint64_t key_of_float(uint32_t bits) noexcept nogil:
+    cdef uint32_t size = bits & 0x7FFFFFFFu
+    bits = bits if size != 0 else 0
+    return bits if size <= 0x7F800000u else 0x7FC00000u

@@ -1,0 +1,314 @@
+"""Members of sets; see member.pxd."""
+from libc.errno cimport ENOMEM
+from libc.stdint cimport (
+    int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t)
+from libc.stdlib cimport calloc, free
+from pyblitz.kernels.distinct cimport hash_key, key_of_double, key_of_float
+from pyblitz.runtime.atomic cimport (
+    atomic_i64, atomic_u32, i64_cas_relaxed, i64_load_relaxed, u32_fetch_or_relaxed,
+    u32_load_relaxed, u32_store_relaxed)
+from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run, leaf_fn
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define pb_prefetch(p) __builtin_prefetch(p)
+    #else
+    #define pb_prefetch(p) ((void)(p))
+    #endif
+    """
+    void pb_prefetch(const void* p) noexcept nogil
+
+cdef enum:
+    LEAF_ITEMS = 16384
+    # Keys that are asked for together: more than misses of one core overlap.
+    LANES = 64
+    # Steps to a free slot after which the table is given up: more than any set has
+    # that was not made for it.
+    MAX_STEPS = 256
+
+ctypedef fused Integer:
+    int8_t
+    uint8_t
+    int16_t
+    uint16_t
+    int32_t
+    uint32_t
+    int64_t
+    uint64_t
+
+ctypedef fused Bare:
+    uint32_t
+    uint64_t
+
+cdef struct Leaf:
+    Bits* bits
+    Keys* keys
+    const void* items
+    MemberKind kind
+    bint invert
+    uint8_t* out
+    Bridge bridge
+
+
+# ---- bits -------------------------------------------------------------------
+
+cdef void put_bits(Bits* bits, const Integer* items, int64_t n) noexcept nogil:
+    cdef uint64_t place
+    cdef uint32_t bit
+    cdef int64_t i
+    for i in range(n):
+        place = <uint64_t><int64_t>items[i] - bits.low
+        if place <= bits.range:
+            bit = <uint32_t>1 << (place & 31)
+            # relaxed: asked after the join.  An atomic or is dear, and repeats are many.
+            if u32_load_relaxed(bits.words + (place >> 5)) & bit == 0:
+                u32_fetch_or_relaxed(bits.words + (place >> 5), bit)
+
+
+cdef void ask_bits(Bits* bits, const Integer* items, int64_t n, uint32_t invert,
+                   uint8_t* out) noexcept nogil:
+    cdef uint64_t place, inside
+    cdef int64_t i
+    for i in range(n):
+        place = <uint64_t><int64_t>items[i] - bits.low
+        inside = place <= bits.range
+        # Without a branch: what is outside asks for the first one, in vain.
+        place = place & (0 - inside)
+        out[i] = <uint8_t>(
+            ((u32_load_relaxed(bits.words + (place >> 5)) >> (place & 31)) & <uint32_t>inside)
+            ^ invert)
+
+
+cdef int put_bits_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Leaf* leaf = <Leaf*>ctx
+    if leaf.kind == MEMBER_I8:
+        put_bits(leaf.bits, <const int8_t*>leaf.items + lo, hi - lo)
+    elif leaf.kind == MEMBER_U8:
+        put_bits(leaf.bits, <const uint8_t*>leaf.items + lo, hi - lo)
+    elif leaf.kind == MEMBER_I16:
+        put_bits(leaf.bits, <const int16_t*>leaf.items + lo, hi - lo)
+    elif leaf.kind == MEMBER_U16:
+        put_bits(leaf.bits, <const uint16_t*>leaf.items + lo, hi - lo)
+    elif leaf.kind == MEMBER_I32:
+        put_bits(leaf.bits, <const int32_t*>leaf.items + lo, hi - lo)
+    elif leaf.kind == MEMBER_U32:
+        put_bits(leaf.bits, <const uint32_t*>leaf.items + lo, hi - lo)
+    elif leaf.kind == MEMBER_I64:
+        put_bits(leaf.bits, <const int64_t*>leaf.items + lo, hi - lo)
+    else:
+        put_bits(leaf.bits, <const uint64_t*>leaf.items + lo, hi - lo)
+    return 0
+
+
+cdef int ask_bits_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Leaf* leaf = <Leaf*>ctx
+    cdef uint32_t invert = leaf.invert
+    cdef uint8_t* out = leaf.out + lo
+    if leaf.kind == MEMBER_I8:
+        ask_bits(leaf.bits, <const int8_t*>leaf.items + lo, hi - lo, invert, out)
+    elif leaf.kind == MEMBER_U8:
+        ask_bits(leaf.bits, <const uint8_t*>leaf.items + lo, hi - lo, invert, out)
+    elif leaf.kind == MEMBER_I16:
+        ask_bits(leaf.bits, <const int16_t*>leaf.items + lo, hi - lo, invert, out)
+    elif leaf.kind == MEMBER_U16:
+        ask_bits(leaf.bits, <const uint16_t*>leaf.items + lo, hi - lo, invert, out)
+    elif leaf.kind == MEMBER_I32:
+        ask_bits(leaf.bits, <const int32_t*>leaf.items + lo, hi - lo, invert, out)
+    elif leaf.kind == MEMBER_U32:
+        ask_bits(leaf.bits, <const uint32_t*>leaf.items + lo, hi - lo, invert, out)
+    elif leaf.kind == MEMBER_I64:
+        ask_bits(leaf.bits, <const int64_t*>leaf.items + lo, hi - lo, invert, out)
+    else:
+        ask_bits(leaf.bits, <const uint64_t*>leaf.items + lo, hi - lo, invert, out)
+    return 0
+
+
+cdef int bits_put(Worker* w, Bits* bits, const void* items, int64_t n, MemberKind kind) noexcept nogil:
+    cdef Leaf leaf
+    leaf.bits = bits
+    leaf.items = items
+    leaf.kind = kind
+    bridge_init(&leaf.bridge, put_bits_leaf, NULL, &leaf, LEAF_ITEMS)
+    return bridge_run(w, &leaf.bridge, n)
+
+
+cdef int bits_ask(Worker* w, Bits* bits, const void* items, int64_t n, MemberKind kind,
+                  bint invert, uint8_t* out) noexcept nogil:
+    cdef Leaf leaf
+    leaf.bits = bits
+    leaf.items = items
+    leaf.kind = kind
+    leaf.invert = invert
+    leaf.out = out
+    bridge_init(&leaf.bridge, ask_bits_leaf, NULL, &leaf, LEAF_ITEMS)
+    return bridge_run(w, &leaf.bridge, n)
+
+
+# ---- keys -------------------------------------------------------------------
+
+cdef inline uint64_t key_of(Bare item, bint floats) noexcept nogil:
+    if not floats:
+        return item
+    if Bare is uint64_t:
+        return key_of_double(item)
+    else:
+        return key_of_float(item)
+
+
+cdef inline bint is_none(uint64_t key, MemberKind kind) noexcept nogil:
+    """What is equal to nothing."""
+    if kind == MEMBER_F64:
+        return key == 0x7FF8000000000000u
+    if kind == MEMBER_F32:
+        return key == 0x7FC00000u
+    return kind == MEMBER_TIME and key == <uint64_t>1 << 63
+
+
+cdef bint put_key(Keys* keys, uint64_t key) noexcept nogil:
+    """False: there is no free slot near."""
+    cdef atomic_i64* slot = keys.slots + (hash_key(key) >> keys.shift)
+    cdef atomic_i64* end = slot + MAX_STEPS
+    cdef int64_t seen
+    # relaxed: asked after the join
+    while slot < end:
+        seen = i64_load_relaxed(slot)
+        if seen == <int64_t>key or (seen == 0 and i64_cas_relaxed(slot, 0, <int64_t>key)):
+            return True
+        # If the slot was taken just now, by whom?
+        if seen != 0:
+            slot += 1
+    return False
+
+
+cdef bint put_keys(Keys* keys, const Bare* items, int64_t n, bint floats) noexcept nogil:
+    cdef uint64_t key[LANES]
+    cdef int64_t at = 0, lanes, k
+    while at < n:
+        lanes = min(<int64_t>LANES, n - at)
+        for k in range(lanes):
+            key[k] = key_of(items[at + k], floats)
+            pb_prefetch(keys.slots + (hash_key(key[k]) >> keys.shift))
+        for k in range(lanes):
+            if key[k] == 0:
+                u32_store_relaxed(&keys.zero, 1)
+            elif not is_none(key[k], keys.kind) and not put_key(keys, key[k]):
+                return False
+        at += lanes
+    return True
+
+
+cdef bint has_key(const Keys* keys, uint64_t key) noexcept nogil:
+    cdef const atomic_i64* slot = keys.slots + (hash_key(key) >> keys.shift)
+    cdef int64_t seen = i64_load_relaxed(slot)
+    while seen != 0 and seen != <int64_t>key:
+        slot += 1
+        seen = i64_load_relaxed(slot)
+    return seen == <int64_t>key
+
+
+cdef inline void ask_keys(const Keys* keys, const Bare* items, int64_t n, bint floats,
+                          uint8_t invert, uint8_t* out) noexcept nogil:
+    cdef const atomic_i64* slots = keys.slots
+    cdef uint8_t zero = u32_load_relaxed(&keys.zero) != 0, found
+    cdef uint64_t key[LANES]
+    cdef uint64_t slot[LANES]
+    cdef int64_t at = 0, lanes, k, first, second
+    while at < n:
+        lanes = min(<int64_t>LANES, n - at)
+        for k in range(lanes):
+            key[k] = key_of(items[at + k], floats)
+            slot[k] = hash_key(key[k]) >> keys.shift
+            pb_prefetch(slots + slot[k])
+        for k in range(lanes):
+            first = i64_load_relaxed(slots + slot[k])
+            second = i64_load_relaxed(slots + slot[k] + 1)
+            # Nearly all are told by two slots, without a branch that depends on
+            # whether they are members.
+            found = (first == <int64_t>key[k]) | (second == <int64_t>key[k])
+            if (first != 0) & (second != 0) & (found == 0):
+                found = has_key(keys, key[k])
+            found = found if key[k] != 0 else zero
+            out[at + k] = found ^ invert
+        at += lanes
+
+
+cdef inline bint is_float(MemberKind kind) noexcept nogil:
+    return kind == MEMBER_F32 or kind == MEMBER_F64
+
+
+cdef inline bint is_wide(MemberKind kind) noexcept nogil:
+    return kind != MEMBER_I32 and kind != MEMBER_U32 and kind != MEMBER_F32
+
+
+cdef int put_keys_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Leaf* leaf = <Leaf*>ctx
+    cdef Keys* keys = leaf.keys
+    cdef bint done
+    if is_wide(keys.kind):
+        done = put_keys(keys, <const uint64_t*>leaf.items + lo, hi - lo, is_float(keys.kind))
+    else:
+        done = put_keys(keys, <const uint32_t*>leaf.items + lo, hi - lo, is_float(keys.kind))
+    if not done:
+        u32_store_relaxed(&keys.full, 1)
+        bridge_limit(&leaf.bridge, 0)
+    return 0
+
+
+cdef void ask_typed(const Keys* keys, const Bare* items, int64_t n, bint floats, uint8_t invert,
+                    uint8_t* out) noexcept nogil:
+    if floats:
+        ask_keys(keys, items, n, True, invert, out)
+    else:
+        ask_keys(keys, items, n, False, invert, out)
+
+
+cdef int ask_keys_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Leaf* leaf = <Leaf*>ctx
+    cdef Keys* keys = leaf.keys
+    if is_wide(keys.kind):
+        ask_typed(keys, <const uint64_t*>leaf.items + lo, hi - lo, is_float(keys.kind),
+                  leaf.invert, leaf.out + lo)
+    else:
+        ask_typed(keys, <const uint32_t*>leaf.items + lo, hi - lo, is_float(keys.kind),
+                  leaf.invert, leaf.out + lo)
+    return 0
+
+
+cdef int keys_put(Worker* w, Keys* keys, const void* items) noexcept nogil:
+    cdef Leaf leaf
+    cdef int64_t room
+    cdef int bits = 6, rc
+    # A quarter full at most while it fits into a cache, half full at most after that.
+    room = keys.n * (4 if keys.n <= 65536 else 2)
+    while <int64_t>1 << bits < room:
+        bits += 1
+    u32_store_relaxed(&keys.zero, 0)
+    u32_store_relaxed(&keys.full, 0)
+    keys.crowded = False
+    keys.shift = 64 - bits
+    # What runs over the end needs no turn to the begin; the last one is always free.
+    keys.slots = <atomic_i64*>calloc((<int64_t>1 << bits) + MAX_STEPS + 2, sizeof(atomic_i64))
+    if keys.slots == NULL:
+        return ENOMEM
+    leaf.keys = keys
+    leaf.items = items
+    bridge_init(&leaf.bridge, put_keys_leaf, NULL, &leaf, LEAF_ITEMS)
+    rc = bridge_run(w, &leaf.bridge, keys.n)
+    keys.crowded = u32_load_relaxed(&keys.full) != 0
+    return rc
+
+
+cdef int keys_ask(Worker* w, Keys* keys, const void* items, int64_t n, bint invert,
+                  uint8_t* out) noexcept nogil:
+    cdef Leaf leaf
+    leaf.keys = keys
+    leaf.items = items
+    leaf.invert = invert
+    leaf.out = out
+    bridge_init(&leaf.bridge, ask_keys_leaf, NULL, &leaf, LEAF_ITEMS)
+    return bridge_run(w, &leaf.bridge, n)
+
+
+cdef void keys_free(Keys* keys) noexcept nogil:
+    free(keys.slots)
