@@ -1,7 +1,17 @@
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, ClassVar, Literal, Never, ParamSpec, SupportsIndex, TypeVar, overload
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    Never,
+    ParamSpec,
+    SupportsIndex,
+    TypeVar,
+    overload,
+)
 
 import numpy as np
 import numpy.typing as npt
@@ -20,16 +30,19 @@ _Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 _Side = Literal["left", "right"]
 _IndexMode = Literal["raise", "wrap", "clip"]
 _Order = Literal["K", "A", "C", "F"]
+_RankMethod = Literal["average", "min", "max", "dense", "ordinal"]
 _SortKind = Literal["quicksort", "mergesort", "heapsort", "stable"]
 _Progress = bool | Callable[[int, int], Any] | None
 
 __version__: str
 __all__ = [
     "CancelScope",
+    "GroupBy",
     "ParChunks",
     "ParIter",
     "ParZip",
     "ThreadPool",
+    "TopK",
     "broadcast",
     "join",
     "num_threads",
@@ -37,6 +50,7 @@ __all__ = [
     "par_any",
     "par_argmax",
     "par_argmin",
+    "par_argpartition",
     "par_argsort",
     "par_bincount",
     "par_concatenate",
@@ -54,10 +68,12 @@ __all__ = [
     "par_flatnonzero",
     "par_flatten",
     "par_for",
+    "par_group_by",
     "par_histogram",
     "par_is_sorted",
     "par_isin",
     "par_iter",
+    "par_lexsort",
     "par_map",
     "par_map_inplace",
     "par_max",
@@ -68,19 +84,23 @@ __all__ = [
     "par_nanmax",
     "par_nanmin",
     "par_nansum",
+    "par_partition",
     "par_partition_by",
     "par_position",
     "par_prod",
     "par_put",
+    "par_rank",
     "par_reduce",
     "par_reduceat",
     "par_repeat",
     "par_scan",
     "par_searchsorted",
     "par_sort",
+    "par_sort_by_key",
     "par_std",
     "par_sum",
     "par_take",
+    "par_topk",
     "par_unique",
     "par_var",
     "par_where",
@@ -610,6 +630,68 @@ def par_sort(
     less: Any = None,
     progress: _Progress = None,
 ) -> _Array: ...
+
+class GroupBy(NamedTuple):
+    order: npt.NDArray[np.intp]
+    starts: npt.NDArray[np.intp]
+    counts: npt.NDArray[np.intp]
+
+class TopK(NamedTuple):
+    values: _Array
+    indices: npt.NDArray[np.intp]
+
+def par_lexsort(
+    keys: Any,
+    axis: SupportsIndex = -1,
+    *,
+    progress: _Progress = None,
+) -> Any: ...
+def par_sort_by_key(
+    keys: npt.ArrayLike,
+    *values: npt.ArrayLike,
+    stable: bool | None = None,
+    descending: bool | None = None,
+    progress: _Progress = None,
+) -> tuple[_Array, ...]: ...
+def par_group_by(
+    keys: npt.ArrayLike | Sequence[npt.ArrayLike],
+    *,
+    progress: _Progress = None,
+) -> GroupBy: ...
+def par_rank(
+    a: npt.ArrayLike,
+    method: _RankMethod = "average",
+    *,
+    axis: SupportsIndex | None = None,
+    progress: _Progress = None,
+) -> _Array: ...
+def par_partition(
+    a: npt.ArrayLike,
+    kth: SupportsIndex | npt.ArrayLike,
+    axis: SupportsIndex | None = -1,
+    kind: Literal["introselect"] = "introselect",
+    order: str | Sequence[str] | None = None,
+    *,
+    progress: _Progress = None,
+) -> _Array: ...
+def par_argpartition(
+    a: npt.ArrayLike,
+    kth: SupportsIndex | npt.ArrayLike,
+    axis: SupportsIndex | None = -1,
+    kind: Literal["introselect"] = "introselect",
+    order: str | Sequence[str] | None = None,
+    *,
+    progress: _Progress = None,
+) -> npt.NDArray[np.intp]: ...
+def par_topk(
+    a: npt.ArrayLike,
+    k: SupportsIndex,
+    axis: SupportsIndex | None = -1,
+    *,
+    largest: bool = True,
+    sorted: bool = True,
+    progress: _Progress = None,
+) -> TopK: ...
 def par_unique(
     ar: npt.ArrayLike,
     return_index: bool = False,

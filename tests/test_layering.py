@@ -30,6 +30,7 @@ WITHIN_A_ROW = {
     ("kernels.*", "kernels.map"),
     ("kernels.count", "kernels.search"),
     ("kernels.find", "kernels.move"),
+    ("kernels.select", "kernels.radix"),
     ("kernels.argsort", "kernels.radix"),
     ("kernels.merge", "kernels.radix"),
     ("kernels.member", "kernels.distinct"),
@@ -40,6 +41,7 @@ WITHIN_A_ROW = {
     ("arrays.*", "arrays.expression"),
     ("arrays.*", "arrays.argsort"),
     ("arrays.*", "arrays.merge"),
+    ("arrays.partition", "arrays.order"),
 }
 
 CIMPORT = re.compile(r"^(?:from\s+([\w.]+)\s+cimport\s+(\([^)]*\)|.*)|cimport\s+(.*))$", re.M)

@@ -1,0 +1,551 @@
+# cython: wraparound=True, boundscheck=True
+"""What is before what, without sorting all: ``par_partition``, ``par_argpartition``,
+``par_topk``."""
+import operator
+from collections import namedtuple
+
+import numpy as np
+
+cimport numpy as cnp
+from libc.stdint cimport int64_t
+from numpy cimport ndarray
+
+from pyblitz._progress import with_progress
+from pyblitz._python cimport Entry, enter, leave
+from pyblitz.arrays.common cimport Slices, at, check, is_plain, longest_axis
+from pyblitz.arrays.argsort import par_argsort
+from pyblitz.arrays.map import par_map
+from pyblitz.arrays.move import par_copy, par_flatnonzero, par_take
+from pyblitz.arrays.reduce import par_count_nonzero
+from pyblitz.arrays.order cimport order_of, plain_column
+from pyblitz.arrays.sort import par_sort
+from pyblitz.kernels.radix cimport KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED
+from pyblitz.kernels.select cimport (
+    SPLIT_F32, SPLIT_F64, SPLIT_I32, SPLIT_I64, SPLIT_TIME, SPLIT_U32, SPLIT_U64, First, Split,
+    first_run, split_blocks, split_count, split_sample, split_write)
+
+cnp.import_array()
+
+cdef enum:
+    # Below this NumPy is done before another thread could help.
+    FEW_ITEMS = 32768
+    # Items of a part that NumPy ends alone.
+    PART_ITEMS = 8192
+    # One- and two-byte items of so many are sorted by counting.
+    COUNTED_ITEMS = 1048576
+    MAX_SAMPLES = 16384
+    # As many positions, far from each other, are passes enough to sort by.
+    MAX_KTHS = 3
+    # Splits of splits; what is left then is NumPy's.
+    MAX_DEPTH = 8
+    # First items among so few are found by one thread.
+    FEW_FIRST = 131072
+    # A larger part of a row than one of so many is sorted faster than kept in a heap.
+    HEAP_SHARE = 16
+
+cdef dict split_kinds = {
+    "i4": SPLIT_I32, "u4": SPLIT_U32, "i8": SPLIT_I64, "u8": SPLIT_U64,
+    "f4": SPLIT_F32, "f8": SPLIT_F64, "m8": SPLIT_TIME, "M8": SPLIT_TIME,
+}
+cdef dict key_kinds = {
+    "b": KEY_UNSIGNED, "u": KEY_UNSIGNED, "i": KEY_SIGNED, "f": KEY_FLOAT,
+    "m": KEY_TIME, "M": KEY_TIME,
+}
+
+
+cdef object kind_of(ndarray a):
+    """Of a split; None: NumPy is to do it."""
+    return split_kinds.get(f"{a.dtype.kind}{a.dtype.itemsize}") if a.dtype.isnative else None
+
+
+# ---- splits -----------------------------------------------------------------
+
+cdef tuple bounds_of(object dtype):
+    """What nothing is before, and what nothing but not-a-number is after."""
+    if dtype.kind == "f":
+        return dtype.type(-np.inf), dtype.type(np.inf)
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min, np.iinfo(dtype).max
+    # not-a-time is the last
+    return np.array(np.iinfo(np.int64).min + 1).view(dtype), np.array("NaT", dtype)
+
+
+cdef ndarray sample_of(ndarray a):
+    cdef int64_t n = cnp.PyArray_SIZE(a), samples = 256
+    while samples < MAX_SAMPLES and samples * 128 < n:
+        samples *= 2
+    cdef ndarray result = np.empty(samples, a.dtype)
+    cdef char* out = <char*>cnp.PyArray_DATA(result)
+    cdef const char* src = <const char*>cnp.PyArray_DATA(a)
+    split_sample(src, cnp.PyArray_ITEMSIZE(a), n, samples, out)
+    return result
+
+
+cdef tuple ranks_around(int64_t k, int64_t n, int64_t samples):
+    """Ranks in a sample between which the k-th item is, all but surely: four standard
+    deviations of a binomial distribution away."""
+    share = (k + 0.5) / n
+    gap = 4.0 * (samples * share * (1.0 - share)) ** 0.5 + 4.0
+    middle = share * samples
+    return int(middle - gap), int(middle), int(middle + gap) + 1
+
+
+cdef object splitters(ndarray a, int64_t k):
+    """Two values, as an array, between which the k-th is, all but surely."""
+    cdef ndarray sample = sample_of(a)
+    cdef int64_t samples = cnp.PyArray_SIZE(sample)
+    first, middle, last = ranks_around(k, cnp.PyArray_SIZE(a), samples)
+    middle = min(max(middle, 0), samples - 1)
+    least, greatest = bounds_of(a.dtype)
+    wanted = [r for r in (first, middle, last) if 0 <= r < samples]
+    sample.partition(wanted)
+    result = np.empty(2, a.dtype)
+    result[0] = sample[first] if first >= 0 else least
+    result[1] = sample[last] if last < samples else greatest
+    if a.dtype.kind == "f":
+        # All numbers are less than not-a-number: it splits nothing.
+        result[np.isnan(result)] = greatest
+    if 0 <= first and last < samples:
+        pivot = sample[middle]
+        # The items equal to it are many: then they alone are the middle.
+        if np.count_nonzero(sample == pivot) > 2 * (last - first):
+            result[...] = pivot
+    return result
+
+
+cdef object split(ndarray a, ndarray dst, bint indices, object around, int64_t[2] sizes):
+    """Around two values; sizes: items that are less, and in the middle."""
+    cdef Split s
+    cdef Entry e
+    cdef int rc
+    cdef ndarray low = around[:1], high = around[1:]
+    cdef ndarray counts
+    s.kind = kind_of(a)
+    s.src = <const char*>cnp.PyArray_DATA(a)
+    s.n = cnp.PyArray_SIZE(a)
+    s.low = <const char*>cnp.PyArray_DATA(low)
+    s.high = <const char*>cnp.PyArray_DATA(high)
+    counts = np.empty(2 * split_blocks(s.n), np.int64)
+    s.counts = <int64_t*>cnp.PyArray_DATA(counts)
+    s.dst = <char*>cnp.PyArray_DATA(dst)
+    s.indices = indices
+    with nogil:
+        enter(&e)
+        rc = split_count(e.worker, &s)
+        if rc == 0:
+            rc = split_write(e.worker, &s)
+        rc = leave(&e, rc)
+    check(rc, "the partition")
+    sizes[0] = s.less
+    sizes[1] = s.middle
+
+
+cdef list parts_of(ndarray a, ndarray dst, bint indices, list kths):
+    """Splits a into dst; returns what is not in order yet: (begin, end, kths in it).
+    The middle one of the kths, which rise, is in a small part, all but surely."""
+    cdef int64_t[2] sizes
+    cdef int64_t n = cnp.PyArray_SIZE(a), begin, end
+    cdef list result = []
+    around = splitters(a, kths[len(kths) // 2])
+    split(a, dst, indices, around, sizes)
+    ends = [0, sizes[0], sizes[0] + sizes[1], n]
+    equal = around[0] == around[1] or (a.dtype.kind in "mM" and np.isnat(around).all())
+    for i in range(3):
+        begin, end = ends[i], ends[i + 1]
+        inside = [k - begin for k in kths if begin <= k < end]
+        if not inside or (i == 1 and equal):
+            continue
+        if i == 2 and a.dtype.kind == "f" and around[1] == np.inf:
+            continue            # not-a-numbers
+        result.append((begin, end, inside))
+    return result
+
+
+cdef int partition_into(ndarray a, ndarray dst, list kths, int depth) except -1:
+    """Contiguous, no overlap."""
+    cdef ndarray part
+    for begin, end, inside in parts_of(a, dst, False, kths):
+        part = dst[begin:end]
+        if end - begin <= PART_ITEMS or depth == MAX_DEPTH:
+            part.partition(inside)
+        else:
+            partition_into(par_copy(part), part, inside, depth + 1)
+    return 0
+
+
+cdef ndarray order_around(ndarray a, list kths, int depth):
+    """np.argpartition."""
+    cdef ndarray order, part
+    if cnp.PyArray_SIZE(a) <= PART_ITEMS or depth == MAX_DEPTH:
+        return np.argpartition(a, kths).astype(np.int64, copy=False)
+    order = np.empty(cnp.PyArray_SIZE(a), np.int64)
+    for begin, end, inside in parts_of(a, order, True, kths):
+        part = order[begin:end]
+        part[...] = par_take(part, order_around(par_take(a, part), inside, depth + 1))
+    return order
+
+
+# ---- np.partition -----------------------------------------------------------
+
+cdef list kths_of(object kth, int64_t n):
+    """The positions, rising, each once; None: NumPy is to refuse them."""
+    if type(kth) is int:
+        kths = [kth]
+    else:
+        array = np.asarray(kth)
+        if array.dtype.kind not in "iu" or array.ndim > 1 or array.size == 0:
+            return None
+        kths = array.reshape(-1).tolist()
+    if min(kths) < -n or max(kths) >= n:
+        return None
+    return sorted({k + n if k < 0 else k for k in kths})
+
+
+cdef class SlicedPartition(Slices):
+    """In place, or the order of it."""
+    cdef ndarray x
+    cdef ndarray out
+    cdef object kth
+    cdef bint indices
+    cdef int axis
+    cdef int along
+
+    cdef object part(self, int64_t lo, int64_t hi):
+        index = at(self.along, lo, hi)
+        if self.indices:
+            self.out[index] = np.argpartition(self.x[index], self.kth, self.axis)
+        else:
+            self.out[index].partition(self.kth, self.axis)
+
+
+cdef object partition(object a, object kth, object axis, object kind, object order, bint indices):
+    """The result, or None: NumPy is to do it."""
+    cdef ndarray x, row, out
+    cdef SlicedPartition s
+    cdef int64_t n, size
+    cdef int ndim, along
+    if order is not None or type(kind) is not str or kind != "introselect":
+        return None
+    if not cnp.PyArray_CheckExact(a):
+        if not is_plain(a):
+            return None
+        a = np.asarray(a)
+    x = a
+    size = cnp.PyArray_SIZE(x)
+    if size < FEW_ITEMS or x.dtype.hasobject or x.dtype.kind not in "biufcmMSU":
+        return None
+    if axis is None:
+        x = x.reshape(-1)
+        axis = 0
+    ndim = cnp.PyArray_NDIM(x)
+    if type(axis) is not int or not -ndim <= axis < ndim:
+        return None
+    along = axis if axis >= 0 else axis + ndim
+    n = cnp.PyArray_DIM(x, along)
+    kths = kths_of(kth, n)
+    if kths is None:
+        return None
+    if ndim == 1:
+        return partition_row(x, kths, indices)
+    if n >= FEW_ITEMS and size < 16 * n and kind_of(x) is not None:
+        out = np.empty_like(x, np.intp if indices else None)
+        rows, to = np.moveaxis(x, along, -1), np.moveaxis(out, along, -1)
+        for index in np.ndindex(to.shape[:-1]):
+            to[index] = partition_row(rows[index], kths, indices)
+        return out
+    s = SlicedPartition("partition", False)
+    s.x, s.kth, s.axis, s.indices = x, kths, along, indices
+    s.out = np.empty((<object>x).shape, np.intp) if indices else par_copy(x)
+    s.along = longest_axis((<object>x).shape, [d for d in range(ndim) if d != along])
+    s.run(max(1, PART_ITEMS * x.shape[s.along] // size), x.shape[s.along], False)
+    return s.out
+
+
+cdef object partition_row(ndarray x, list kths, bint indices):
+    """Of many items."""
+    cdef ndarray out
+    if kind_of(x) is None:
+        if x.dtype.itemsize <= 2 and x.dtype.kind in "biuf" and x.size >= COUNTED_ITEMS:
+            if indices:
+                return order_of([x], False).astype(np.intp, copy=False)
+            return par_sort(x)
+        return np.argpartition(x, kths) if indices else np.partition(x, kths)
+    if len(kths) > MAX_KTHS:
+        return order_of([x], False).astype(np.intp, copy=False) if indices else par_sort(x)
+    if not cnp.PyArray_ISCARRAY_RO(x):
+        x = par_copy(x, order="C")
+    if indices:
+        return order_around(x, kths, 0).astype(np.intp, copy=False)
+    out = np.empty(cnp.PyArray_SIZE(x), x.dtype)
+    partition_into(x, out, kths, 0)
+    return out
+
+
+def par_partition(a, kth, axis=-1, kind="introselect", order=None, *, progress=None):
+    """A partitioned copy of an array, on all cores: ``np.partition``.
+
+    Parameters
+    ----------
+    a : array_like
+    kth : int or sequence of int
+        The positions whose items are to be where sorting would put them, with what is
+        less before them and what is greater after them.  Negative ones count from the
+        end.
+    axis : int or None, optional
+        The last one by default; None: of the flattened array.
+    kind : {'introselect'}, optional
+    order : str or list of str, optional
+        Fields to compare, for structured arrays.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
+
+    Returns
+    -------
+    ndarray
+        What is before, between and after the positions is in some order, not NumPy's;
+        the same for any number of threads.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError
+        What ``np.partition`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work.  A long row of numbers or times of four or eight bytes is split around
+    two items of a sample that have the position between them (Floyd and Rivest, 1975):
+    one pass counts, one writes, and what is between them, a few percent, is split
+    again, or ended by NumPy.  Items of one or two bytes are sorted by counting, rows
+    with more than three positions by ``par_sort``.  Many short rows are shared, each
+    partitioned by NumPy.  Not-a-number and not-a-time go last.
+
+    Extra memory: a few percent of the array.
+
+    Examples
+    --------
+    >>> import pyblitz as pb
+    >>> pb.par_partition([7, 1, 5, 9], 1)[1]
+    np.int64(5)
+    """
+    if progress is not None:
+        return with_progress(progress, par_partition, (a, kth, axis, kind, order), {})
+    if cnp.PyArray_CheckExact(a) and cnp.PyArray_SIZE(<ndarray>a) < FEW_ITEMS:
+        return np.partition(a, kth, axis, kind, order)
+    result = partition(a, kth, axis, kind, order, False)
+    return np.partition(a, kth, axis, kind, order) if result is None else result
+
+
+def par_argpartition(a, kth, axis=-1, kind="introselect", order=None, *, progress=None):
+    """The indices that partition an array, on all cores: ``np.argpartition``.
+
+    Parameters
+    ----------
+    a : array_like
+    kth : int or sequence of int
+        As for ``par_partition``.
+    axis : int or None, optional
+        The last one by default; None: of the flattened array.
+    kind : {'introselect'}, optional
+    order : str or list of str, optional
+        Fields to compare, for structured arrays.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
+
+    Returns
+    -------
+    ndarray of int
+        What is before, between and after the positions is in some order, not NumPy's;
+        the same for any number of threads.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError
+        What ``np.argpartition`` raises for the same mistake.
+
+    Notes
+    -----
+    As ``par_partition``, with indices written instead of items.
+
+    Examples
+    --------
+    >>> import pyblitz as pb
+    >>> pb.par_argpartition([7, 1, 5, 9], 0)[0]
+    np.int64(1)
+    """
+    if progress is not None:
+        return with_progress(progress, par_argpartition, (a, kth, axis, kind, order), {})
+    if cnp.PyArray_CheckExact(a) and cnp.PyArray_SIZE(<ndarray>a) < FEW_ITEMS:
+        return np.argpartition(a, kth, axis, kind, order)
+    result = partition(a, kth, axis, kind, order, True)
+    return np.argpartition(a, kth, axis, kind, order) if result is None else result
+
+
+# ---- the first few ----------------------------------------------------------
+
+TopK = namedtuple("TopK", ["values", "indices"], module="pyblitz")
+TopK.__doc__ = """What ``par_topk`` gives.
+
+Attributes
+----------
+values : ndarray
+    The items, the first ones first.
+indices : ndarray of int
+    Where they are along the axis.
+
+Examples
+--------
+>>> import pyblitz as pb
+>>> pb.par_topk([4, 9, 6], 1).indices
+array([1])
+"""
+
+
+cdef object first_of_rows(ndarray x, int64_t k, bint largest):
+    """Indices along the last axis of a contiguous array, by a heap for each row."""
+    cdef First f
+    cdef Entry e
+    cdef int rc
+    cdef int64_t rows
+    cdef ndarray out = np.empty((<object>x).shape[:-1] + (k,), np.int64)
+    f.n = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1)
+    f.k = k
+    f.src = <const char*>cnp.PyArray_DATA(x)
+    f.itemsize = cnp.PyArray_ITEMSIZE(x)
+    f.kind = key_kinds[x.dtype.kind]
+    f.greatest = largest
+    f.out = <int64_t*>cnp.PyArray_DATA(out)
+    rows = cnp.PyArray_SIZE(x) // f.n
+    with nogil:
+        enter(&e)
+        rc = first_run(e.worker, &f, rows)
+        rc = leave(&e, rc)
+    check(rc, "the first items")
+    return out
+
+
+cdef object first_by_sample(ndarray x, int64_t k, bint largest, bint in_order):
+    """Indices of the first k of a long row, out of the items that a sample says are
+    enough.  None: they were not."""
+    cdef int64_t n = cnp.PyArray_SIZE(x), samples
+    cdef ndarray sample = sample_of(x), found
+    samples = cnp.PyArray_SIZE(sample)
+    # The rank in the sample beyond which there are k, all but surely.
+    rank = ranks_around(n - k if largest else k - 1, n, samples)[0 if largest else 2]
+    if not 0 <= rank < samples:
+        return None
+    sample.partition(rank)
+    limit = sample[rank : rank + 1]
+    mask = par_map(np.greater_equal if largest else np.less_equal, x, limit)
+    found = par_flatnonzero(mask)
+    if cnp.PyArray_SIZE(found) < k:
+        return None
+    items = par_take(x, found)
+    if in_order:
+        return par_take(found, order_of([items], largest)[:k])
+    # All that are beyond the last one, and the first ones that are equal to it.
+    at = cnp.PyArray_SIZE(found) - k if largest else k - 1
+    last = par_partition(items, at)[at : at + 1]
+    mask = par_map(np.greater if largest else np.less, items, last)
+    equal = par_flatnonzero(par_map(np.equal, items, last))
+    mask[equal[: k - par_count_nonzero(mask)]] = True
+    return par_take(found, par_flatnonzero(mask))
+
+
+cdef object first_of_row(ndarray x, int64_t k, bint largest, bint in_order):
+    """Indices of the first k of a row."""
+    cdef int64_t n = cnp.PyArray_SIZE(x)
+    if k == 0:
+        return np.empty(0, np.intp)
+    x = plain_column(x)
+    if x.dtype.kind in key_kinds and x.dtype.itemsize <= 8:
+        if n <= FEW_FIRST and HEAP_SHARE * k <= n:
+            return first_of_rows(x, k, largest)
+        if n > FEW_FIRST and (4 * k <= n or not in_order) and x.dtype.itemsize >= 4:
+            found = first_by_sample(x, k, largest, in_order)
+            if found is not None:
+                return found
+    return order_of([x], largest)[:k]
+
+
+def par_topk(a, k, axis=-1, *, largest=True, sorted=True, progress=None):
+    """The k greatest items, or the least, and where they are, on all cores.
+
+    Parameters
+    ----------
+    a : array_like
+    k : int
+    axis : int or None, optional
+        The last one by default; None: of the flattened array.
+    largest : bool, optional
+        The greatest, from the greatest down; otherwise the least, from the least up.
+    sorted : bool, optional
+        False: in what order is left open, though it is always the same; faster when
+        ``k`` is a large part of a long row.
+    progress : bool or callable, optional
+        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+        now and then.
+
+    Returns
+    -------
+    TopK
+        A named tuple of two arrays: ``values``, and ``indices`` along the axis.  Of
+        equal items the first ones, in their order; not-a-number and not-a-time only
+        when there is nothing else.
+
+    Raises
+    ------
+    ValueError
+        ``k`` is negative or greater than the length of the axis.
+    TypeError
+        ``k`` is no integer, or NumPy cannot sort the items.
+    numpy.exceptions.AxisError
+        There is no such axis.
+
+    Notes
+    -----
+    O(n + k log k) work.  In a long row of numbers a sample says beyond which value there
+    are k items, or a few more; these are picked, and sorted as by ``par_argsort``.  Short
+    rows are shared, each with a heap of the k first so far.  When k is a large part of
+    n, or items are no numbers of up to eight bytes, all are sorted.
+
+    Examples
+    --------
+    >>> import pyblitz as pb
+    >>> pb.par_topk([4, 9, 6, 9], 3)
+    TopK(values=array([9, 9, 6]), indices=array([1, 3, 2]))
+    """
+    cdef ndarray x, out
+    cdef int64_t n, count
+    if progress is not None:
+        return with_progress(progress, par_topk, (a, k, axis),
+                             {"largest": largest, "sorted": sorted})
+    x = np.asarray(a)
+    if axis is None:
+        x = x.reshape(-1)
+        along = 0
+    else:
+        along = np.lib.array_utils.normalize_axis_index(axis, x.ndim)
+    n = x.shape[along]
+    wanted = operator.index(k)
+    if not 0 <= wanted <= n:
+        raise ValueError(f"k: must be from 0 to {n}, the length of the axis, not {wanted}")
+    count = wanted
+    if x.ndim == 1:
+        found = first_of_row(x, count, bool(largest), bool(sorted)).astype(np.intp, copy=False)
+        return TopK(par_take(x, found), found)
+    rows = np.moveaxis(x, along, -1)
+    shape = rows.shape[:-1]
+    if rows.size == 0 or count == 0:
+        out = np.empty((*shape, count), np.intp)
+    elif n >= FEW_FIRST or x.dtype.kind not in key_kinds or x.dtype.itemsize > 8:
+        out = np.empty((*shape, count), np.intp)
+        for index in np.ndindex(shape):
+            out[index] = first_of_row(rows[index], count, bool(largest), bool(sorted))
+    elif HEAP_SHARE * count > n:
+        out = np.ascontiguousarray(par_argsort(rows, descending=bool(largest))[..., :count])
+    else:
+        out = first_of_rows(plain_column(rows), count, bool(largest)).astype(np.intp, copy=False)
+    found = np.ascontiguousarray(np.moveaxis(out, -1, along))
+    return TopK(np.take_along_axis(x, found, along), found)

@@ -1,0 +1,55 @@
+"""Selection: a three-way split of a row around two of its values, and the first
+items of short rows.  No Python, no NumPy.
+
+What each gives depends on the data alone, never on the number of threads.
+"""
+from libc.stdint cimport int64_t, intptr_t, uint64_t
+from pyblitz.kernels.radix cimport KeyKind
+from pyblitz.runtime.pool cimport Worker
+
+cdef enum SplitKind:
+    SPLIT_I32
+    SPLIT_U32
+    SPLIT_I64
+    SPLIT_U64
+    SPLIT_F32       # not-a-numbers are greater than all
+    SPLIT_F64
+    SPLIT_TIME      # signed, with the least value (not-a-time) greater than all
+
+# Copies `samples` items of 4 or 8 bytes, one of each stretch of the row: always the
+# same ones of the same length.
+cdef void split_sample(const char* src, intptr_t itemsize, int64_t n, int64_t samples,
+                       char* out) noexcept nogil
+
+cdef struct Split:
+    SplitKind kind
+    const char* src     # [n]
+    int64_t n
+    const char* low     # two values, low <= high, neither not-a-number
+    const char* high
+    int64_t* counts     # [2 * split_blocks(n)], to be filled
+    # The results of split_count: items before low, and from low to high.
+    int64_t less
+    int64_t middle
+    # Where split_write puts all items, or their indices: the less, the middle and the
+    # greater, each in their order.
+    char* dst
+    bint indices
+
+cdef int64_t split_blocks(int64_t n) noexcept nogil
+# 0, ENOMEM, or -1 with an exception set.
+cdef int split_count(Worker* w, Split* s) noexcept nogil
+cdef int split_write(Worker* w, Split* s) noexcept nogil
+
+cdef struct First:
+    const char* src     # [rows][n]: 1, 2, 4 or 8 bytes each
+    int64_t n
+    int64_t k           # 1 .. n
+    intptr_t itemsize
+    KeyKind kind
+    bint greatest       # the greatest, from the greatest down
+    int64_t* out        # [rows][k]: indices in the row
+
+# The k least of each row in sorted order, the first ones of equals; not-a-numbers are
+# less than nothing and greater than nothing.
+cdef int first_run(Worker* w, First* f, int64_t rows) noexcept nogil

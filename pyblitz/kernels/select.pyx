@@ -1,0 +1,292 @@
+"""Selection; see select.pxd."""
+from libc.errno cimport ENOMEM
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+from pyblitz.kernels.radix cimport KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED
+from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run, leaf_fn
+
+cdef enum:
+    # Items of a block, which is counted and then written by one leaf each.
+    BLOCK = 16384
+    # Items that are parted at a time, in L1.
+    CHUNK = 512
+    LEAF_ITEMS = 16384
+
+ctypedef fused Item:
+    int32_t
+    uint32_t
+    int64_t
+    uint64_t
+    float
+    double
+
+
+cdef inline int bridged(Worker* w, leaf_fn leaf, void* ctx, int64_t grain, int64_t n) noexcept nogil:
+    cdef Bridge b
+    bridge_init(&b, leaf, NULL, ctx, grain)
+    return bridge_run(w, &b, n)
+
+
+# ---- a split ----------------------------------------------------------------
+# The splitters come from a sample, as in Floyd and Rivest, "Expected time bounds for
+# selection" (1975); the pass is a count of each block and a write where the prefix
+# sums say, as everywhere here.
+
+cdef void split_sample(const char* src, intptr_t itemsize, int64_t n, int64_t samples,
+                       char* out) noexcept nogil:
+    cdef uint64_t state = 0x9E3779B97F4A7C15u
+    cdef int64_t stretch = n // samples, i, at
+    for i in range(samples):
+        # anywhere in the stretch: no period of the data matters
+        state = state * 6364136223846793005u + 1442695040888963407u
+        at = i * stretch + <int64_t>((state >> 33) % <uint64_t>stretch)
+        memcpy(out + i * itemsize, src + at * itemsize, itemsize)
+
+
+cdef int64_t split_blocks(int64_t n) noexcept nogil:
+    return (n + BLOCK - 1) // BLOCK
+
+
+cdef inline Item biased(Item x, uint64_t bias) noexcept nogil:
+    """bias: 1 wraps the least of int64 to the greatest."""
+    if Item is int64_t:
+        return <int64_t>(<uint64_t>x - bias)
+    else:
+        return x
+
+
+cdef void count_items(const Split* s, const Item* src, uint64_t bias, int64_t n,
+                      int64_t* counts) noexcept nogil:
+    cdef Item low = biased((<const Item*>s.low)[0], bias)
+    cdef Item high = biased((<const Item*>s.high)[0], bias)
+    cdef Item x
+    cdef int64_t less = 0, upto = 0, i
+    # Lanes as wide as the items: a block's counts fit.
+    cdef int32_t less_32 = 0, upto_32 = 0
+    for i in range(n):
+        x = biased(src[i], bias)
+        if Item is int64_t or Item is uint64_t or Item is double:
+            less += x < low
+            upto += x <= high
+        else:
+            less_32 += x < low
+            upto_32 += x <= high
+    counts[0] = less + less_32
+    counts[1] = upto + upto_32 - counts[0]
+
+
+cdef inline void write_items(const Split* s, const Item* src, uint64_t bias, int64_t first,
+                             int64_t n, int64_t* to, Item* dst, int64_t* indices) noexcept nogil:
+    """Every item is stored to all three, and the next one over it where it does not
+    belong: to a buffer, because past the end is what another worker writes."""
+    cdef Item low = biased((<const Item*>s.low)[0], bias)
+    cdef Item high = biased((<const Item*>s.high)[0], bias)
+    cdef Item items[3][CHUNK]
+    cdef int64_t places[3][CHUNK]
+    cdef int64_t less, upto, at = 0, m, i, a, b, c
+    cdef Item x
+    while at < n:
+        m = min(n - at, <int64_t>CHUNK)
+        a = b = c = 0
+        for i in range(m):
+            x = biased(src[at + i], bias)
+            less = x < low
+            upto = x <= high
+            if indices == NULL:
+                items[0][a] = items[1][b] = items[2][c] = src[at + i]
+            else:
+                places[0][a] = places[1][b] = places[2][c] = first + at + i
+            a += less
+            b += upto - less
+            c += 1 - upto
+        if indices == NULL:
+            memcpy(dst + to[0], items[0], a * sizeof(Item))
+            memcpy(dst + to[1], items[1], b * sizeof(Item))
+            memcpy(dst + to[2], items[2], c * sizeof(Item))
+        else:
+            memcpy(indices + to[0], places[0], a * sizeof(int64_t))
+            memcpy(indices + to[1], places[1], b * sizeof(int64_t))
+            memcpy(indices + to[2], places[2], c * sizeof(int64_t))
+        to[0] += a
+        to[1] += b
+        to[2] += c
+        at += m
+
+
+cdef void split_block(const Split* s, const Item* src, uint64_t bias, int64_t lo, int64_t hi,
+                      bint writes) noexcept nogil:
+    cdef int64_t* counts = s.counts + 2 * (lo // BLOCK)
+    cdef int64_t to[3]
+    if not writes:
+        count_items(s, src + lo, bias, hi - lo, counts)
+        return
+    # What is before lo and neither less nor in the middle is greater.
+    to[0] = counts[0]
+    to[1] = s.less + counts[1]
+    to[2] = s.less + s.middle + lo - counts[0] - counts[1]
+    if s.indices:
+        write_items(s, src + lo, bias, lo, hi - lo, to, <Item*>NULL, <int64_t*>s.dst)
+    else:
+        write_items(s, src + lo, bias, lo, hi - lo, to, <Item*>s.dst, NULL)
+
+
+cdef void split_any(const Split* s, int64_t lo, int64_t hi, bint writes) noexcept nogil:
+    if s.kind == SPLIT_F64:
+        split_block(s, <const double*>s.src, 0, lo, hi, writes)
+    elif s.kind == SPLIT_F32:
+        split_block(s, <const float*>s.src, 0, lo, hi, writes)
+    elif s.kind == SPLIT_I32:
+        split_block(s, <const int32_t*>s.src, 0, lo, hi, writes)
+    elif s.kind == SPLIT_U32:
+        split_block(s, <const uint32_t*>s.src, 0, lo, hi, writes)
+    elif s.kind == SPLIT_U64:
+        split_block(s, <const uint64_t*>s.src, 0, lo, hi, writes)
+    else:
+        split_block(s, <const int64_t*>s.src, s.kind == SPLIT_TIME, lo, hi, writes)
+
+
+cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Split* s = <Split*>ctx
+    cdef int64_t block
+    for block in range(lo, hi):
+        split_any(s, block * BLOCK, min(s.n, (block + 1) * BLOCK), False)
+    return 0
+
+
+cdef int write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Split* s = <Split*>ctx
+    cdef int64_t block
+    for block in range(lo, hi):
+        split_any(s, block * BLOCK, min(s.n, (block + 1) * BLOCK), True)
+    return 0
+
+
+cdef int split_count(Worker* w, Split* s) noexcept nogil:
+    cdef int64_t i, less, middle
+    cdef int rc = bridged(w, count_leaf, s, 1, split_blocks(s.n))
+    s.less = s.middle = 0
+    for i in range(split_blocks(s.n)):
+        less = s.counts[2 * i]
+        middle = s.counts[2 * i + 1]
+        s.counts[2 * i] = s.less
+        s.counts[2 * i + 1] = s.middle
+        s.less += less
+        s.middle += middle
+    return rc
+
+
+cdef int split_write(Worker* w, Split* s) noexcept nogil:
+    return bridged(w, write_leaf, s, 1, split_blocks(s.n))
+
+
+# ---- the first of a row -----------------------------------------------------
+# A heap of the k first so far, the last of them at its root (Williams, "Algorithm 232:
+# Heapsort", 1964).  Most items of a long row are only compared with the root.
+
+ctypedef fused Word:
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+
+cdef struct Entry:
+    uint64_t key
+    int64_t index
+
+
+cdef inline uint64_t rank_of(Word x, KeyKind kind, bint greatest) noexcept nogil:
+    """Bits whose unsigned order is the one asked for; those of equal items are equal."""
+    cdef uint64_t sign = <uint64_t>1 << (8 * sizeof(Word) - 1)
+    cdef uint64_t all = (sign << 1) - 1, inf, key = x
+    if kind == KEY_SIGNED:
+        key ^= sign
+    elif kind == KEY_TIME:
+        key = (key ^ sign) - 1 & all        # the least wraps to the greatest
+        return key if key == all or not greatest else all - 1 - key
+    elif kind == KEY_FLOAT:
+        if Word is uint64_t:
+            inf = 0x7FF0000000000000u
+        elif Word is uint32_t:
+            inf = 0x7F800000u
+        else:
+            inf = 0x7C00u
+        if (key & ~sign) > inf:
+            return ~<uint64_t>0
+        if key == sign:
+            key = 0
+        key = ~key & all if key & sign else key | sign
+    return all - key if greatest else key
+
+
+cdef inline bint comes_before(const Entry* a, const Entry* b) noexcept nogil:
+    return a.key < b.key or (a.key == b.key and a.index < b.index)
+
+
+cdef inline void sift(Entry* heap, int64_t at, int64_t n) noexcept nogil:
+    """Restores the heap below `at`."""
+    cdef Entry moved = heap[at]
+    cdef int64_t child = 2 * at + 1
+    while child < n:
+        if child + 1 < n and comes_before(heap + child, heap + child + 1):
+            child += 1
+        if not comes_before(&moved, heap + child):
+            break
+        heap[at] = heap[child]
+        at = child
+        child = 2 * at + 1
+    heap[at] = moved
+
+
+cdef void first_of(const Word* row, int64_t n, int64_t k, KeyKind kind, bint greatest,
+                   Entry* heap, int64_t* out) noexcept nogil:
+    cdef int64_t i
+    cdef uint64_t key
+    cdef Entry last
+    for i in range(k):
+        heap[i].key = rank_of(row[i], kind, greatest)
+        heap[i].index = i
+    for i in range(k // 2 - 1, -1, -1):
+        sift(heap, i, k)
+    for i in range(k, n):
+        key = rank_of(row[i], kind, greatest)
+        # An equal one comes later.
+        if key < heap[0].key:
+            heap[0].key = key
+            heap[0].index = i
+            sift(heap, 0, k)
+    for i in range(k - 1, 0, -1):
+        last = heap[0]
+        heap[0] = heap[i]
+        heap[i] = last
+        sift(heap, 0, i)
+    for i in range(k):
+        out[i] = heap[i].index
+
+
+cdef void first_words(const First* f, const Word* src, int64_t lo, int64_t hi,
+                      Entry* heap) noexcept nogil:
+    cdef int64_t row
+    for row in range(lo, hi):
+        first_of(src + row * f.n, f.n, f.k, f.kind, f.greatest, heap, f.out + row * f.k)
+
+
+cdef int first_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef First* f = <First*>ctx
+    cdef Entry* heap = <Entry*>malloc(f.k * sizeof(Entry))
+    if heap == NULL:
+        return ENOMEM
+    if f.itemsize == 8:
+        first_words(f, <const uint64_t*>f.src, lo, hi, heap)
+    elif f.itemsize == 4:
+        first_words(f, <const uint32_t*>f.src, lo, hi, heap)
+    elif f.itemsize == 2:
+        first_words(f, <const uint16_t*>f.src, lo, hi, heap)
+    else:
+        first_words(f, <const uint8_t*>f.src, lo, hi, heap)
+    free(heap)
+    return 0
+
+
+cdef int first_run(Worker* w, First* f, int64_t rows) noexcept nogil:
+    return bridged(w, first_leaf, f, 1 + LEAF_ITEMS // (f.n + 1), rows)

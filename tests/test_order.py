@@ -1,0 +1,343 @@
+"""par_lexsort is np.lexsort, par_rank is scipy.stats.rankdata; what par_sort_by_key and
+par_group_by give follows from a stable argsort."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from arrays import SORTED, arrays, assert_same, values
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pyblitz as pb
+
+# Around the thresholds: what NumPy does, a leaf and a chunk of the kernel, a long row.
+SIZES = [0, 1, 2, 4095, 4096, 16384, 16385, 65536, 70_001]
+METHODS = ["average", "min", "max", "dense", "ordinal"]
+VECTORS = tuple((n,) for n in SIZES)
+
+
+def stable_order(a, descending=False):
+    if not descending:
+        return np.argsort(a, kind="stable")
+    codes = np.unique(a, return_inverse=True)[1]
+    gap = np.isnat(a) if a.dtype.kind in "mM" else np.isnan(a) if a.dtype.kind in "fc" else None
+    codes = -codes
+    if gap is not None:
+        # In their own order, last.
+        codes[gap] = 1
+    return np.argsort(codes, kind="stable")
+
+
+# ---- par_lexsort
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.data())
+def test_lexsort(data):
+    n = data.draw(st.sampled_from(SIZES))
+    dtypes = data.draw(st.lists(st.sampled_from(SORTED), min_size=1, max_size=4))
+    keys = []
+    for i, dtype in enumerate(dtypes):
+        key = values(dtype, (n,), i)
+        if data.draw(st.booleans()):
+            key = key[::-1]
+        if i:
+            key = key[np.arange(n) % 7] if n else key  # so that the next one decides
+        keys.append(key)
+    assert_same(pb.par_lexsort(tuple(keys)), np.lexsort(tuple(keys)))
+
+
+@pytest.mark.parametrize("shape", [(40, 300), (3, 70_000), (70_000, 3), (5, 40, 50), (0, 3)])
+def test_lexsort_along_axes(shape):
+    keys = [values(d, shape, i) for i, d in enumerate(("u1", "i4", "f8"))]
+    keys[2] = np.round(keys[2])
+    for axis in range(-len(shape), len(shape)):
+        assert_same(pb.par_lexsort(keys, axis), np.lexsort(keys, axis))
+        assert_same(pb.par_lexsort(keys, axis=axis), np.lexsort(keys, axis=axis))
+
+
+def test_lexsort_of_rows_lists_and_others():
+    a = np.random.default_rng(0).integers(0, 9, (4, 20_000))
+    assert_same(pb.par_lexsort(a), np.lexsort(a))
+    assert_same(pb.par_lexsort(a.tolist()), np.lexsort(a.tolist()))
+    assert_same(pb.par_lexsort((a[0].tolist(), a[1])), np.lexsort((a[0].tolist(), a[1])))
+    assert_same(pb.par_lexsort([3, 1, 2]), np.lexsort([3, 1, 2]))
+    assert_same(pb.par_lexsort((a[0].astype("g"), a[1])), np.lexsort((a[0].astype("g"), a[1])))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f: f(()),
+        lambda f: f((np.arange(9000), np.arange(9001))),
+        lambda f: f((np.arange(9000), np.arange(9000)[None])),
+        lambda f: f((np.arange(9000),), axis=1),
+        lambda f: f((np.arange(9000),), axis="x"),
+        lambda f: f((np.arange(9000).astype(object), np.arange(9000))),
+        lambda f: f(3),
+        lambda f: f((np.arange(9000), np.zeros(9000, "V3"))),
+    ],
+)
+def test_lexsort_refuses_what_numpy_refuses(call):
+    try:
+        expected = call(np.lexsort)
+    except Exception as error:
+        with pytest.raises(type(error)):
+            call(pb.par_lexsort)
+    else:
+        assert_same(call(pb.par_lexsort), expected)
+
+
+# ---- par_sort_by_key
+
+
+@settings(max_examples=120, deadline=None)
+@given(arrays(dtypes=tuple(SORTED), shapes=VECTORS), st.booleans())
+def test_sort_by_key(keys, descending):
+    n = keys.size
+    before = keys.copy()
+    tags, table = np.arange(n), np.arange(3 * n).reshape(n, 3)
+    got = pb.par_sort_by_key(keys, tags, table, descending=descending)
+    assert type(got) is tuple
+    order = stable_order(keys, descending)
+    if keys.dtype.kind == "c" and descending:
+        gap = np.isnan(keys[got[1]])  # not-a-numbers are last, in some order
+        assert not gap[: n - gap.sum()].any()
+        assert set(got[1].tolist()) == set(range(n))
+        order = got[1]
+    assert_same(got[1], order)
+    assert_same(got[0], keys[order])
+    assert_same(got[2], table[order])
+    np.testing.assert_array_equal(keys, before)
+
+
+def test_sort_by_key_of_other_types():
+    rng = np.random.default_rng(0)
+    table = np.zeros(5000, [("a", "i4"), ("b", "f8")])
+    table["a"], table["b"] = rng.integers(0, 9, 5000), rng.integers(0, 9, 5000)
+    text = rng.integers(0, 50, 5000).astype(np.dtypes.StringDType())
+    for keys in (table, rng.integers(0, 99, 5000).astype(object), text):
+        for descending in (False, True):
+            got, tags = pb.par_sort_by_key(keys, np.arange(5000), descending=descending)
+            assert (tags == stable_order(keys, descending)).all()
+            assert (got == keys[tags]).all()
+    assert [a.tolist() for a in pb.par_sort_by_key([2, 1], ["b", "a"])] == [[1, 2], ["a", "b"]]
+    assert len(pb.par_sort_by_key([2, 1])) == 1
+
+
+def test_sort_by_key_names_what_is_wrong():
+    a = np.arange(5)
+    with pytest.raises(ValueError, match=r"values\[1\]: length 4"):
+        pb.par_sort_by_key(a, a, a[:4])
+    with pytest.raises(ValueError, match=r"values\[0\]: length none"):
+        pb.par_sort_by_key(a, 3)
+    with pytest.raises(ValueError, match=r"keys: .* not 2"):
+        pb.par_sort_by_key(a[None], a)
+    with pytest.raises(TypeError):
+        pb.par_sort_by_key([1, None], a[:2])
+
+
+# ---- par_group_by
+
+
+def groups_of(columns):
+    """By a dictionary."""
+    places = {}
+    for i, key in enumerate(zip(*columns, strict=True)):
+        places.setdefault(key, []).append(i)
+    return places
+
+
+def code_column(a):
+    """Numbers that are equal for equal items and in their order."""
+    return np.unique(a, return_inverse=True)[1].tolist()
+
+
+def check_groups(keys, columns):
+    g = pb.par_group_by(keys)
+    places = groups_of([code_column(c) for c in columns])
+    expected = [places[key] for key in sorted(places)]
+    assert g.order.dtype == g.starts.dtype == g.counts.dtype == np.intp
+    assert g.counts.tolist() == [len(p) for p in expected]
+    assert g.starts.tolist() == (np.cumsum(g.counts) - g.counts).tolist()
+    assert g.order.tolist() == [i for p in expected for i in p]
+    return g
+
+
+@settings(max_examples=100, deadline=None)
+@given(arrays(dtypes=tuple(SORTED), shapes=VECTORS))
+def test_group_by(keys):
+    if keys.dtype.kind == "c":
+        keys = np.where(np.isnan(keys), np.nan, keys)  # one of them, for the order
+    check_groups(keys, [keys])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_group_by_several_keys(data):
+    n = data.draw(st.sampled_from(SIZES))
+    keys = []
+    for i, dtype in enumerate(data.draw(st.lists(st.sampled_from(SORTED), min_size=1, max_size=4))):
+        key = values(dtype, (n,), i)
+        if n:
+            key = key[np.random.default_rng(i).integers(0, min(n, 5), n)]
+        if key.dtype.kind == "c":
+            key = np.where(np.isnan(key), np.nan, key)
+        keys.append(key)
+    check_groups(data.draw(st.sampled_from([tuple, list]))(keys), keys)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "g", "F", "D", "G"])
+def test_groups_of_not_a_numbers_and_zeros(dtype):
+    a = np.array([np.nan, 0.0, -0.0, -np.nan, 1.0, 0.0, np.inf, np.nan], dtype)
+    for keys in (a, np.tile(a, 4000)):
+        g = pb.par_group_by(keys)
+        times = keys.size // 8
+        assert g.counts.tolist() == [3 * times, times, times, 3 * times]
+    if dtype == "D":
+        g = pb.par_group_by(np.array([complex(1, np.nan), complex(np.nan, 1), 0j]))
+        assert g.counts.tolist() == [1, 2]
+
+
+def test_group_by_of_other_types():
+    rng = np.random.default_rng(0)
+    table = np.zeros(9000, [("a", "i4"), ("b", "f8")])
+    table["a"] = rng.integers(0, 9, 9000)
+    text = rng.integers(0, 50, 9000).astype(np.dtypes.StringDType())
+    objects = rng.integers(0, 99, 9000).astype(object)
+    small = rng.integers(0, 3, 9000)
+    for keys in (table, text, objects):
+        check_groups(keys, [keys])
+        check_groups((small, keys), [small, keys])
+    nat = np.array(["NaT", 1, "NaT"], "M8[s]")
+    assert pb.par_group_by(nat).counts.tolist() == [1, 2]
+    many = [small] * 40
+    check_groups(many, [small])
+
+
+def test_what_group_by_takes():
+    assert pb.par_group_by([5, 3, 5]).counts.tolist() == [1, 2]
+    assert pb.par_group_by((5, 3, 5)).counts.tolist() == [1, 2]
+    assert pb.par_group_by(["b", "a"]).order.tolist() == [1, 0]
+    assert pb.par_group_by([[1, 1, 1], [2, 1, 2]]).order.tolist() == [1, 0, 2]
+    for empty in ([], np.array([]), ([], [])):
+        assert [len(x) for x in pb.par_group_by(empty)] == [0, 0, 0]
+    g = pb.par_group_by([1])
+    assert isinstance(g, pb.GroupBy)
+    assert type(pickle.loads(pickle.dumps(g))) is pb.GroupBy
+    for keys, text in (
+        (3, r"keys: .* not 0"),
+        (np.zeros((2, 2)), r"keys: .* not 2"),
+        (([1], [1, 2]), r"keys\[1\]: length 2"),
+        (([1], [[1]]), r"keys\[1\]: .* not 2"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            pb.par_group_by(keys)
+    with pytest.raises(TypeError):
+        pb.par_group_by(np.array([1, None], object))
+
+
+# ---- par_rank
+
+
+def rank(a, method):
+    """The definition, of a row of numbers."""
+    a = np.asarray(a)
+    if a.dtype.kind in "fc" and np.isnan(a).any():
+        return np.full(a.shape, np.nan)
+    if method == "ordinal":
+        return 1 + np.argsort(np.argsort(a, kind="stable"))
+    _, which, counts = np.unique(a, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    if method == "dense":
+        return 1 + which
+    if method == "average":
+        return ((ends - counts + 1 + ends) / 2)[which]
+    return (ends if method == "max" else ends - counts + 1)[which]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    arrays(dtypes=tuple(d for d in SORTED if "8[" not in d), shapes=VECTORS),
+    st.sampled_from(METHODS),
+    st.booleans(),
+)
+def test_rank(a, method, gaps):
+    if not gaps and a.dtype.kind in "fc":
+        a = np.where(np.isnan(a), 0, a)
+    before = a.copy()
+    got = pb.par_rank(a, method)
+    expected = rank(a, method)
+    dtype = np.float64 if method == "average" or np.isnan(expected).any() else np.intp
+    assert_same(got, expected.astype(dtype))
+    np.testing.assert_array_equal(a, before)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rank_is_scipys(method):
+    stats = pytest.importorskip("scipy.stats")
+    rng = np.random.default_rng(0)
+    for shape in ((5,), (9, 700), (3, 70_000), (70_000, 2), (4, 30, 60), (2, 0), (0,)):
+        for gaps in (False, True):
+            a = rng.integers(0, 50, shape).astype(float)
+            if gaps and a.size:
+                a.reshape(-1)[a.size // 3] = np.nan
+            for axis in (None, *range(a.ndim)):
+                got = pb.par_rank(a, method, axis=axis)
+                assert_same(got, stats.rankdata(a, method, axis=axis))
+    for a in (
+        np.array(["b", "a", "b"]),
+        np.array([2, 1, 2], object),
+        np.array([2, "NaT", 1, "NaT"], "M8[s]"),
+        np.tile(np.array([2, "NaT", 1, "NaT"], "M8[s]"), 2000),
+        [True, False],
+        3,
+        np.array([1j, 2, np.nan]),
+    ):
+        assert_same(pb.par_rank(a, method), stats.rankdata(a, method))
+
+
+def test_rank_names_what_is_wrong():
+    with pytest.raises(ValueError, match="no 'mean'"):
+        pb.par_rank([1], "mean")
+    with pytest.raises(np.exceptions.AxisError):
+        pb.par_rank([1], axis=1)
+    with pytest.raises(TypeError):
+        pb.par_rank(np.array([1, None], object))
+
+
+# ---- all
+
+
+def test_same_for_any_number_of_threads(pool_size):
+    keys = values("f8", (150_000,), 1)
+    other = values("u1", (150_000,), 2)
+    seen = set()
+    for n in (1, 2, 3, 8):
+        pool_size(n)
+        results = [
+            pb.par_lexsort((keys, other)),
+            *pb.par_sort_by_key(other, keys),
+            *pb.par_group_by((other, keys)),
+            pb.par_rank(other),
+            pb.par_rank(other, "ordinal"),
+        ]
+        seen.add(tuple(r.tobytes() for r in results))
+    assert len(seen) == 1
+
+
+def test_progress():
+    seen = []
+    a = values("i4", (100_000,), 1)
+    expected = pb.par_group_by(a)
+    got = pb.par_group_by(a, progress=lambda done, total: seen.append((done, total)))
+    assert (got.order == expected.order).all()
+    assert seen[-1][0] == seen[-1][1] > 0
+    report = lambda done, total: None  # noqa: E731
+    np.testing.assert_array_equal(pb.par_rank(a, "min", progress=report), pb.par_rank(a, "min"))
+    np.testing.assert_array_equal(pb.par_lexsort((a,), progress=report), pb.par_lexsort((a,)))
+    got = pb.par_sort_by_key(a, a, descending=True, progress=report)
+    np.testing.assert_array_equal(got[1], pb.par_sort_by_key(a, descending=True)[0])

@@ -1,0 +1,369 @@
+"""par_partition and par_argpartition hold to what np.partition promises; par_topk is the
+beginning of a stable sort."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from arrays import SORTED, arrays, assert_same, values
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pyblitz as pb
+
+# Around the thresholds: a part that NumPy ends, the least row of a split, blocks.
+SIZES = [1, 2, 1000, 32768, 65535, 65536, 65537, 81_920, 131_072, 131_073, 300_000]
+VECTORS = tuple((n,) for n in SIZES)
+SHAPES = [(5,), (300, 301), (3, 70_000), (70_000, 3), (20, 40, 90), (2, 1, 80_000)]
+SPLIT = ["i4", "u4", "i8", "u8", "f4", "f8", "M8[s]", "m8[ns]"]
+
+
+def sorted_between(a, kth, axis):
+    """What is between the positions, sorted: of a partitioned array, the sorted array."""
+    a = np.moveaxis(a, axis, -1).copy()
+    n = a.shape[-1]
+    begin = 0
+    for k in sorted({int(k) % n for k in np.atleast_1d(kth)}):
+        a[..., begin:k].sort(kind="stable")
+        begin = k + 1
+    a[..., begin:].sort(kind="stable")
+    return np.moveaxis(a, -1, axis)
+
+
+def check_partition(a, kth, axis=-1):
+    before = a.copy()
+    got = pb.par_partition(a, kth, axis)
+    order = pb.par_argpartition(a, kth, axis)
+    np.testing.assert_array_equal(a, before)
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    full = np.sort(a, axis, kind="stable")
+    assert_same(sorted_between(got, kth, axis), full)
+    assert order.dtype == np.intp
+    assert_same(sorted_between(np.take_along_axis(a, order, axis), kth, axis), full)
+    places = np.broadcast_to(np.arange(a.shape[axis]), np.moveaxis(a, axis, -1).shape)
+    assert (np.sort(np.moveaxis(order, axis, -1)) == places).all()
+
+
+@settings(max_examples=150, deadline=None)
+@given(arrays(dtypes=tuple(SORTED), shapes=VECTORS), st.data())
+def test_partition(a, data):
+    position = st.integers(-a.size, a.size - 1)
+    kth = data.draw(position | st.lists(position, min_size=1, max_size=5))
+    check_partition(a, kth)
+
+
+@pytest.mark.parametrize("dtype", SPLIT)
+@pytest.mark.parametrize("n", SIZES)
+def test_sizes_around_thresholds(dtype, n):
+    a = values(dtype, (n,), n)
+    for kth in (0, n // 3, n // 2, n - 1, -1, -n, [0, n // 2], [n // 4, n // 2, -n // 4]):
+        check_partition(a, kth)
+
+
+@settings(max_examples=60, deadline=None)
+@given(arrays(dtypes=("i2", "i4", "f8", "D", "S7"), shapes=tuple(SHAPES)), st.data())
+def test_axes(a, data):
+    axis = data.draw(st.sampled_from([None, *range(-a.ndim, a.ndim)]))
+    n = a.size if axis is None else a.shape[axis]
+    position = st.integers(-n, n - 1)
+    check_partition(a, data.draw(position | st.lists(position, min_size=1, max_size=3)), axis)
+
+
+PATTERNS = {
+    "sorted": lambda n: np.arange(n),
+    "reversed": lambda n: np.arange(n)[::-1],
+    "equal": lambda n: np.full(n, 7),
+    "two values": lambda n: np.arange(n) % 2,
+    "two values, far": lambda n: np.arange(n) // (n // 2),
+    "sixteen values": lambda n: np.random.default_rng(0).integers(0, 16, n) * 2**20,
+    "sawtooth": lambda n: np.arange(n) % 1000,
+    "organ pipe": lambda n: np.minimum(np.arange(n), np.arange(n)[::-1]),
+    "outliers": lambda n: np.where(np.arange(n) % 9999 == 0, 2**31 - 1, np.arange(n) % 777),
+    "zipf": lambda n: np.minimum(np.random.default_rng(0).zipf(1.3, n), 2**30),
+    "one heavy value": lambda n: np.where(
+        np.random.default_rng(0).random(n) < 0.9, 5, np.random.default_rng(1).integers(0, 999, n)
+    ),
+    "one heavy value beside others": lambda n: np.where(
+        np.arange(n) < n // 2, 5, np.random.default_rng(1).integers(0, 10, n)
+    ),
+    "extremes": lambda n: np.where(np.arange(n) % 2 == 0, 0, 2**31 - 1),
+}
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("dtype", SPLIT)
+def test_patterns(pattern, dtype):
+    n = 200_000
+    a = PATTERNS[pattern](n).astype(dtype)
+    for kth in (0, n // 2, n - 1, [n // 4, n // 2]):
+        check_partition(a, kth)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "M8[s]", "m8[ns]"])
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.9999, 1.0])
+def test_not_a_numbers(dtype, share):
+    n = 200_000
+    rng = np.random.default_rng(1)
+    a = rng.integers(-(10**6), 10**6, n).astype("i8").view(dtype) if "8[" in dtype else None
+    if a is None:
+        a = rng.standard_normal(n).astype(dtype)
+        a[rng.random(n) < 0.3] = np.inf
+        a[rng.random(n) < 0.3] = -np.inf
+    a[rng.random(n) < share] = "NaT" if a.dtype.kind in "mM" else np.nan
+    for kth in (0, n // 3, n // 2, n - 1):
+        check_partition(a, kth)
+        for largest in (False, True):
+            check_topk(a, kth // 7 + 1, largest)
+
+
+def test_a_sample_that_misleads():
+    """Where the sample is taken, other items than elsewhere."""
+    n = 1 << 18
+    plain = np.arange(n)
+    # The places of a sample of a row of this length, by a row that is its own places.
+    state, places = 0x9E3779B97F4A7C15, []
+    samples = 2048
+    for i in range(samples):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        places.append(i * (n // samples) + (state >> 33) % (n // samples))
+    for sign in (1, -1):
+        a = plain.copy()
+        a[places] = sign * 10**9
+        for kth in (0, 100, n // 2, n - 1):
+            check_partition(a, kth)
+        for k in (1, 100, n // 4):
+            check_topk(a, k, True)
+            check_topk(a, k, False)
+
+
+def test_large():
+    n = 3_000_000
+    for dtype in ("i2", "u1", "f2", "f4", "i8"):
+        check_partition(values(dtype, (n,), 1), [n // 2, n // 100])
+
+
+def test_median_of_many():
+    n = 1_000_001
+    a = np.random.default_rng(5).permutation(n)
+    got = pb.par_partition(a, n // 2)
+    assert got[n // 2] == n // 2
+    assert got[: n // 2].max() == n // 2 - 1
+    order = pb.par_argpartition(a, n // 2)
+    assert a[order[n // 2]] == n // 2
+    assert a[order[n // 2 :]].min() == n // 2
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_types_that_are_numpys_alone():
+    rng = np.random.default_rng(0)
+    table = np.zeros(70_000, [("a", "i4"), ("b", "f8")])
+    table["a"], table["b"] = rng.integers(0, 9, 70_000), rng.random(70_000)
+    assert_same(pb.par_partition(table, 9, order="b"), np.partition(table, 9, order="b"))
+    objects = rng.integers(0, 99, 70_000).astype(object)
+    assert_same(pb.par_partition(objects, 9), np.partition(objects, 9))
+    assert_same(pb.par_argpartition(objects, 9), np.argpartition(objects, 9))
+    assert isinstance(pb.par_partition(np.matrix(np.ones((300, 300))), 2), np.matrix)
+    assert pb.par_partition([3, 1, 2], 1).tolist() == [1, 2, 3]
+    check_partition(np.arange(80_000)[::-1], np.int8(3))
+    check_partition(np.arange(80_000)[::-1], np.array([3, 5], np.uint16))
+
+
+BIG = np.zeros((300, 301))
+LONG = np.arange(70_000)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f: f(LONG, 70_000),
+        lambda f: f(LONG, -70_001),
+        lambda f: f(LONG, [1, 70_000]),
+        lambda f: f(LONG, 1.5),
+        lambda f: f(LONG, "x"),
+        lambda f: f(LONG, None),
+        lambda f: f(LONG, True),
+        lambda f: f(LONG, [[1, 2]]),
+        lambda f: f(LONG, []),
+        lambda f: f(LONG, 3, kind="quicksort"),
+        lambda f: f(LONG, 3, kind=None),
+        lambda f: f(LONG, 3, order="a"),
+        lambda f: f(BIG, 3, axis=2),
+        lambda f: f(BIG, 3, axis="x"),
+        lambda f: f(BIG, 300, axis=0),
+        lambda f: f(np.array(3.0), 0),
+        lambda f: f(np.array([1, "a", None], object), 1),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", ["partition", "argpartition"])
+def test_bad_input_raises_what_numpy_raises(call, name):
+    try:
+        expected = call(getattr(np, name))
+    except Exception as error:
+        with pytest.raises(type(error)):
+            call(getattr(pb, "par_" + name))
+    else:
+        assert call(getattr(pb, "par_" + name)).shape == expected.shape
+    assert not BIG.any()
+    assert (np.arange(70_000) == LONG).all()
+
+
+# ---- par_topk
+
+
+def first_of(a, k, largest):
+    """Indices of the first k of a row."""
+    rank = np.unique(a, return_inverse=True)[1]
+    if largest:
+        gap = np.isnat(a) if a.dtype.kind in "mM" else np.isnan(a) if a.dtype.kind in "fc" else None
+        rank = -rank
+        if gap is not None:
+            rank[gap] = 1
+    return np.argsort(rank, kind="stable")[:k]
+
+
+def check_topk(a, k, largest, axis=-1):
+    before = a.copy()
+    got = pb.par_topk(a, k, axis, largest=largest)
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    rows = np.moveaxis(a, axis, -1)
+    expected = np.empty((*rows.shape[:-1], k), np.intp)
+    for index in np.ndindex(rows.shape[:-1]):
+        expected[index] = first_of(rows[index], k, largest)
+    expected = np.moveaxis(expected, -1, axis)
+    assert_same(got.indices, expected)
+    assert_same(got.values, np.take_along_axis(a, expected, axis))
+    # The same ones in any order.
+    got = pb.par_topk(a, k, axis, largest=largest, sorted=False)
+    assert_same(np.sort(got.indices, axis), np.sort(expected, axis))
+    assert_same(got.values, np.take_along_axis(a, got.indices, axis))
+    np.testing.assert_array_equal(a, before.reshape(a.shape))
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    arrays(dtypes=tuple(d for d in SORTED if d not in "FD"), shapes=VECTORS),
+    st.booleans(),
+    st.data(),
+)
+def test_topk(a, largest, data):
+    k = data.draw(st.sampled_from([0, 1, 100, a.size // 8, a.size // 2, a.size - 1, a.size]))
+    check_topk(a, min(k, a.size), largest)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    arrays(dtypes=("?", "i1", "u2", "f2", "f8", ">f8", "S7", "M8[s]"), shapes=tuple(SHAPES)),
+    st.booleans(),
+    st.data(),
+)
+def test_topk_along_axes(a, largest, data):
+    axis = data.draw(st.sampled_from([None, *range(-a.ndim, a.ndim)]))
+    n = a.size if axis is None else a.shape[axis]
+    rows = a.size // n
+    k = data.draw(st.sampled_from([0, 1, n // 9, n // 2, n]))
+    if rows > 1000 and a.dtype.kind == "S":
+        a = a[:50]
+        k = min(k, a.size if axis is None else a.shape[axis])
+    check_topk(a, k, largest, axis)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "u2", "f2", *SPLIT])
+@pytest.mark.parametrize("largest", [False, True])
+def test_topk_of_extremes(dtype, largest):
+    d = np.dtype(dtype)
+    if d.kind == "f":
+        info = np.finfo(d)
+        a = np.array(
+            [0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, info.max, info.min, info.tiny, -info.tiny]
+        )
+    elif d.kind in "mM":
+        a = np.array([0, -(2**63), -(2**63) + 1, 2**63 - 1, 5, -5])
+    elif d.kind == "b":
+        a = np.array([True, False])
+    else:
+        info = np.iinfo(d)
+        a = np.array([info.min, info.max, 0, 1, info.max - 1, info.min + 1], d)
+    with np.errstate(all="ignore"):
+        a = a.view(d) if d.kind in "mM" else a.astype(d)
+    for b in (a, a[::-1], np.tile(a, 50_000), np.tile(a, (40, 30))):
+        for k in (1, 2, b.shape[-1] // 2, b.shape[-1]):
+            check_topk(b, k, largest)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_topk_of_patterns(pattern):
+    n = 200_000
+    for dtype in ("i8", "f4"):
+        a = PATTERNS[pattern](n).astype(dtype)
+        for k in (1, 1000, n // 2, n // 2 + 1, n):
+            for largest in (False, True):
+                check_topk(a, k, largest)
+
+
+def test_topk_of_other_types():
+    rng = np.random.default_rng(0)
+    text = rng.integers(0, 50, 3000).astype(np.dtypes.StringDType())
+    for a in (text, rng.integers(0, 99, 3000).astype(object)):
+        check_topk(a, 7, True)
+        check_topk(a.reshape(30, 100), 7, False, 0)
+    a = np.array([1j, np.nan, 2, complex(0, np.nan), 2])
+    assert pb.par_topk(a, 3).indices.tolist() == [2, 4, 0]
+    assert pb.par_topk(a, 3, largest=False).indices.tolist() == [0, 2, 4]
+    assert pb.par_topk([3, 9, 9], np.int8(2), sorted=False).indices.tolist() == [1, 2]
+    top = pb.par_topk([3, 9], 1)
+    assert type(pickle.loads(pickle.dumps(top))) is pb.TopK
+    assert [x.shape for x in pb.par_topk(np.zeros((3, 0)), 0)] == [(3, 0)] * 2
+    assert [x.shape for x in pb.par_topk(np.zeros((0, 3)), 2)] == [(0, 2)] * 2
+
+
+def test_topk_names_what_is_wrong():
+    for a, k in (([1, 2], 3), ([1, 2], -1), ([], 1), (np.zeros((3, 4)), 5)):
+        with pytest.raises(ValueError, match="k: must be from 0 to"):
+            pb.par_topk(a, k)
+    with pytest.raises(TypeError):
+        pb.par_topk([1, 2], 1.0)
+    with pytest.raises(TypeError):
+        pb.par_topk(np.array([1, None], object), 1)
+    for a, axis in (([1, 2], 1), (3, -1)):
+        with pytest.raises(np.exceptions.AxisError):
+            pb.par_topk(a, 1, axis)
+
+
+# ---- all
+
+
+def test_same_for_any_number_of_threads(pool_size):
+    seen = set()
+    arrays = [values(d, (300_000,), 1) for d in ("f8", "i4", "M8[s]")]
+    rows = values("f4", (300, 500), 1)
+    for n in (1, 2, 3, 8):
+        pool_size(n)
+        results = [pb.par_partition(rows, 20), pb.par_argpartition(rows, [3, 20], 0)]
+        results += pb.par_topk(rows, 9)
+        for a in arrays:
+            results += [pb.par_partition(a, 150_000), pb.par_argpartition(a, [7, 150_000])]
+            results += pb.par_topk(a, 1000)
+        seen.add(tuple(r.tobytes() for r in results))
+    assert len(seen) == 1
+
+
+def test_progress():
+    seen = []
+    a = values("i4", (200_000,), 1)
+
+    def tell(done, total):
+        seen.append((done, total))
+
+    assert_same(pb.par_partition(a, 9, progress=tell), pb.par_partition(a, 9))
+    assert seen[-1][0] == seen[-1][1] > 0
+    assert_same(pb.par_argpartition(a, 9, progress=tell), pb.par_argpartition(a, 9))
+    got, expected = (
+        pb.par_topk(a, 9, largest=False, progress=tell),
+        pb.par_topk(a, 9, 0, largest=False),
+    )
+    assert_same(got.indices, expected.indices)
