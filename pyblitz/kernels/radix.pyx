@@ -7,7 +7,7 @@ from pyblitz.runtime.bridge cimport bridge_limit, bridge_wants
 
 cdef enum:
     SAMPLES = 1024
-    BUCKET_WORDS = 8192     # aimed at
+    BUCKET_WORDS = 16384     # aimed at
     MIN_BUCKETS = 16
     MAX_BUCKETS = 2048
     MAX_BLOCKS = 64
@@ -16,7 +16,7 @@ cdef enum:
     # What a leaf sort takes at once: SIMD sorts of so many are networks in registers.
     LEAF_WORDS = 256
     MAX_PIECES = 1024       # that a bucket is cut into
-    PIECE_WORDS = 128       # at most, on average
+    PIECE_WORDS = 96       # at most, on average
     OCTAVES = 128           # pieces that are enough for one per octave
 
 cdef sort_fn leaf_narrow = NULL
