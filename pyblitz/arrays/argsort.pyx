@@ -11,9 +11,11 @@ from pyblitz._progress import with_progress
 from pyblitz._python cimport Entry, enter, leave
 from pyblitz.arrays.common cimport check, is_plain
 from pyblitz.arrays.merge cimport sort_by_kernel
+from pyblitz.arrays.expression cimport apply, find_node, node_of
 from pyblitz.kernels.argsort cimport (
     FIELD_BYTES, FIELD_CHARS, FIELD_FLOAT, FIELD_SIGNED, FIELD_TIME, FIELD_UNSIGNED, Field, FieldKind,
     sort_order, sort_order_of_rows)
+from pyblitz.kernels.find cimport FIND_ANY
 from pyblitz.kernels.radix cimport SHARED_WORDS
 
 cnp.import_array()
@@ -171,6 +173,9 @@ cdef bint goes_down(object descending, object kind) except -1:
 cdef object missing(ndarray a):
     """What is last in both directions, as greater numbers; or None: there is none.  Of
     complex numbers, R + nan j are before nan + R j, and nan + nan j."""
+    if a.dtype.kind in "fc" and a.size >= SHARED_WORDS and find_node(
+            apply(np.isnan, (node_of(a),), {}), FIND_ANY) < 0:
+        return None
     if a.dtype.kind == "c":
         bad = 2 * np.isnan(a.real).view(np.uint8) + np.isnan(a.imag).view(np.uint8)
     elif a.dtype.kind == "f":
@@ -261,8 +266,9 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
     bits vary than it holds, are sorted in turn by what follows. Other dtypes (objects,
     variable-width strings, extended precision, nested fields): NumPy, alone.
 
-    Extra memory: none of the size of the array for random keys, three words for each key
-    that ties in the first word. The same permutation for any number of threads.
+    Extra memory: of one number none of the size of the array, of several fields or strings
+    8 bytes for each element; three words for each key that ties in the first word. The
+    same permutation for any number of threads.
 
     Examples
     --------

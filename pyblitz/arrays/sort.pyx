@@ -207,7 +207,7 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
     - Objects and variable-width strings: NumPy, alone.
 
     Extra memory: none of the size of the array for numbers of up to 8 bytes, n elements in
-    place; one index of 8 bytes for each element where the order comes first, and in place
+    place; where the order comes first, that and what ``par_argsort`` needs, and in place
     one copy.  ``axis`` other than the last needs one copy.
 
     Examples
