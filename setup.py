@@ -63,7 +63,7 @@ MODULES = [
     "kernels/radix",
     "kernels/argsort",
     "kernels/select",
-    "kernels/groups",
+    "kernels/rank",
     "kernels/distinct",
     "kernels/member",
     "kernels/runs",

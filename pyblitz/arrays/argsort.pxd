@@ -10,11 +10,13 @@ cdef class Fields:
     cdef list arrays            # that they are in
     cdef int put(self, ndarray a, FieldKind kind, intptr_t offset, int size, bint descending) except -1
     cdef bint add(self, ndarray a, bint descending) except -1
-    cdef object order(self, int axis, ndarray out)
+    cdef object order(self, int axis, ndarray out, ndarray begins)
 
 # The permutation (intp) that stably sorts 1-D arrays of one length by keys[0], then by
 # keys[1] ...; None when NumPy is to do it.
 cdef object sorting_order(list keys, bint descending)
+# That of an ascending sort, and whether a run of equal items begins at each place in it.
+cdef object sorting_runs(list keys)
 # The arrays of fields by which an array is sorted, or None.
 cdef list sort_fields(ndarray a, object order)
 # Whether a kind is stable, as np.sort understands it.

@@ -3,7 +3,7 @@
 import numpy as np
 
 cimport numpy as cnp
-from libc.stdint cimport int64_t, intptr_t
+from libc.stdint cimport int64_t, intptr_t, uint8_t
 from libc.stdlib cimport free, realloc
 from numpy cimport ndarray
 
@@ -94,13 +94,15 @@ cdef class Fields:
         self.put(a, field_kinds[kind], 0, size, descending)
         return True
 
-    cdef object order(self, int axis, ndarray out):
-        """Along an axis; into rows of n indices each."""
+    cdef object order(self, int axis, ndarray out, ndarray begins):
+        """Along an axis; into rows of n indices each.  begins: of one row, whether a run of
+        equal elements begins at each place in the order; or None."""
         cdef Entry e
         cdef int k, rc = 0
         cdef int64_t n = cnp.PyArray_DIM(out, cnp.PyArray_NDIM(out) - 1)
         cdef int64_t rows = cnp.PyArray_SIZE(out) // n if n else 0, row
         cdef int64_t* to = <int64_t*>cnp.PyArray_DATA(out)
+        cdef uint8_t* at = NULL
         cdef ndarray a
         if rows == 0:
             return None
@@ -108,10 +110,12 @@ cdef class Fields:
             a = self.arrays[k]
             self.fields[k].step = cnp.PyArray_STRIDE(a, axis)
             self.fields[k].pitch = cnp.PyArray_STRIDE(a, 1 - axis) if cnp.PyArray_NDIM(a) == 2 else 0
+        if begins is not None:
+            at = <uint8_t*>cnp.PyArray_DATA(begins)
         if rows == 1 and n < SHARED_WORDS:
             # No other thread is wanted: the caller goes nowhere.
             with nogil:
-                rc = sort_order(NULL, self.fields, self.n, n, to)
+                rc = sort_order(NULL, self.fields, self.n, n, to, at)
             return check(rc, "the sort")
         with nogil:
             enter(&e)
@@ -119,7 +123,7 @@ cdef class Fields:
                 rc = sort_order_of_rows(e.worker, self.fields, self.n, n, rows, to)
             else:
                 for row in range(rows):
-                    rc = sort_order(e.worker, self.fields, self.n, n, to + row * n)
+                    rc = sort_order(e.worker, self.fields, self.n, n, to + row * n, at)
                     if rc != 0:
                         break
                     for k in range(self.n):
@@ -128,7 +132,7 @@ cdef class Fields:
         check(rc, "the sort")
 
 
-cdef object sorting_order(list keys, bint descending):
+cdef object sort_columns(list keys, bint descending, ndarray begins):
     cdef Fields fields = Fields()
     cdef ndarray out
     for key in keys:
@@ -141,8 +145,18 @@ cdef object sorting_order(list keys, bint descending):
     if sizeof(Py_ssize_t) != 8:
         return None
     out = np.empty(keys[0].size, np.intp)
-    fields.order(0, out)
+    fields.order(0, out, begins)
     return out
+
+
+cdef object sorting_order(list keys, bint descending):
+    return sort_columns(keys, descending, None)
+
+
+cdef object sorting_runs(list keys):
+    begins = np.empty(keys[0].size, np.bool_)
+    order = sort_columns(keys, False, begins)
+    return None if order is None else (order, begins)
 
 
 cdef list sort_fields(ndarray a, object order):
@@ -324,11 +338,11 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
         result = out
         if result is None or not cnp.PyArray_IS_C_CONTIGUOUS(out) or not cnp.PyArray_ISALIGNED(out) or shares(out, fields.arrays):
             result = np.empty(shape, np.intp)
-        fields.order(min(ndim - 1, 1), result)
+        fields.order(min(ndim - 1, 1), result, None)
     else:
         moved = np.moveaxis(np.empty(shape, np.bool_), along, -1).shape
         result = np.empty(moved, np.intp)
-        fields.order(1 if ndim > 2 else along, result)
+        fields.order(1 if ndim > 2 else along, result, None)
         moved = np.moveaxis(result, -1, along)
         result = np.empty(shape, np.intp) if out is None else out
         result[...] = moved

@@ -4,7 +4,5 @@ from numpy cimport ndarray
 # The permutation (int64) that stably sorts by keys[0], then by keys[1] ...; whatever NumPy
 # sorts.  1-D arrays of one length.
 cdef ndarray order_of(list keys, bint descending)
-# Where runs of equal keys begin in that order, as booleans.
-cdef ndarray begins_of(list keys, ndarray order)
 # The key itself, or a copy that kernels can read: native, aligned, in C order.
 cdef ndarray plain_column(ndarray key)

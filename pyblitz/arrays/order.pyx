@@ -12,15 +12,13 @@ from numpy cimport ndarray
 
 from pyblitz._progress import with_progress
 from pyblitz._python cimport Entry, enter, leave
-from pyblitz.arrays.argsort cimport Fields, by_numpy, sorting_order
+from pyblitz.arrays.argsort cimport Fields, by_numpy, sorting_order, sorting_runs
 from pyblitz.arrays.common cimport Slices, at, check, is_plain, longest_axis
 from pyblitz.arrays.map import par_map
 from pyblitz.arrays.move import par_copy, par_flatnonzero, par_take
 from pyblitz.arrays.reduce import par_max
-from pyblitz.kernels.groups cimport (
-    EQUAL_BYTES, EQUAL_DOUBLE, EQUAL_DOUBLE_PAIR, EQUAL_FLOAT, EQUAL_FLOAT_PAIR, EQUAL_HALF,
-    RANK_AVERAGE, RANK_DENSE, RANK_GREATEST, RANK_LEAST, RANK_ORDINAL, Column, EqualKind,
-    Ranks, Runs, ranks_write, runs_find)
+from pyblitz.kernels.rank cimport (
+    RANK_AVERAGE, RANK_DENSE, RANK_GREATEST, RANK_LEAST, RANK_ORDINAL, Ranks, ranks_write)
 
 cnp.import_array()
 
@@ -29,12 +27,7 @@ cdef enum:
     FEW_ITEMS = 4096
     # Rows of so many are worth all threads, one row after another.
     LONG_ROW = 65536
-    MAX_COLUMNS = 32
 
-cdef dict equal_kinds = {
-    "f2": EQUAL_HALF, "f4": EQUAL_FLOAT, "f8": EQUAL_DOUBLE,
-    "c8": EQUAL_FLOAT_PAIR, "c16": EQUAL_DOUBLE_PAIR,
-}
 cdef dict rank_kinds = {
     "average": RANK_AVERAGE, "min": RANK_LEAST, "max": RANK_GREATEST, "dense": RANK_DENSE,
     "ordinal": RANK_ORDINAL,
@@ -76,67 +69,32 @@ cdef ndarray plain_column(ndarray key):
     return par_copy(key, key.dtype.newbyteorder("="), "C")
 
 
-cdef bint set_column(Column* c, ndarray key):
-    """Whether a kernel can compare its items."""
-    cdef object dtype = key.dtype
-    cdef str kind = dtype.kind
-    if kind in "fc":
-        name = f"{kind}{dtype.itemsize}"
-        if name not in equal_kinds:
-            return False        # longer than a double
-        c.kind = equal_kinds[name]
-    elif kind in "biumMSU":
-        c.kind = EQUAL_BYTES
-    else:
-        return False
-    c.items = <const char*>cnp.PyArray_DATA(key)
-    c.itemsize = cnp.PyArray_ITEMSIZE(key)
-    return True
+cdef object one_nan(ndarray key):
+    """Complex numbers are not-a-numbers if a part of them is, and all are equal."""
+    if key.dtype.kind == "c":
+        bad = np.isnan(key)
+        if bad.any():
+            return np.where(bad, np.nan, key).astype(key.dtype, copy=False)
+    return key
 
 
-cdef object add_begins(ndarray begins, ndarray key, ndarray order):
-    """What the kernel does, for a key that only NumPy can compare."""
-    y = par_take(key, order)
-    differs = y[1:] != y[:-1]
-    if key.dtype.kind in "fc":
-        gap = np.isnan(y)
-        differs &= ~(gap[1:] & gap[:-1])
-    begins[1:] |= np.asarray(differs, np.bool_)
-
-
-cdef ndarray begins_of(list keys, ndarray order):
-    cdef Runs r
-    cdef Column columns[MAX_COLUMNS]
-    cdef Entry e
-    cdef int rc
-    cdef list rest = [], kept = []
-    cdef ndarray begins = np.empty(cnp.PyArray_SIZE(order), np.bool_)
-    r.n = cnp.PyArray_SIZE(order)
-    if r.n == 0:
-        return begins
-    r.order = <const int64_t*>cnp.PyArray_DATA(order)
-    r.columns = columns
-    r.count = 0
-    r.begins = <uint8_t*>cnp.PyArray_DATA(begins)
-    for key in keys:
-        key = plain_column(key)
-        if r.count < MAX_COLUMNS and set_column(&columns[r.count], key):
-            r.count += 1
-            kept.append(key)
-        else:
-            rest.append(key)
-    if r.count == 0:
-        begins[...] = False
-        begins[0] = True
-    else:
-        with nogil:
-            enter(&e)
-            rc = runs_find(e.worker, &r)
-            rc = leave(&e, rc)
-        check(rc, "the runs")
-    for key in rest:
-        add_begins(begins, key, order)
-    return begins
+cdef tuple runs_of(list keys):
+    """The order of order_of, and whether a run of equal keys begins at each place in it."""
+    cdef list all_keys = [one_nan(key) for key in keys]
+    made = sorting_runs(all_keys)
+    if made is not None:
+        return made
+    order = order_of(all_keys, False)
+    begins = np.zeros(order.size, np.bool_)
+    begins[:1] = True
+    for key in all_keys:
+        y = par_take(key, order)
+        differs = y[1:] != y[:-1]
+        if key.dtype.kind in "fc":
+            gap = np.isnan(y)
+            differs &= ~(gap[1:] & gap[:-1])
+        begins[1:] |= np.asarray(differs, np.bool_)
+    return order, begins
 
 
 cdef list rows_of(object keys):
@@ -221,7 +179,7 @@ def par_lexsort(keys, axis=-1, *, progress=None):
         if not fields.add(np.moveaxis(key, along, -1).reshape(-1, shape[along]), False):
             return np.lexsort(keys, axis)
     out = np.empty(shape[:along] + shape[along + 1:] + shape[along:along + 1], np.intp)
-    fields.order(1, out)
+    fields.order(1, out, None)
     return np.ascontiguousarray(np.moveaxis(out, -1, along))
 
 
@@ -372,10 +330,10 @@ def par_group_by(keys, *, progress=None):
 
     Notes
     -----
-    A stable ``par_argsort``; then each key is compared with the one before it in
-    sorted order, on the way, so that no sorted copy of the keys is stored.  Records are
-    as many keys as they have fields; objects and variable-width strings are first
-    numbered by ``np.unique``.
+    O(n log n) work at most: a stable ``par_argsort``, which knows where its keys differ
+    from those before them, so that no sorted copy of the keys is made.  Records are as many
+    keys as they have fields; objects and variable-width strings are first numbered by
+    ``np.unique``.
     Extra memory: a byte for each item, and what sorting takes.
 
     Examples
@@ -398,8 +356,8 @@ def par_group_by(keys, *, progress=None):
     columns = []
     for key in keys_of(keys):
         add_columns(columns, key)
-    order = order_of(columns, False)
-    starts = par_flatnonzero(begins_of(columns, order))
+    order, begins = runs_of(columns)
+    starts = par_flatnonzero(begins)
     n = cnp.PyArray_SIZE(starts)
     counts = np.empty(n, np.intp)
     if n:
@@ -446,7 +404,8 @@ cdef object ranks_of_row(ndarray x, str method, ndarray out):
     cdef int rc
     cdef ndarray order, starts, begins
     x = plain_column(x)
-    order = order_of([x], False)
+    order, begins = runs_of([x])
+    order = order.astype(np.int64, copy=False)
     r.kind = rank_kinds[method]
     r.n = cnp.PyArray_SIZE(order)
     r.order = <const int64_t*>cnp.PyArray_DATA(order)
@@ -454,7 +413,6 @@ cdef object ranks_of_row(ndarray x, str method, ndarray out):
     r.runs = 0
     r.starts = NULL
     if r.kind != RANK_ORDINAL:
-        begins = begins_of([x], order)
         if x.dtype.kind in "mM" and np.isnat(x[order[-1]]):
             # Here not-a-times differ.
             begins[r.n - np.count_nonzero(np.isnat(x)):] = True

@@ -93,7 +93,7 @@ cdef int sort_by_order(list parts, ndarray source, ndarray result, bint descendi
     cdef ndarray to = result
     for part in parts:
         fields.add(part.reshape(-1, n), descending)
-    fields.order(1, order)
+    fields.order(1, order, None)
     if order.shape[0] > 1:
         order += np.arange(0, order.size, n)[:, None]
     if may_overlap(source, result):

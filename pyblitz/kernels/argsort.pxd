@@ -10,7 +10,7 @@ the same way by what follows; of random keys there are hardly any.
 The packing follows the way that databases normalise keys (Graefe, "Implementing sorting
 in database systems", 2006).
 """
-from libc.stdint cimport int64_t, intptr_t
+from libc.stdint cimport int64_t, intptr_t, uint8_t
 from pyblitz.runtime.pool cimport Worker
 
 cdef enum FieldKind:
@@ -29,9 +29,10 @@ cdef struct Field:
     int size            # bytes
     bint descending     # what is last stays last
 
-# Positions of the n items in sorted order.  Without a worker: alone.  0, ENOMEM, or -1.
+# Positions of the n items in sorted order, and, unless it is NULL, whether each begins a run
+# of equal ones.  Without a worker: alone.  0, ENOMEM, or -1.
 cdef int sort_order(Worker* w, const Field* fields, int n_fields, int64_t n,
-                    int64_t* out) noexcept nogil
+                    int64_t* out, uint8_t* begins) noexcept nogil
 # Of rows of n items each, one after another.
 cdef int sort_order_of_rows(Worker* w, const Field* fields, int n_fields, int64_t n,
                             int64_t rows, int64_t* out) noexcept nogil

@@ -2,7 +2,7 @@
 from libc.errno cimport ENOMEM
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 from pyblitz.kernels.radix cimport (
     CHUNK, SHARED_WORDS, Words, bent_step, bridged, each, log2_of, sort_plain, sort_words)
 
@@ -37,6 +37,8 @@ cdef struct Order:
     int tied                # the first field that the words do not hold all of
     uint64_t* words         # sorted; the result's own memory
     int64_t* cuts           # [block + 1]: places between words that do not tie
+    uint8_t* begins         # [n]: whether a key differs from the one before; NULL: not asked
+    uint64_t* edges         # [block]: the word before each, before it was unpacked
     # -- of the pass over one field
     const Field* field
     uint64_t first          # the key of the first item
@@ -438,7 +440,7 @@ cdef int sort_ties(Worker* w, const Order* o, uint64_t* words, int64_t n) noexce
         if o.items != NULL:
             items[i] = o.items[items[i]]
     rc = sort_items(w if n >= SHARED_WORDS else NULL, o.fields, o.n_fields, o.tied, items, n,
-                    o.depth + 1, order)
+                    o.depth + 1, order, NULL)
     if rc == 0:
         for i in range(n):
             sorted_words[i] = words[order[i]]
@@ -470,8 +472,39 @@ cdef int ties_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
 
 cdef int unpack_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Order* o = <Order*>ctx
+    cdef uint64_t word, before, mask = index_mask(o)
+    cdef bint differs
+    cdef int64_t i
+    if o.begins != NULL:
+        before = o.edges[lo // BLOCK]
+        for i in range(lo, hi):
+            word = o.words[i]
+            differs = word >> o.index_bits != before >> o.index_bits
+            if not differs and o.tied < o.n_fields and i > 0:
+                differs = compare(o, o.tied, before & mask, word & mask) != 0
+            o.begins[i] = differs
+            before = word
+        if lo == 0:
+            o.begins[0] = 1
     store_order(o, o.words + lo, hi - lo, lo)
     return 0
+
+
+cdef int unpack(Worker* w, Order* o) noexcept nogil:
+    """Indices instead of words."""
+    cdef int64_t blocks = (o.n + BLOCK - 1) // BLOCK, b
+    cdef int rc
+    o.edges = NULL
+    if o.begins != NULL:
+        o.edges = <uint64_t*>malloc(blocks * 8)
+        if o.edges == NULL:
+            return ENOMEM
+        o.edges[0] = 0
+        for b in range(1, blocks):
+            o.edges[b] = o.words[b * BLOCK - 1]
+    rc = each(w, unpack_leaf, o, BLOCK, o.n)
+    free(o.edges)
+    return rc
 
 
 cdef int64_t end_of_ties(const Order* o, int64_t at) noexcept nogil:
@@ -499,7 +532,7 @@ cdef int break_ties(Worker* w, Order* o) noexcept nogil:
     o.cuts[blocks] = o.n
     rc = each(w, ties_leaf, o, 1, blocks)
     free(o.cuts)
-    return rc if rc != 0 else each(w, unpack_leaf, o, BLOCK, o.n)
+    return rc
 
 
 cdef struct Packed:
@@ -548,19 +581,29 @@ cdef int sort_packed(Worker* w, Order* o, Words* s) noexcept nogil:
 
 
 cdef int iota_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    """What was in order already, up or down, or is all equal."""
     cdef Order* o = <Order*>ctx
-    cdef int64_t i
-    if o.falls:
-        for i in range(lo, hi):
-            o.words[i] = o.n - 1 - i
-    else:
-        for i in range(lo, hi):
-            o.words[i] = i
+    cdef uint64_t chunk[CHUNK]
+    cdef int64_t i, n
+    for i in range(lo, hi):
+        o.words[i] = o.n - 1 - i if o.falls else i
+    if o.begins == NULL:
+        return 0
+    memset(o.begins + lo, o.falls, hi - lo)
+    if o.rises and not o.falls:
+        while lo < hi:
+            # Of one field; the chunk has the key before its first item.
+            i = max(lo - 1, <int64_t>0)
+            n = min(hi - i, <int64_t>CHUNK)
+            keys_of(o.field, o.items, i, n, chunk)
+            for lo in range(i + 1, i + n):
+                o.begins[lo] = chunk[lo - i] != chunk[lo - i - 1]
+            lo = i + n
     return 0
 
 
 cdef int sort_items(Worker* w, const Field* fields, int n_fields, int first, const int64_t* items,
-                    int64_t n, int depth, int64_t* out) noexcept nogil:
+                    int64_t n, int depth, int64_t* out, uint8_t* begins) noexcept nogil:
     cdef Order o
     cdef Words s
     cdef int rc
@@ -571,15 +614,19 @@ cdef int sort_items(Worker* w, const Field* fields, int n_fields, int first, con
     o.depth = depth
     o.index_bits = bit_length(n - 1) if n > 1 else 0
     o.words = <uint64_t*>out
+    o.begins = begins
     o.n_digits = 0
-    o.falls = False
+    o.falls = o.rises = False
     rc = plan(w, &o, first) if n > 0 else 0
     if rc != 0:
         return rc
     if n == 0 or o.n_digits == 0:
-        return each(w, iota_leaf, &o, BLOCK, n)
+        rc = each(w, iota_leaf, &o, BLOCK, n)
+        if n > 0 and begins != NULL:
+            begins[0] = 1
+        return rc
     s.load = load_order
-    s.store = store_order if o.tied == n_fields else store_words
+    s.store = store_order if o.tied == n_fields and begins == NULL else store_words
     s.ctx = &o
     s.wide = True
     s.n = n
@@ -591,12 +638,14 @@ cdef int sort_items(Worker* w, const Field* fields, int n_fields, int first, con
         rc = sort_words(w, &s)
     if rc == 0 and o.tied < n_fields:
         rc = break_ties(w, &o)
+    if rc == 0 and s.store != store_order and s.store != store_packed_order:
+        rc = unpack(w, &o)
     return rc
 
 
 cdef int sort_order(Worker* w, const Field* fields, int n_fields, int64_t n,
-                    int64_t* out) noexcept nogil:
-    return sort_items(w if n >= SHARED_WORDS else NULL, fields, n_fields, 0, NULL, n, 0, out)
+                    int64_t* out, uint8_t* begins) noexcept nogil:
+    return sort_items(w if n >= SHARED_WORDS else NULL, fields, n_fields, 0, NULL, n, 0, out, begins)
 
 
 cdef struct OrderRows:
@@ -617,7 +666,7 @@ cdef int order_rows_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept 
         for k in range(r.n_fields):
             fields[k] = r.fields[k]
             fields[k].base += i * fields[k].pitch
-        rc = sort_items(NULL, fields, r.n_fields, 0, NULL, r.n, 0, r.out + i * r.n)
+        rc = sort_items(NULL, fields, r.n_fields, 0, NULL, r.n, 0, r.out + i * r.n, NULL)
         if rc != 0:
             break
     free(fields)

@@ -87,8 +87,11 @@ cdef void make_cut(Cut* c, uint64_t low, uint64_t high, int64_t buckets, bint be
         while bent_step(d, c.shift + 1) < <uint64_t>buckets and c.shift < 16:
             c.shift += 1
     else:
-        while d >> c.shift >= <uint64_t>buckets:
+        # At a multiple of the step, so that where indices stand below keys one bucket does
+        # not have the end of a key and the beginning of the next.
+        while (high - c.low) >> c.shift >= <uint64_t>buckets:
             c.shift += 1
+            c.low = low & ~((<uint64_t>1 << c.shift) - 1)
 
 
 cdef void range_of_bucket(const Cut* c, uint64_t b, uint64_t* low, uint64_t* high) noexcept nogil:
@@ -273,21 +276,23 @@ cdef bint in_order(const Order* o, const Word* a, int64_t n) noexcept nogil:
     return not wrong
 
 
-cdef void turn(Word* a, int64_t n) noexcept nogil:
+cdef void turn(const Word* a, int64_t n, Word* to) noexcept nogil:
     cdef int64_t i
-    for i in range(n // 2):
-        a[i], a[n - 1 - i] = a[n - 1 - i], a[i]
+    for i in range(n):
+        to[i] = a[n - 1 - i]
 
 
 cdef void put_in_order(Order* o, uint64_t* chunk, int64_t lo, int64_t n) noexcept nogil:
     cdef Words* s = o.words
+    cdef uint64_t turned_words[CHUNK]
     if o.down:
         if s.wide:
-            turn[uint64_t](chunk, n)
+            turn[uint64_t](chunk, n, turned_words)
         else:
-            turn[uint32_t](<uint32_t*>chunk, n)
-        lo = s.n - lo - n
-    s.store(s.ctx, chunk, n, lo)
+            turn[uint32_t](<uint32_t*>chunk, n, <uint32_t*>turned_words)
+        s.store(s.ctx, turned_words, n, s.n - lo - n)
+    else:
+        s.store(s.ctx, chunk, n, lo)
 
 
 cdef int order_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
@@ -334,6 +339,16 @@ cdef int mirror_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
     return 0
 
 
+cdef int store_as_it_is(Worker* w, Words* s) noexcept nogil:
+    cdef Order o
+    o.words = s
+    o.down = False
+    o.checks = False
+    o.stores = True
+    bridge_init(&o.bridge, order_leaf, NULL, &o, BLOCK_WORDS)
+    return bridge_run(w, &o.bridge, s.n)
+
+
 cdef int find_order(Worker* w, Words* s, bint in_place, bint* found) noexcept nogil:
     """Stores the words if they ascend or descend as they are."""
     cdef Order o
@@ -349,10 +364,7 @@ cdef int find_order(Worker* w, Words* s, bint in_place, bint* found) noexcept no
         return rc
     if o.down:
         return bridged(w, mirror_leaf, NULL, &o, BLOCK_WORDS, (s.n + 1) // 2)
-    o.checks = False
-    o.stores = True
-    bridge_init(&o.bridge, order_leaf, NULL, &o, BLOCK_WORDS)
-    return bridge_run(w, &o.bridge, s.n)
+    return store_as_it_is(w, s)
 
 
 # ---- shared -----------------------------------------------------------------
@@ -452,7 +464,7 @@ cdef void store_inner(void* ctx, const void* words, int64_t n, int64_t at) noexc
     i.outer.store(i.outer.ctx, words, n, i.base + at)
 
 
-cdef int sort_heavy(Worker* w, const Radix* r, int64_t start, int64_t n) noexcept nogil:
+cdef int sort_heavy(Worker* w, const Radix* r, int64_t start, int64_t n, bint equal) noexcept nogil:
     """A bucket that would leave one worker with the lot, shared in turn."""
     cdef Words* s = r.words
     cdef int size = 8 if s.wide else 4
@@ -471,6 +483,8 @@ cdef int sort_heavy(Worker* w, const Radix* r, int64_t start, int64_t n) noexcep
     words.n = n
     words.dst = s.dst + start * size
     words.spare = NULL
+    if equal:
+        return store_as_it_is(w, &words)
     # One value, or indices below one value.
     rc = find_order(w, &words, True, &found)
     if rc != 0 or found:
@@ -506,13 +520,18 @@ cdef int bucket_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
     cdef int size = 8 if s.wide else 4
     cdef char* room
     cdef int64_t b, n
+    cdef uint64_t low, high
     cdef int rc
     for b in range(lo, hi):
         n = r.starts[b + 1] - r.starts[b]
         if n == 0:
             continue
         if n > 8 * BUCKET_WORDS and n > 16 * (s.n // r.buckets) and (r.depth < MAX_DEPTH or n > INT32_MAX):
-            rc = sort_heavy(w, r, r.starts[b], n)
+            low = 0
+            high = 1
+            if b > 0 and b < r.buckets - 1:
+                range_of_bucket(&r.cut, b, &low, &high)
+            rc = sort_heavy(w, r, r.starts[b], n, low == high)
             if rc != 0:
                 return rc
         else:

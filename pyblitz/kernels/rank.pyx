@@ -1,0 +1,69 @@
+"""Ranks; see rank.pxd."""
+from libc.stdint cimport uint64_t
+from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
+
+cdef extern from *:
+    """
+    #define pb_prefetch_write(p) __builtin_prefetch((p), 1)
+    """
+    void pb_prefetch_write(void*) nogil
+
+cdef enum:
+    LEAF_ITEMS = 16384
+    # How many items ahead one is asked for; as in move.pyx.
+    AHEAD = 128
+
+
+cdef inline void write_run(const Ranks* r, int64_t lo, int64_t hi, uint64_t bits) noexcept nogil:
+    cdef uint64_t* out = <uint64_t*>r.out
+    cdef int64_t i
+    for i in range(lo, hi):
+        if i + AHEAD < r.n:
+            pb_prefetch_write(out + r.order[i + AHEAD])
+        out[r.order[i]] = bits
+
+
+cdef union Rank:
+    double average
+    uint64_t bits
+
+
+cdef int ranks_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    """Those at lo .. hi of the order."""
+    cdef Ranks* r = <Ranks*>ctx
+    cdef int64_t first = 0, last = r.runs, mid, start, end
+    cdef uint64_t* out = <uint64_t*>r.out
+    cdef Rank rank
+    if r.kind == RANK_ORDINAL:
+        for start in range(lo, hi):
+            if start + AHEAD < r.n:
+                pb_prefetch_write(out + r.order[start + AHEAD])
+            out[r.order[start]] = start + 1
+        return 0
+    while last - first > 1:     # the run that lo is in
+        mid = (first + last) >> 1
+        if r.starts[mid] <= lo:
+            first = mid
+        else:
+            last = mid
+    while lo < hi:
+        start = r.starts[first]
+        end = r.starts[first + 1] if first + 1 < r.runs else r.n
+        if r.kind == RANK_AVERAGE:
+            rank.average = 0.5 * <double>(start + 1 + end)
+        elif r.kind == RANK_LEAST:
+            rank.bits = start + 1
+        elif r.kind == RANK_GREATEST:
+            rank.bits = end
+        else:
+            rank.bits = first + 1
+        write_run(r, lo, min(hi, end), rank.bits)
+        lo = end
+        first += 1
+    return 0
+
+
+cdef int ranks_write(Worker* w, Ranks* r) noexcept nogil:
+    cdef Bridge b
+    bridge_init(&b, ranks_leaf, NULL, r, LEAF_ITEMS)
+    return bridge_run(w, &b, r.n)
