@@ -6,7 +6,14 @@ from libc.string cimport memcpy, memset
 from pyblitz.kernels.radix cimport (
     CHUNK, SHARED_WORDS, Words, bent_step, bridged, each, log2_of, sort_plain, sort_words)
 
+cdef extern from *:
+    """
+    #define pb_prefetch(p) __builtin_prefetch(p)
+    """
+    void pb_prefetch(const void*) nogil
+
 cdef enum:
+    AHEAD = 32          # how many items ahead one is asked for
     MAX_DIGITS = 16     # fields in one word
     MAX_GROUPS = 8      # of varying bits in a field
     SAMPLES = 512
@@ -75,6 +82,8 @@ cdef void fetch(const char* base, intptr_t step, const int64_t* items, int64_t l
     cdef Item x
     if items != NULL:
         for i in range(n):
+            if i + AHEAD < n:
+                pb_prefetch(base + items[lo + i + AHEAD] * step)
             memcpy(&x, base + items[lo + i] * step, sizeof(Item))
             out[i] = x
     elif step == sizeof(Item):
@@ -380,23 +389,67 @@ cdef int compare(const Order* o, int field, int64_t a, int64_t b) noexcept nogil
     return 0
 
 
-cdef void insert_ties(const Order* o, uint64_t* words, int64_t n) noexcept nogil:
-    """By the tied fields; the words themselves tie."""
+cdef void keys_of_words(const Order* o, int field, const uint64_t* words, int64_t n,
+                        uint64_t* out) noexcept nogil:
+    """Of at most CHUNK."""
+    cdef int64_t items[CHUNK]
+    cdef uint64_t mask = index_mask(o)
+    cdef int64_t i
+    for i in range(n):
+        items[i] = words[i] & mask
+    if o.items != NULL:
+        for i in range(n):
+            items[i] = o.items[items[i]]
+    keys_of(&o.fields[field], items, 0, n, out)
+
+
+cdef void insert_ties(const Order* o, uint64_t* words, int64_t n, uint8_t* begins) noexcept nogil:
+    """By the tied fields; the words themselves tie.  begins: as Order's, or NULL."""
     cdef uint64_t keys[FEW]
     cdef uint64_t key, word, mask = index_mask(o)
+    cdef bint more = o.tied + 1 < o.n_fields
     cdef int64_t i, j
-    for i in range(n):
-        key = key_at(o, o.tied, words[i] & mask)
+    keys_of_words(o, o.tied, words, n, keys)
+    for i in range(1, n):
+        key = keys[i]
         word = words[i]
         j = i
         while j > 0 and (keys[j - 1] > key or (
-                keys[j - 1] == key
+                more and keys[j - 1] == key
                 and compare(o, o.tied + 1, words[j - 1] & mask, word & mask) > 0)):
             keys[j] = keys[j - 1]
             words[j] = words[j - 1]
             j -= 1
         keys[j] = key
         words[j] = word
+    if begins != NULL:
+        begins[0] = 1
+        for i in range(1, n):
+            begins[i] = keys[i] != keys[i - 1] or (
+                more and compare(o, o.tied + 1, words[i - 1] & mask, words[i] & mask) != 0)
+
+
+cdef bint are_equal(const Order* o, const uint64_t* words, int64_t n) noexcept nogil:
+    """Whether words that tie tie in all fields."""
+    cdef uint64_t keys[CHUNK]
+    cdef uint64_t first, differ
+    cdef int64_t lo, i, m
+    cdef int field
+    for field in range(o.tied, o.n_fields):
+        keys_of_words(o, field, words, 1, &first)
+        lo = 1
+        m = 32              # few at first: most that differ do so soon
+        while lo < n:
+            m = min(n - lo, m)
+            keys_of_words(o, field, words + lo, m, keys)
+            differ = 0
+            for i in range(m):
+                differ |= keys[i] ^ first
+            if differ != 0:
+                return False
+            lo += m
+            m = CHUNK
+    return True
 
 
 cdef void merge_ties(const Order* o, uint64_t* words, uint64_t* room, int64_t n) noexcept nogil:
@@ -404,7 +457,7 @@ cdef void merge_ties(const Order* o, uint64_t* words, uint64_t* room, int64_t n)
     cdef uint64_t mask = index_mask(o)
     cdef int64_t half = n // 2, i = 0, j = half, k = 0
     if n <= FEW:
-        insert_ties(o, words, n)
+        insert_ties(o, words, n, NULL)
         return
     merge_ties(o, words, room, half)
     merge_ties(o, words + half, room, n - half)
@@ -419,28 +472,41 @@ cdef void merge_ties(const Order* o, uint64_t* words, uint64_t* room, int64_t n)
         k += 1
 
 
-cdef int sort_ties(Worker* w, const Order* o, uint64_t* words, int64_t n) noexcept nogil:
+cdef int sort_ties(Worker* w, const Order* o, uint64_t* words, int64_t n, uint8_t* begins) noexcept nogil:
     """As insert_ties, for any number, shared if there are many."""
     cdef uint64_t mask = index_mask(o)
-    cdef int64_t* room = <int64_t*>malloc(n * 3 * sizeof(int64_t))
-    cdef int64_t* items = room
-    cdef int64_t* order = room + n
-    cdef uint64_t* sorted_words = <uint64_t*>room + 2 * n
+    cdef int64_t* room
+    cdef int64_t* items
+    cdef int64_t* order
+    cdef uint64_t* sorted_words
     cdef int64_t i
     cdef int rc
+    if are_equal(o, words, n):
+        if begins != NULL:
+            memset(begins, 0, n)
+            begins[0] = 1
+        return 0
+    room = <int64_t*>malloc(n * 3 * sizeof(int64_t))
     if room == NULL:
         return ENOMEM
+    items = room
+    order = room + n
+    sorted_words = <uint64_t*>room + 2 * n
     if o.depth >= MAX_DEPTH:
         # Strings whose prefixes split one item off at a time.
         merge_ties(o, words, <uint64_t*>room, n)
         free(room)
+        if begins != NULL:
+            begins[0] = 1
+            for i in range(1, n):
+                begins[i] = compare(o, o.tied, words[i - 1] & mask, words[i] & mask) != 0
         return 0
     for i in range(n):
         items[i] = words[i] & mask
         if o.items != NULL:
             items[i] = o.items[items[i]]
     rc = sort_items(w if n >= SHARED_WORDS else NULL, o.fields, o.n_fields, o.tied, items, n,
-                    o.depth + 1, order, NULL)
+                    o.depth + 1, order, begins)
     if rc == 0:
         for i in range(n):
             sorted_words[i] = words[order[i]]
@@ -449,10 +515,17 @@ cdef int sort_ties(Worker* w, const Order* o, uint64_t* words, int64_t n) noexce
     return rc
 
 
+cdef inline void prefetch_key(const Order* o, uint64_t word) noexcept nogil:
+    cdef int64_t i = word & index_mask(o)
+    if o.items == NULL:
+        pb_prefetch(o.fields[o.tied].base + i * o.fields[o.tied].step)
+
+
 cdef int ties_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Order* o = <Order*>ctx
     cdef uint64_t* words = o.words
-    cdef int64_t begin = o.cuts[lo], end = o.cuts[hi], next
+    cdef int64_t begin = o.cuts[lo], end = o.cuts[hi], next, ahead = begin + 1
+    cdef uint8_t* begins
     cdef uint64_t prefix
     cdef int rc
     while begin < end:
@@ -460,38 +533,39 @@ cdef int ties_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
         next = begin + 1
         while next < end and words[next] >> o.index_bits == prefix:
             next += 1
+        begins = NULL if o.begins == NULL else o.begins + begin
         if next - begin > FEW:
-            rc = sort_ties(w, o, words + begin, next - begin)
+            rc = sort_ties(w, o, words + begin, next - begin, begins)
             if rc != 0:
                 return rc
         elif next - begin > 1:
-            insert_ties(o, words + begin, next - begin)
+            ahead = max(ahead, next)
+            while ahead < end and ahead < next + 2 * AHEAD:
+                # Only what ties is looked up.
+                if words[ahead] >> o.index_bits == words[ahead - 1] >> o.index_bits:
+                    prefetch_key(o, words[ahead - 1])
+                    prefetch_key(o, words[ahead])
+                ahead += 1
+            insert_ties(o, words + begin, next - begin, begins)
+        elif begins != NULL:
+            begins[0] = 1
         begin = next
     return 0
 
 
 cdef int unpack_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Order* o = <Order*>ctx
-    cdef uint64_t word, before, mask = index_mask(o)
-    cdef bint differs
     cdef int64_t i
-    if o.begins != NULL:
-        before = o.edges[lo // BLOCK]
-        for i in range(lo, hi):
-            word = o.words[i]
-            differs = word >> o.index_bits != before >> o.index_bits
-            if not differs and o.tied < o.n_fields and i > 0:
-                differs = compare(o, o.tied, before & mask, word & mask) != 0
-            o.begins[i] = differs
-            before = word
-        if lo == 0:
-            o.begins[0] = 1
+    if o.begins != NULL and o.tied == o.n_fields:
+        o.begins[lo] = lo == 0 or o.words[lo] >> o.index_bits != o.edges[lo // BLOCK] >> o.index_bits
+        for i in range(lo + 1, hi):
+            o.begins[i] = o.words[i] >> o.index_bits != o.words[i - 1] >> o.index_bits
     store_order(o, o.words + lo, hi - lo, lo)
     return 0
 
 
 cdef int unpack(Worker* w, Order* o) noexcept nogil:
-    """Indices instead of words."""
+    """Indices instead of words; where runs begin, unless breaking ties has said so."""
     cdef int64_t blocks = (o.n + BLOCK - 1) // BLOCK, b
     cdef int rc
     o.edges = NULL
