@@ -29,6 +29,13 @@ TESTS = [
     "tests/test_map.py",
     "tests/test_reduce.py",
     "tests/test_sort.py",
+    "tests/test_argsort.py",
+    "tests/test_less.py",
+    "tests/test_merge.py",
+    "tests/test_order.py",
+    "tests/test_partition.py",
+    "tests/test_unique.py",
+    "tests/test_isin.py",
 ]
 # Crowds of threads take minutes, and are no different here.
 NOT = "256 or 1000"

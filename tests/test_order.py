@@ -190,6 +190,34 @@ def test_group_by_several_keys(data):
     check_groups(data.draw(st.sampled_from([tuple, list]))(keys), keys)
 
 
+@pytest.mark.parametrize("n", [700, 40_000, 300_000])
+@pytest.mark.parametrize("distinct", [1, 2, 100, 10**4, 10**9])
+@pytest.mark.parametrize("kind", ["wide", "floats", "narrow", "falling"])
+def test_groups_of_keys_that_tie(n, distinct, kind):
+    """More bits vary than a word of the sort holds, so that equal keys and keys with equal
+    leading bits tie in it."""
+    rng = np.random.default_rng(distinct)
+    few = rng.integers(-(2**62), 2**62, min(distinct, n))
+    few[: few.size // 2] = few[0] + np.arange(few.size // 2)
+    key = few[rng.integers(0, few.size, n)]
+    key = {
+        "wide": lambda: key,
+        "floats": lambda: key / 7.0,
+        "narrow": lambda: (key // 2**50).astype("i4"),
+        "falling": lambda: np.sort(key)[::-1],
+    }[kind]()
+    other = rng.integers(0, 3, n)
+    for keys in [(key,), (other, key), (key, other), (other, key, key.astype("S20"))]:
+        got = pb.par_group_by(keys)
+        order = np.lexsort(keys[::-1])
+        begins = np.zeros(n, bool)
+        begins[0] = True
+        for k in keys:
+            begins[1:] |= k[order][1:] != k[order][:-1]
+        np.testing.assert_array_equal(got.order, order)
+        np.testing.assert_array_equal(got.starts, np.flatnonzero(begins))
+
+
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "g", "F", "D", "G"])
 def test_groups_of_not_a_numbers_and_zeros(dtype):
     a = np.array([np.nan, 0.0, -0.0, -np.nan, 1.0, 0.0, np.inf, np.nan], dtype)

@@ -102,6 +102,13 @@ SMALL: Cases = {
         """,
     ),
     **cases(
+        "member.pml",
+        """
+        member: WORKERS=2 PUTS=3: 43_061
+        member, crowded: CROWDED: 605_044
+        """,
+    ),
+    **cases(
         "tasks.pml",
         """
         tasks, alone: BACKGROUND=0: 594
@@ -273,6 +280,13 @@ MUTANTS = [
         BLOCKS=3 IN_PLACE: by_position scan_before_total recompute_in_place
         BLOCKS=3 INTEGERS: shortcut_no_total shortcut_state_first shortcut_unchecked
         BLOCKS=3 IN_PLACE FLAGS: stop_with_ticket no_wait
+        """,
+    ),
+    *mutants(
+        "member.pml",
+        """
+        WORKERS=2: put_torn lost_is_put lost_goes_on bit_torn no_join
+        WORKERS=2 CROWDED: silent
         """,
     ),
     *mutants(

@@ -24,6 +24,7 @@ BITE = {
     *("total_after_state", "by_position", "recompute_in_place", "shortcut_no_total"),
     *("stop_with_ticket", "claim_torn", "no_hand_over", "popped_forgotten", "result_waits"),
     *("drop_waits_for_future",),
+    *("put_torn", "lost_is_put", "bit_torn", "silent"),
 }
 
 
