@@ -49,6 +49,7 @@ def test_all_is_what_the_stubs_say():
     assert sorted(names) == sorted(pb.__all__)
 
 
+@pytest.mark.slow
 def test_no_performance_hint_and_no_warning(tmp_path):
     """Every module compiles without a hint from Cython or a warning from C.  In a copy, so
     that nobody's build is disturbed."""

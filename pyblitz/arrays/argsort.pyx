@@ -1,5 +1,7 @@
 # cython: wraparound=True, boundscheck=True
 """``par_argsort``."""
+import inspect
+
 import numpy as np
 
 cimport numpy as cnp
@@ -30,7 +32,7 @@ cdef dict field_kinds = {
     "b": FIELD_UNSIGNED, "u": FIELD_UNSIGNED, "i": FIELD_SIGNED, "f": FIELD_FLOAT,
     "m": FIELD_TIME, "M": FIELD_TIME,
 }
-cdef bint has_descending = "descending" in (np.sort.__doc__ or "").split("Parameters")[0]
+cdef bint has_descending = "descending" in inspect.signature(np.sort).parameters
 
 
 cdef bint wants_stable(object kind, object stable):
