@@ -360,3 +360,13 @@ def test_digitize(dtype, right):
             np.array([1j, 2]),
         ):
             check(pb.par_digitize, np.digitize, x, bins, right)
+
+
+def test_searchsorted_in_strings_of_variable_width():
+    """NumPy 2.4.6 by itself compares bytes that it has not copied."""
+    rng = np.random.default_rng(0)
+    for n in (4, 5000):
+        words = np.array([f"/a/long/path/of/a/file/{i}" for i in rng.permutation(n)])
+        text = words.astype(np.dtypes.StringDType())
+        expected = np.searchsorted(np.sort(words), words)
+        assert np.array_equal(pb.par_searchsorted(pb.par_sort(text), text), expected)

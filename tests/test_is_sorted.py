@@ -217,3 +217,17 @@ def test_wrong_axis():
             pb.par_is_sorted(a, axis)
     with pytest.raises(TypeError):
         pb.par_is_sorted([1], "x")
+
+
+@pytest.mark.parametrize("n", [3, 60_000])
+def test_records_with_nothing_in_a_field(n):
+    """Last among equals of the fields before it, in both directions, as they are sorted."""
+    records = np.zeros(n, [("a", "i4"), ("b", "f8")])
+    rng = np.random.default_rng(n)
+    records["a"] = rng.integers(0, 3, n)
+    records["b"] = np.where(rng.random(n) < 0.3, np.nan, rng.random(n))
+    for descending in (False, True):
+        (ordered,) = pb.par_sort_by_key(records, descending=descending)
+        assert pb.par_is_sorted(ordered, descending=descending)
+    records[:3] = [(1, np.nan), (1, 2.0), (0, 5.0)]
+    assert not pb.par_is_sorted(records, descending=True)

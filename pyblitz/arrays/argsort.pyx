@@ -164,7 +164,7 @@ cdef object sorting_runs(list keys):
 cdef list sort_fields(ndarray a, object order):
     dtype = a.dtype
     if dtype.kind != "V":
-        return [a] if dtype.kind in "biufcmMSU" and order is None else None
+        return [a] if dtype.kind in "biufcmMSU" and dtype.char not in "gG" and order is None else None
     if dtype.names is None:
         return None
     names = [] if order is None else [order] if isinstance(order, str) else list(order)
@@ -172,7 +172,7 @@ cdef list sort_fields(ndarray a, object order):
     for name in names + [n for n in dtype.names if n not in names]:
         f = a[name]
         # Half precision: NumPy's comparison of fields puts not-a-numbers first.
-        if f.ndim != a.ndim or f.dtype.kind not in "biufcmMSU" or f.dtype.char == "e":
+        if f.ndim != a.ndim or f.dtype.kind not in "biufcmMSU" or f.dtype.char in "egG":
             return None
         fields.append(f)
     return fields
@@ -271,7 +271,10 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
     ------
     TypeError, ValueError, numpy.exceptions.AxisError
         What ``np.argsort`` raises for the same mistake; an ``out`` of another shape or
-        dtype, or read-only.
+        dtype, or read-only; as in NumPy 2.5, ``descending`` beside a ``kind``, or of objects
+        and records.
+    RuntimeError
+        As in NumPy 2.5, ``descending`` of variable-width strings.
 
     Notes
     -----
@@ -282,9 +285,9 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
     bits vary than it holds, are sorted in turn by what follows. Other dtypes (objects,
     variable-width strings, extended precision, nested fields): NumPy, alone.
 
-    Extra memory: of one number none of the size of the array, of several fields or strings
-    8 bytes for each element; three words for each key that ties in the first word. The
-    same permutation for any number of threads.
+    Extra memory: of one number at most 8 bytes for each element, and none where the keys
+    lie evenly; of several fields or strings at most 16; three words for each key that
+    ties in the first word. The same permutation for any number of threads.
 
     Examples
     --------

@@ -8,6 +8,7 @@ from numpy cimport ndarray
 
 from pyblitz._progress import with_progress
 from pyblitz._python cimport Entry, enter, leave
+from pyblitz.arrays.argsort cimport sort_fields, sorting_order
 from pyblitz.arrays.common cimport Slices, at, check, is_plain, longest_axis, may_overlap
 from pyblitz.arrays.compiled cimport CompiledKernel, as_less
 from pyblitz.kernels.merge cimport (
@@ -373,7 +374,10 @@ cdef class SlicedSorted(Slices):
         if self.strict and np.any(x == y):
             return False
         # What a stable sort leaves as it is.
-        order = np.argsort(a[..., ::-1] if self.descending else a, axis=-1, kind="stable")
+        parts = sort_fields(a, None) if a.ndim == 1 else None
+        order = None if parts is None else sorting_order(parts, self.descending)
+        if order is None:
+            order = np.argsort(a[..., ::-1] if self.descending else a, axis=-1, kind="stable")
         return bool((order == np.arange((<object>a).shape[-1])).all())
 
 

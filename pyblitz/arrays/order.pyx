@@ -238,7 +238,9 @@ def par_sort_by_key(keys, *values, stable=None, descending=None, progress=None):
     for i, value in enumerate(values):
         value = np.asanyarray(value)
         if value.ndim == 0 or value.shape[0] != key.shape[0]:
-            length = "none" if value.ndim == 0 else value.shape[0]
+            if value.ndim == 0:
+                raise ValueError(f"values[{i}]: must have a dimension of the length of the keys")
+            length = value.shape[0]
             raise ValueError(
                 f"values[{i}]: length {length} does not match that of the keys, {key.shape[0]}")
         arrays.append(value)

@@ -98,6 +98,10 @@ cdef object search(ndarray a, ndarray v, object side, object sorter):
     return result
 
 
+cdef bint is_text(object a):
+    return cnp.PyArray_CheckExact(a) and a.dtype.kind == "T" and not hasattr(a.dtype, "na_object")
+
+
 def par_searchsorted(a, v, side="left", sorter=None, *, progress=None):
     """Where items belong in a sorted array, on all cores: ``np.searchsorted``.
 
@@ -140,6 +144,9 @@ def par_searchsorted(a, v, side="left", sorter=None, *, progress=None):
     """
     if progress is not None:
         return with_progress(progress, par_searchsorted, (a, v, side, sorter), {})
+    if is_text(a) and is_text(v):
+        # Of these NumPy (2.4.6, its issue 31533) reads beyond what it copied.
+        a, v = a.astype(object), v.astype(object)
     if (not cnp.PyArray_CheckExact(v) or cnp.PyArray_SIZE(<ndarray>v) < FEW_KEYS
             or not (cnp.PyArray_CheckExact(a) or type(a) is list or type(a) is tuple)):
         return np.searchsorted(a, v, side, sorter)

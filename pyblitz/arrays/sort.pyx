@@ -92,7 +92,8 @@ cdef int sort_by_order(list parts, ndarray source, ndarray result, bint descendi
     cdef ndarray order = np.empty((cnp.PyArray_SIZE(result) // n, n), np.intp)
     cdef ndarray to = result
     for part in parts:
-        fields.add(part.reshape(-1, n), descending)
+        if not fields.add(part.reshape(-1, n), descending):
+            raise NotImplementedError(f"no order of {part.dtype}")
     fields.order(1, order, None)
     if order.shape[0] > 1:
         order += np.arange(0, order.size, n)[:, None]
@@ -188,7 +189,10 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
     ------
     TypeError, ValueError, numpy.exceptions.AxisError
         What ``np.sort`` raises for the same mistake; an ``out`` of another
-        shape or dtype, or read-only.
+        shape or dtype, or read-only; as in NumPy 2.5, ``descending`` beside a ``kind``, or of
+        objects and records.
+    RuntimeError
+        As in NumPy 2.5, ``descending`` of variable-width strings.
 
     Notes
     -----
@@ -206,8 +210,8 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
     - Many rows: one after another, the rows shared.
     - Objects and variable-width strings: NumPy, alone.
 
-    Extra memory: none of the size of the array for numbers of up to 8 bytes, n elements in
-    place; where the order comes first, that and what ``par_argsort`` needs, and in place
+    Extra memory: for numbers of up to 8 bytes none of the size of the array where they lie
+    evenly, at most n elements where they do not and in place; where the order comes first, that and what ``par_argsort`` needs, and in place
     one copy.  ``axis`` other than the last needs one copy.
 
     Examples

@@ -534,7 +534,8 @@ cdef int ties_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
         while next < end and words[next] >> o.index_bits == prefix:
             next += 1
         begins = NULL if o.begins == NULL else o.begins + begin
-        if next - begin > FEW:
+        # Many fields are not compared one after another: most may be the same in all.
+        if next - begin > (FEW if o.n_fields - o.tied <= 4 else 4):
             rc = sort_ties(w, o, words + begin, next - begin, begins)
             if rc != 0:
                 return rc
@@ -609,51 +610,6 @@ cdef int break_ties(Worker* w, Order* o) noexcept nogil:
     return rc
 
 
-cdef struct Packed:
-    Order* order
-    uint64_t* words
-
-
-cdef int pack_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Packed* p = <Packed*>ctx
-    cdef int64_t end
-    while lo < hi:
-        end = min(hi, lo + CHUNK)
-        load_order(p.order, lo, end, p.words + lo)
-        lo = end
-    return 0
-
-
-cdef void load_packed(void* ctx, int64_t lo, int64_t hi, void* words) noexcept nogil:
-    memcpy(words, (<Packed*>ctx).words + lo, (hi - lo) * 8)
-
-
-cdef void store_packed_words(void* ctx, const void* words, int64_t n, int64_t at) noexcept nogil:
-    store_words((<Packed*>ctx).order, words, n, at)
-
-
-cdef void store_packed_order(void* ctx, const void* words, int64_t n, int64_t at) noexcept nogil:
-    store_order((<Packed*>ctx).order, words, n, at)
-
-
-cdef int sort_packed(Worker* w, Order* o, Words* s) noexcept nogil:
-    """Words that take long to pack are packed once, not for each pass."""
-    cdef Packed p
-    cdef int rc
-    p.order = o
-    p.words = <uint64_t*>malloc(o.n * 8)
-    if p.words == NULL:
-        return ENOMEM
-    rc = each(w, pack_leaf, &p, BLOCK, o.n)
-    s.load = load_packed
-    s.store = store_packed_order if s.store == store_order else store_packed_words
-    s.ctx = &p
-    if rc == 0:
-        rc = sort_words(w, s)
-    free(p.words)
-    return rc
-
-
 cdef int iota_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     """What was in order already, up or down, or is all equal."""
     cdef Order* o = <Order*>ctx
@@ -706,13 +662,11 @@ cdef int sort_items(Worker* w, const Field* fields, int n_fields, int first, con
     s.n = n
     s.dst = <char*>out
     s.spare = NULL
-    if n >= SHARED_WORDS and (items != NULL or o.n_digits > 1 or o.digits[0].groups > 1):
-        rc = sort_packed(w, &o, &s)
-    else:
-        rc = sort_words(w, &s)
+    s.slow = items != NULL or o.n_digits > 1 or o.digits[0].groups > 1
+    rc = sort_words(w, &s)
     if rc == 0 and o.tied < n_fields:
         rc = break_ties(w, &o)
-    if rc == 0 and s.store != store_order and s.store != store_packed_order:
+    if rc == 0 and s.store != store_order:
         rc = unpack(w, &o)
     return rc
 

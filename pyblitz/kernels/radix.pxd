@@ -35,6 +35,7 @@ cdef struct Words:
     store_fn store
     void* ctx
     bint wide           # 8 bytes, or 4
+    bint slow           # to load: each is loaded once, into n words more
     int64_t n
     char* dst           # room for n words: the result's own
     char* spare         # the same again when what load reads is dst, else NULL

@@ -3,6 +3,7 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport INT32_MAX, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
+from pyblitz.runtime.atomic cimport atomic_u32, u32_load_relaxed, u32_store_relaxed
 from pyblitz.runtime.bridge cimport bridge_limit, bridge_wants
 
 cdef enum:
@@ -13,6 +14,7 @@ cdef enum:
     MAX_BLOCKS = 64
     BLOCK_WORDS = 65536
     MAX_DEPTH = 4
+    CHANGED = -2            # a code of its own
     # What a leaf sort takes at once: SIMD sorts of so many are networks in registers.
     LEAF_WORDS = 256
     MAX_PIECES = 1024       # that a bucket is cut into
@@ -65,31 +67,33 @@ cdef int copy_items(Worker* w, void* to, const void* source, int64_t n, int size
 cdef struct Cut:
     # Keys above `low` in equal steps; or bent: in steps that double with each octave, for
     # keys of all magnitudes (as the buckets of an HDR histogram).
-    uint64_t low            # the least key of bucket 0, about
-    uint64_t last           # bucket
+    uint64_t low            # the least key of step 0
+    uint64_t last           # step
     int shift               # of a step; or what is left of an octave, in bits
     bint bent
 
 
 cdef inline int64_t bucket_of(const Cut* c, uint64_t key) noexcept nogil:
-    cdef uint64_t d = key - c.low if key > c.low else 0
+    """0 below the first step, which is bucket 1; what is past the last step is in its bucket."""
+    cdef uint64_t d = key - c.low
     d = bent_step(d, c.shift) if c.bent else d >> c.shift
-    return d if d < c.last else c.last
+    d = d + 1 if d < c.last else c.last + 1
+    return d if key >= c.low else 0
 
 
-cdef void make_cut(Cut* c, uint64_t low, uint64_t high, int64_t buckets, bint bent) noexcept nogil:
+cdef void make_cut(Cut* c, uint64_t low, uint64_t high, int64_t steps, bint bent) noexcept nogil:
     cdef uint64_t d = high - low
     c.low = low
-    c.last = buckets - 1
+    c.last = steps - 1
     c.bent = bent
     c.shift = 0
     if bent:
-        while bent_step(d, c.shift + 1) < <uint64_t>buckets and c.shift < 16:
+        while bent_step(d, c.shift + 1) < <uint64_t>steps and c.shift < 16:
             c.shift += 1
     else:
         # At a multiple of the step, so that where indices stand below keys one bucket does
         # not have the end of a key and the beginning of the next.
-        while (high - c.low) >> c.shift >= <uint64_t>buckets:
+        while (high - c.low) >> c.shift >= <uint64_t>steps:
             c.shift += 1
             c.low = low & ~((<uint64_t>1 << c.shift) - 1)
 
@@ -97,6 +101,7 @@ cdef void make_cut(Cut* c, uint64_t low, uint64_t high, int64_t buckets, bint be
 cdef void range_of_bucket(const Cut* c, uint64_t b, uint64_t* low, uint64_t* high) noexcept nogil:
     """The keys of one that is neither the first nor the last."""
     cdef uint64_t octave = 0
+    b -= 1
     if not c.bent:
         low[0] = c.low + (b << c.shift)
         high[0] = low[0] + ((<uint64_t>1 << c.shift) - 1)
@@ -382,6 +387,9 @@ cdef struct Radix:
     int64_t buckets
     int64_t block           # words
     int64_t* offsets        # [block][bucket]: counts, then where to write
+    int64_t* ends           # [block][bucket]: and where not any more
+    Bridge bridge           # of the scattering, which ends early when
+    atomic_u32 changed      # the words are not those that were counted
     int64_t* starts         # [bucket + 1]
     uint8_t* done           # [bucket]: stored
 
@@ -397,19 +405,26 @@ cdef void count_chunk(const Cut* cut, const Word* chunk, int64_t n, int64_t* cou
             counts[bucket_of(&c, chunk[i])] += 1
 
 
-cdef void scatter_chunk(const Cut* cut, const Word* chunk, int64_t n, int64_t* to, Word* mid) noexcept nogil:
+cdef bint scatter_chunk(const Cut* cut, const Word* chunk, int64_t n, int64_t* to,
+                        const int64_t* ends, Word* mid) noexcept nogil:
+    """False: more words for a bucket than were counted."""
     cdef Cut c = cut[0]
     cdef int64_t i, b
     if c.bent:
         for i in range(n):
             b = bucket_of(&c, chunk[i])
+            if to[b] >= ends[b]:
+                return False
             mid[to[b]] = chunk[i]
             to[b] += 1
     else:
         for i in range(n):
             b = bucket_of(&c, chunk[i])
+            if to[b] >= ends[b]:
+                return False
             mid[to[b]] = chunk[i]
             to[b] += 1
+    return True
 
 
 cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
@@ -432,16 +447,24 @@ cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
 cdef int scatter_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Radix* r = <Radix*>ctx
     cdef Words* s = r.words
-    cdef int64_t* to = r.offsets + (lo // r.block) * r.buckets
+    cdef int64_t row = (lo // r.block) * r.buckets
     cdef uint64_t chunk[CHUNK]
     cdef int64_t end
+    cdef bint good
     while lo < hi:
         end = min(hi, lo + CHUNK)
         s.load(s.ctx, lo, end, chunk)
         if s.wide:
-            scatter_chunk[uint64_t](&r.cut, chunk, end - lo, to, <uint64_t*>r.mid)
+            good = scatter_chunk[uint64_t](
+                &r.cut, chunk, end - lo, r.offsets + row, r.ends + row, <uint64_t*>r.mid)
         else:
-            scatter_chunk[uint32_t](&r.cut, <uint32_t*>chunk, end - lo, to, <uint32_t*>r.mid)
+            good = scatter_chunk[uint32_t](
+                &r.cut, <uint32_t*>chunk, end - lo, r.offsets + row, r.ends + row, <uint32_t*>r.mid)
+        if not good:
+            # relaxed: read after the join
+            u32_store_relaxed(&r.changed, 1)
+            bridge_limit(&r.bridge, 0)
+            return 0
         lo = end
     return 0
 
@@ -470,7 +493,6 @@ cdef int sort_heavy(Worker* w, const Radix* r, int64_t start, int64_t n, bint eq
     cdef int size = 8 if s.wide else 4
     cdef Words words
     cdef Inner inner
-    cdef char* copy = NULL
     cdef bint found
     cdef int rc
     inner.outer = s
@@ -480,6 +502,7 @@ cdef int sort_heavy(Worker* w, const Radix* r, int64_t start, int64_t n, bint eq
     words.store = store_inner
     words.ctx = &inner
     words.wide = s.wide
+    words.slow = False
     words.n = n
     words.dst = s.dst + start * size
     words.spare = NULL
@@ -490,14 +513,11 @@ cdef int sort_heavy(Worker* w, const Radix* r, int64_t start, int64_t n, bint eq
     if rc != 0 or found:
         return rc
     if r.mid == s.dst:
-        copy = <char*>malloc(n * size)
-        if copy == NULL:
+        words.spare = <char*>malloc(n * size)
+        if words.spare == NULL:
             return ENOMEM
-        rc = copy_items(w, copy, inner.src, n, size)
-        inner.src = copy
-    if rc == 0:
-        rc = sort_shared(w, &words, r.depth + 1)
-    free(copy)
+    rc = sort_shared(w, &words, r.depth + 1)
+    free(words.spare)
     return rc
 
 
@@ -563,7 +583,24 @@ cdef int64_t worst_load(const Cut* c, const uint64_t* keys) noexcept nogil:
     return worst
 
 
-cdef void sample_cut(const Words* s, int64_t buckets, Cut* c) noexcept nogil:
+cdef void exact_range(const Words* s, uint64_t* low, uint64_t* high) noexcept nogil:
+    cdef uint64_t chunk[CHUNK]
+    cdef uint64_t least, most
+    cdef int64_t lo = 0, end
+    low[0] = high[0] = word_at(s, 0)
+    while lo < s.n:
+        end = min(s.n, lo + CHUNK)
+        s.load(s.ctx, lo, end, chunk)
+        if s.wide:
+            range_of[uint64_t](chunk, end - lo, &least, &most)
+        else:
+            range_of[uint32_t](<uint32_t*>chunk, end - lo, &least, &most)
+        low[0] = min(low[0], least)
+        high[0] = max(high[0], most)
+        lo = end
+
+
+cdef void sample_cut(const Words* s, int64_t steps, Cut* c) noexcept nogil:
     """Between the 0.5 and 99.5 percent quantiles of a sample, so that outliers do not
     stretch the range.  Always the same sample of the same length."""
     cdef uint64_t keys[SAMPLES]
@@ -579,7 +616,7 @@ cdef void sample_cut(const Words* s, int64_t buckets, Cut* c) noexcept nogil:
     sort_plain(keys, room, SAMPLES)
     low = keys[SAMPLES // 200]
     high = keys[SAMPLES - 1 - SAMPLES // 200]
-    make_cut(c, low, high, buckets, False)
+    make_cut(c, low, high, steps, False)
     worst = worst_load(c, keys)
     if worst * 32 > SAMPLES:
         # Skewed.  Most skew is towards the least key.
@@ -605,6 +642,7 @@ cdef void sort_plain(uint64_t* a, uint64_t* room, int64_t n) noexcept nogil:
 cdef int sort_shared(Worker* w, Words* s, int depth) noexcept nogil:
     cdef Radix r
     cdef int64_t blocks, b, k, sum, count
+    cdef uint64_t low, high
     cdef int rc = ENOMEM
     r.words = s
     r.depth = depth
@@ -612,15 +650,22 @@ cdef int sort_shared(Worker* w, Words* s, int depth) noexcept nogil:
     r.buckets = MIN_BUCKETS
     while r.buckets * BUCKET_WORDS < s.n and r.buckets < MAX_BUCKETS:
         r.buckets *= 2
-    sample_cut(s, r.buckets, &r.cut)
-    r.buckets = r.cut.last + 1
+    if depth < 2:
+        sample_cut(s, r.buckets, &r.cut)
+    else:
+        # Samples have misled twice: by what is certain to tell some apart.
+        exact_range(s, &low, &high)
+        make_cut(&r.cut, low, high, r.buckets, False)
+    r.buckets = r.cut.last + 2
     blocks = min(<int64_t>MAX_BLOCKS, (s.n + BLOCK_WORDS - 1) // BLOCK_WORDS)
     r.block = (s.n + blocks - 1) // blocks
     blocks = (s.n + r.block - 1) // r.block
     r.offsets = <int64_t*>calloc(blocks * r.buckets, sizeof(int64_t))
+    r.ends = <int64_t*>malloc(blocks * r.buckets * sizeof(int64_t))
     r.starts = <int64_t*>malloc((r.buckets + 1) * sizeof(int64_t))
+    u32_store_relaxed(&r.changed, 0)
     r.done = <uint8_t*>calloc(r.buckets, 1)
-    if r.offsets != NULL and r.starts != NULL and r.done != NULL:
+    if r.offsets != NULL and r.ends != NULL and r.starts != NULL and r.done != NULL:
         rc = bridged(w, count_leaf, NULL, &r, r.block, s.n)
         if rc == 0:
             sum = 0
@@ -630,8 +675,12 @@ cdef int sort_shared(Worker* w, Words* s, int depth) noexcept nogil:
                     count = r.offsets[k * r.buckets + b]
                     r.offsets[k * r.buckets + b] = sum
                     sum += count
+                    r.ends[k * r.buckets + b] = sum
             r.starts[r.buckets] = sum
-            rc = bridged(w, scatter_leaf, NULL, &r, r.block, s.n)
+            bridge_init(&r.bridge, scatter_leaf, NULL, &r, r.block)
+            rc = bridge_run(w, &r.bridge, s.n)
+            if rc == 0 and u32_load_relaxed(&r.changed):
+                rc = CHANGED
         if rc == 0:
             rc = bridged(w, bucket_leaf, NULL, &r, 1, r.buckets)
             if rc != 0 and s.spare != NULL:
@@ -641,8 +690,40 @@ cdef int sort_shared(Worker* w, Words* s, int depth) noexcept nogil:
                         s.store(s.ctx, r.mid + r.starts[b] * (8 if s.wide else 4),
                                 r.starts[b + 1] - r.starts[b], r.starts[b])
     free(r.offsets)
+    free(r.ends)
     free(r.starts)
     free(r.done)
+    return rc
+
+
+cdef int pack_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Inner* i = <Inner*>ctx
+    cdef int size = 8 if i.outer.wide else 4
+    cdef int64_t end
+    while lo < hi:
+        end = min(hi, lo + CHUNK)
+        i.outer.load(i.outer.ctx, lo, end, <char*>i.src + lo * size)
+        lo = end
+    return 0
+
+
+cdef int sort_once_packed(Worker* w, Words* s) noexcept nogil:
+    """From a copy of the words, each loaded once."""
+    cdef Words words = s[0]
+    cdef Inner inner
+    cdef int rc
+    inner.outer = s
+    inner.base = 0
+    inner.src = <char*>malloc(s.n * (8 if s.wide else 4))
+    if inner.src == NULL:
+        return ENOMEM
+    rc = bridged(w, pack_leaf, NULL, &inner, BLOCK_WORDS, s.n)
+    if rc == 0:
+        words.load = load_inner
+        words.store = store_inner
+        words.ctx = &inner
+        rc = sort_shared(w, &words, 0)
+    free(<void*>inner.src)
     return rc
 
 
@@ -652,7 +733,13 @@ cdef int sort_words(Worker* w, Words* s) noexcept nogil:
     if w == NULL or s.n < SHARED_WORDS:
         return sort_small(s)
     rc = find_order(w, s, s.spare != NULL, &found)
-    return rc if rc != 0 or found else sort_shared(w, s, 0)
+    if rc == 0 and not found:
+        rc = sort_once_packed(w, s) if s.slow else sort_shared(w, s, 0)
+        if rc == CHANGED:
+            # Another thread writes what is being sorted.  The result is nothing to rely on,
+            # but it is of items that were there.
+            rc = sort_once_packed(w, s)
+    return rc
 
 
 # ---- numbers ----------------------------------------------------------------
@@ -750,6 +837,7 @@ cdef struct Restore:
     bint zeros              # or not-a-numbers
     int64_t* before         # [block]: counts, then sums
     int64_t begin           # of their run in the result
+    int64_t end
 
 
 cdef inline bint is_meant(const Restore* r, Word x) noexcept nogil:
@@ -766,10 +854,11 @@ cdef int64_t count_equals(const Restore* r, const Word* x, int64_t n) noexcept n
     return count
 
 
-cdef void write_equals(const Restore* r, const Word* x, int64_t n, Word* out) noexcept nogil:
+cdef void write_equals(const Restore* r, const Word* x, int64_t n, Word* out, int64_t most) noexcept nogil:
+    """No more than were counted, though another thread may have written since."""
     cdef int64_t i, k = 0
     for i in range(n):
-        if is_meant(r, x[i]):
+        if k < most and is_meant(r, x[i]):
             out[k] = x[i]
             k += 1
 
@@ -786,10 +875,11 @@ cdef int count_equals_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcep
 cdef int write_equals_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Restore* r = <Restore*>ctx
     cdef int64_t to = r.begin + r.before[lo // BLOCK_WORDS]
+    cdef int64_t most = min(r.begin + r.before[lo // BLOCK_WORDS + 1], r.end) - to
     if r.keys.itemsize == 8:
-        write_equals[uint64_t](r, <uint64_t*>r.keys.src + lo, hi - lo, <uint64_t*>r.keys.dst + to)
+        write_equals[uint64_t](r, <uint64_t*>r.keys.src + lo, hi - lo, <uint64_t*>r.keys.dst + to, most)
     else:
-        write_equals[uint32_t](r, <uint32_t*>r.keys.src + lo, hi - lo, <uint32_t*>r.keys.dst + to)
+        write_equals[uint32_t](r, <uint32_t*>r.keys.src + lo, hi - lo, <uint32_t*>r.keys.dst + to, most)
     return 0
 
 
@@ -829,7 +919,8 @@ cdef int restore(Worker* w, Keys* k, bint zeros) noexcept nogil:
     r.begin = first_from(k, least)
     if r.begin >= end or key_of_item(k, k.dst, r.begin) == key_of_item(k, k.dst, end - 1):
         return 0            # all the same
-    r.before = <int64_t*>malloc(blocks * sizeof(int64_t))
+    r.end = end
+    r.before = <int64_t*>malloc((blocks + 1) * sizeof(int64_t))
     if r.before == NULL:
         return ENOMEM
     rc = each(w, count_equals_leaf, &r, BLOCK_WORDS, k.n)
@@ -838,6 +929,7 @@ cdef int restore(Worker* w, Keys* k, bint zeros) noexcept nogil:
             count = r.before[b]
             r.before[b] = sum
             sum += count
+        r.before[blocks] = sum
         rc = each(w, write_equals_leaf, &r, BLOCK_WORDS, k.n)
     free(r.before)
     return rc
@@ -850,6 +942,7 @@ cdef int sort_words_of(Worker* w, Keys* k) noexcept nogil:
     s.store = store_keys
     s.ctx = k
     s.wide = k.itemsize == 8
+    s.slow = False
     s.n = k.n
     s.dst = k.dst
     s.spare = NULL
