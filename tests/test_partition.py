@@ -4,6 +4,7 @@ beginning of a stable sort."""
 from __future__ import annotations
 
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -367,3 +368,26 @@ def test_progress():
         pb.par_topk(a, 9, 0, largest=False),
     )
     assert_same(got.indices, expected.indices)
+
+
+def test_another_thread_writes_what_is_parted():
+    """As test_sort.py has it: nothing out of bounds."""
+    n = 400_000
+    a = np.random.default_rng(0).integers(0, 2**62, n)
+    done = threading.Event()
+
+    def write():
+        while not done.is_set():
+            a[n // 2 :] = 0
+            a[n // 2 :] = 2**62
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(40):
+            assert pb.par_partition(a, n // 2).shape == (n,)
+            assert pb.par_argpartition(a, n // 3).shape == (n,)
+    finally:
+        done.set()
+        writer.join()
+    assert pb.par_partition(a, n // 2)[n // 2] == np.partition(a, n // 2)[n // 2]

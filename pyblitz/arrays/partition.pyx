@@ -178,7 +178,8 @@ cdef ndarray order_around(ndarray a, list kths, int depth):
     cdef ndarray order, part
     if cnp.PyArray_SIZE(a) <= PART_ITEMS or depth == MAX_DEPTH:
         return np.argpartition(a, kths).astype(np.int64, copy=False)
-    order = np.empty(cnp.PyArray_SIZE(a), np.int64)
+    # Indices of something, even where another thread writes between the two passes.
+    order = np.zeros(cnp.PyArray_SIZE(a), np.int64)
     for begin, end, inside in parts_of(a, order, True, kths):
         part = order[begin:end]
         part[...] = par_take(part, order_around(par_take(a, part), inside, depth + 1))

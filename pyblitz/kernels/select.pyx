@@ -100,6 +100,10 @@ cdef inline void write_items(const Split* s, const Item* src, uint64_t bias, int
             a += less
             b += upto - less
             c += 1 - upto
+        # Where another thread has written since the count there may be more than room is for.
+        a = min(a, s.n - to[0])
+        b = min(b, s.n - to[1])
+        c = min(c, s.n - to[2])
         if indices == NULL:
             memcpy(dst + to[0], items[0], a * sizeof(Item))
             memcpy(dst + to[1], items[1], b * sizeof(Item))
