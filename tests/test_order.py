@@ -132,7 +132,7 @@ def test_sort_by_key_names_what_is_wrong():
     a = np.arange(5)
     with pytest.raises(ValueError, match=r"values\[1\]: length 4"):
         pb.par_sort_by_key(a, a, a[:4])
-    with pytest.raises(ValueError, match=r"values\[0\]: length none"):
+    with pytest.raises(ValueError, match=r"values\[0\]: must have a dimension"):
         pb.par_sort_by_key(a, 3)
     with pytest.raises(ValueError, match=r"keys: .* not 2"):
         pb.par_sort_by_key(a[None], a)

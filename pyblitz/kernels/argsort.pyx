@@ -18,7 +18,7 @@ cdef enum:
     MAX_GROUPS = 8      # of varying bits in a field
     SAMPLES = 512
     FEW = 32            # ties that are inserted one by one
-    MAX_DEPTH = 64
+    MAX_DEPTH = 8
     BLOCK = 65536
 
 cdef struct Digit:
@@ -280,22 +280,24 @@ cdef int count_ties(const Digit* d, const uint64_t* keys, int n) noexcept nogil:
 
 cdef void bend(const Order* o, Digit* d, int left) noexcept nogil:
     """Keys of all magnitudes: most would tie in the leading bits of the greatest."""
-    cdef uint64_t keys[SAMPLES]
-    cdef uint64_t room[SAMPLES]
+    cdef uint64_t* keys
     cdef uint64_t high = d.low + (~<uint64_t>0 >> (64 - d.bits))
     cdef int64_t stride = max(<int64_t>1, o.n // SAMPLES)
     cdef int n = <int>min(o.n, <int64_t>SAMPLES), i, ties
+    keys = <uint64_t*>malloc(2 * n * sizeof(uint64_t))
+    if keys == NULL:
+        return              # it would only be faster
     for i in range(n):
         keys_of(d.field, o.items, i * stride, 1, &keys[i])
-    sort_plain(keys, room, n)
+    sort_plain(keys, keys + n, n)
     ties = count_ties(d, keys, n)
-    if ties * 64 <= n:
-        return
-    d.bent = 1
-    while bent_step(high - d.low, d.bent + 1) >> left == 0:
-        d.bent += 1
-    if count_ties(d, keys, n) * 2 >= ties:
-        d.bent = 0
+    if ties * 64 > n:
+        d.bent = 1
+        while bent_step(high - d.low, d.bent + 1) >> left == 0:
+            d.bent += 1
+        if count_ties(d, keys, n) * 2 >= ties:
+            d.bent = 0
+    free(keys)
 
 
 cdef int plan(Worker* w, Order* o, int field) noexcept nogil:
@@ -395,6 +397,7 @@ cdef void keys_of_words(const Order* o, int field, const uint64_t* words, int64_
     cdef int64_t items[CHUNK]
     cdef uint64_t mask = index_mask(o)
     cdef int64_t i
+    items[0] = 0
     for i in range(n):
         items[i] = words[i] & mask
     if o.items != NULL:

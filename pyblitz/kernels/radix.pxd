@@ -21,7 +21,7 @@ cdef enum:
     # Words of fewer items are sorted by the caller alone.
     SHARED_WORDS = 32768
     # Items that load and store see at once.
-    CHUNK = 512
+    CHUNK = 256
 
 # Items lo .. hi as words, hi - lo <= CHUNK.
 ctypedef void (*load_fn)(void* ctx, int64_t lo, int64_t hi, void* words) noexcept nogil

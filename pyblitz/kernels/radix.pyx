@@ -181,7 +181,9 @@ cdef void sort_bucket(const Words* s, Word* a, Word* b, int64_t n, uint64_t low,
                       int64_t at, bint bent) noexcept nogil:
     """Sorts a[0 .. n], all between low and high, with b as room for as many, and stores them
     at place `at` of the result, which may be a or b."""
-    cdef uint32_t ends[MAX_PIECES]
+    # Few on the stack, which may be that of a small Python thread.
+    cdef uint32_t few_ends[OCTAVES]
+    cdef uint32_t* ends = few_ends
     cdef Cut c
     cdef int64_t pieces = OCTAVES if bent else 2, i, m, begin = 0, waiting = 0
     cdef uint64_t least, most
@@ -194,6 +196,11 @@ cdef void sort_bucket(const Words* s, Word* a, Word* b, int64_t n, uint64_t low,
         return
     while pieces < MAX_PIECES and pieces * PIECE_WORDS < n:
         pieces *= 2
+    if pieces > OCTAVES:
+        ends = <uint32_t*>malloc(pieces * sizeof(uint32_t))
+        if ends == NULL:
+            ends = few_ends
+            pieces = OCTAVES
     make_cut(&c, low, high, pieces, bent)
     cut_bucket(a, b, n, &c, ends)
     for i in range(pieces):
@@ -212,6 +219,8 @@ cdef void sort_bucket(const Words* s, Word* a, Word* b, int64_t n, uint64_t low,
         begin += m
     if n > waiting:
         s.store(s.ctx, b + waiting, n - waiting, at + waiting)
+    if ends != few_ends:
+        free(ends)
 
 
 cdef void load_all(const Words* s, Word* to) noexcept nogil:
@@ -600,20 +609,21 @@ cdef void exact_range(const Words* s, uint64_t* low, uint64_t* high) noexcept no
         lo = end
 
 
-cdef void sample_cut(const Words* s, int64_t steps, Cut* c) noexcept nogil:
+cdef int sample_cut(const Words* s, int64_t steps, Cut* c) noexcept nogil:
     """Between the 0.5 and 99.5 percent quantiles of a sample, so that outliers do not
     stretch the range.  Always the same sample of the same length."""
-    cdef uint64_t keys[SAMPLES]
-    cdef uint64_t room[SAMPLES]
+    cdef uint64_t* keys = <uint64_t*>malloc(2 * SAMPLES * sizeof(uint64_t))
     cdef uint64_t low, high, state = 0x9E3779B97F4A7C15u
     cdef int64_t stretch = s.n // SAMPLES, worst
     cdef Cut bent
     cdef int i
+    if keys == NULL:
+        return ENOMEM
     for i in range(SAMPLES):
         # one from each stretch, anywhere in it: no period of the data matters
         state = state * 6364136223846793005u + 1442695040888963407u
         keys[i] = word_at(s, i * stretch + <int64_t>((state >> 33) % <uint64_t>stretch))
-    sort_plain(keys, room, SAMPLES)
+    sort_plain(keys, keys + SAMPLES, SAMPLES)
     low = keys[SAMPLES // 200]
     high = keys[SAMPLES - 1 - SAMPLES // 200]
     make_cut(c, low, high, steps, False)
@@ -623,6 +633,8 @@ cdef void sample_cut(const Words* s, int64_t steps, Cut* c) noexcept nogil:
         make_cut(&bent, keys[0], high, MAX_BUCKETS, True)
         if worst_load(&bent, keys) * 2 < worst:
             c[0] = bent
+    free(keys)
+    return 0
 
 
 cdef void store_plain(void* ctx, const void* words, int64_t n, int64_t at) noexcept nogil:
@@ -651,7 +663,8 @@ cdef int sort_shared(Worker* w, Words* s, int depth) noexcept nogil:
     while r.buckets * BUCKET_WORDS < s.n and r.buckets < MAX_BUCKETS:
         r.buckets *= 2
     if depth < 2:
-        sample_cut(s, r.buckets, &r.cut)
+        if sample_cut(s, r.buckets, &r.cut) != 0:
+            return ENOMEM
     else:
         # Samples have misled twice: by what is certain to tell some apart.
         exact_range(s, &low, &high)

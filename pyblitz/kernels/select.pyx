@@ -10,7 +10,7 @@ cdef enum:
     # Items of a block, which is counted and then written by one leaf each.
     BLOCK = 16384
     # Items that are parted at a time, in L1.
-    CHUNK = 512
+    CHUNK = 128
     LEAF_ITEMS = 16384
 
 ctypedef fused Item:
