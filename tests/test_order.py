@@ -34,7 +34,7 @@ def stable_order(a, descending=False):
 # ---- par_lexsort
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_lexsort(data):
     n = data.draw(st.sampled_from(SIZES))
@@ -94,7 +94,7 @@ def test_lexsort_refuses_what_numpy_refuses(call):
 # ---- par_sort_by_key
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(arrays(dtypes=tuple(SORTED), shapes=VECTORS), st.booleans())
 def test_sort_by_key(keys, descending):
     n = keys.size
@@ -167,7 +167,7 @@ def check_groups(keys, columns):
     return g
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(arrays(dtypes=tuple(SORTED), shapes=VECTORS))
 def test_group_by(keys):
     if keys.dtype.kind == "c":
@@ -287,7 +287,7 @@ def rank(a, method):
     return (ends if method == "max" else ends - counts + 1)[which]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     arrays(dtypes=tuple(d for d in SORTED if "8[" not in d), shapes=VECTORS),
     st.sampled_from(METHODS),

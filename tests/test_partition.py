@@ -48,7 +48,7 @@ def check_partition(a, kth, axis=-1):
     assert (np.sort(np.moveaxis(order, axis, -1)) == places).all()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(arrays(dtypes=tuple(SORTED), shapes=VECTORS), st.data())
 def test_partition(a, data):
     position = st.integers(-a.size, a.size - 1)
@@ -245,7 +245,7 @@ def check_topk(a, k, largest, axis=-1):
     np.testing.assert_array_equal(a, before.reshape(a.shape))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     arrays(dtypes=tuple(d for d in SORTED if d not in "FD"), shapes=VECTORS),
     st.booleans(),
