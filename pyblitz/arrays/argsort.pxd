@@ -25,3 +25,5 @@ cdef bint wants_stable(object kind, object stable)
 cdef bint goes_down(object descending, object kind) except -1
 # np.sort or np.argsort with `descending`, whatever the version of NumPy.
 cdef object by_numpy(object fn, object a, object axis, object kind, object order, object stable, bint descending)
+# An `out` for results of this dtype along an axis of `a`.
+cdef object check_out(object a, object axis, object out, object dtype)

@@ -317,7 +317,7 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
     x = a
     ndim = cnp.PyArray_NDIM(x)
     if out is not None:
-        check_order_out(x, axis, out)
+        check_out(x, axis, out, np.dtype(np.intp))
     if (cnp.PyArray_SIZE(x) < FEW_ITEMS or cnp.PyArray_ITEMSIZE(x) == 0 or sizeof(Py_ssize_t) != 8
             or (ndim > 1 and axis is not None and cnp.PyArray_DIM(x, 0) == 0)):
         return argsorted_by_numpy(x, axis, kind, order, stable, down, out)
@@ -378,13 +378,13 @@ cdef object argsorted_by_numpy(object a, object axis, object kind, object order,
     return out
 
 
-cdef object check_order_out(object a, object axis, object out):
+cdef object check_out(object a, object axis, object out, object dtype):
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out: must be an array, not {type(out).__name__}")
     shape = (a.size,) if axis is None else a.shape
     if out.shape != shape:
         raise ValueError(f"out: shape {out.shape} does not match that of the result, {shape}")
-    if out.dtype != np.intp:
-        raise TypeError(f"out: dtype {out.dtype} does not match that of the result, {np.dtype(np.intp)}")
+    if out.dtype != dtype:
+        raise TypeError(f"out: dtype {out.dtype} does not match that of the result, {dtype}")
     if not out.flags.writeable:
         raise ValueError("out: output array is read-only")

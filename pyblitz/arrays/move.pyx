@@ -13,8 +13,8 @@ from numpy cimport ndarray
 from pyblitz._progress import with_progress
 from pyblitz._python cimport Entry, enter, leave
 from pyblitz.arrays.common cimport (
-    SLICE_ITEMS, Resolved, Slices, at, broadcast_shape, check, fill_map, is_plain,
-    longest_axis, make_outputs, may_overlap, report_flags, resolve, run_map)
+    SLICE_ITEMS, Slices, at, broadcast_shape, check, fill_map, is_plain,
+    longest_axis, make_outputs, may_overlap, report_flags, run_map)
 from pyblitz.arrays.compiled cimport is_compiled
 from pyblitz.arrays.expression cimport apply, collect, node_of
 from pyblitz.arrays.find import predicate_mask

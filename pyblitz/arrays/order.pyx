@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 cimport numpy as cnp
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
 from pyblitz._progress import with_progress

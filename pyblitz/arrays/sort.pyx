@@ -9,7 +9,7 @@ from numpy cimport ndarray
 
 from pyblitz._progress import with_progress
 from pyblitz._python cimport Entry, enter, leave
-from pyblitz.arrays.argsort cimport Fields, by_numpy, goes_down, sort_fields, wants_stable
+from pyblitz.arrays.argsort cimport Fields, by_numpy, check_out, goes_down, sort_fields, wants_stable
 from pyblitz.arrays.common cimport check, is_plain, may_overlap
 from pyblitz.arrays.merge cimport sort_by_kernel
 from pyblitz.kernels.merge cimport (
@@ -244,7 +244,7 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
             a = np.asarray(a)
     x = a
     if out is not None:
-        check_sort_out(x, axis, out)
+        check_out(x, axis, out, x.dtype)
     ndim = cnp.PyArray_NDIM(x)
     if cnp.PyArray_SIZE(x) < FEW_ITEMS or cnp.PyArray_ITEMSIZE(x) == 0:
         return sorted_by_numpy(x, axis, kind, order, stable, down, out)
@@ -356,15 +356,3 @@ cdef object sorted_by_numpy(object a, object axis, object kind, object order, ob
         return result
     out[...] = result
     return out
-
-
-cdef object check_sort_out(object a, object axis, object out):
-    if not isinstance(out, np.ndarray):
-        raise TypeError(f"out: must be an array, not {type(out).__name__}")
-    shape = (a.size,) if axis is None else a.shape
-    if out.shape != shape:
-        raise ValueError(f"out: shape {out.shape} does not match that of the result, {shape}")
-    if out.dtype != a.dtype:
-        raise TypeError(f"out: dtype {out.dtype} does not match that of the result, {a.dtype}")
-    if not out.flags.writeable:
-        raise ValueError("out: output array is read-only")

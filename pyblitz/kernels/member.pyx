@@ -5,9 +5,9 @@ from libc.stdint cimport (
 from libc.stdlib cimport calloc, free
 from pyblitz.kernels.distinct cimport hash_key, key_of_double, key_of_float
 from pyblitz.runtime.atomic cimport (
-    atomic_i64, atomic_u32, i64_cas_relaxed, i64_load_relaxed, u32_fetch_or_relaxed,
+    atomic_i64, i64_cas_relaxed, i64_load_relaxed, u32_fetch_or_relaxed,
     u32_load_relaxed, u32_store_relaxed)
-from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run, leaf_fn
+from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run
 
 cdef extern from *:
     """

@@ -5,7 +5,7 @@ from libc.stdint cimport (
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 from pyblitz.runtime.atomic cimport (
-    atomic_u32, likely, u32_load_relaxed, u32_store_relaxed, unlikely)
+    atomic_u32, u32_load_relaxed, u32_store_relaxed, unlikely)
 from pyblitz.runtime.bridge cimport (
     Bridge, bridge_init, bridge_limit, bridge_run, combine_fn, leaf_fn)
 from pyblitz.runtime.pool cimport hooks, must_stop

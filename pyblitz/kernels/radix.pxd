@@ -99,21 +99,3 @@ cdef inline int bridged(Worker* w, leaf_fn leaf, combine_fn combine, void* ctx,
 
 # Shared if there is a worker to share with.
 cdef int each(Worker* w, leaf_fn leaf, void* ctx, int64_t grain, int64_t n) noexcept nogil
-
-cdef inline uint64_t last_key(KeyKind kind, int size) noexcept nogil:
-    """The greatest key of a number; what is greater is none."""
-    cdef uint64_t all = ~<uint64_t>0 >> (64 - 8 * size)
-    if kind == KEY_TIME:
-        return all - 1
-    if kind == KEY_FLOAT:
-        # Twice the infinity's bits, for both signs, and zero.
-        if size == 8:
-            return 2 * 0x7FF0000000000000u + 1
-        return 2 * 0x7F800000u + 1 if size == 4 else 2 * 0x7C00 + 1
-    return all
-
-cdef inline uint64_t key_shift(int size) noexcept nogil:
-    """The key of minus infinity before it was moved to 0, and what is below it to the end."""
-    if size == 8:
-        return 0x000FFFFFFFFFFFFFu
-    return 0x007FFFFFu if size == 4 else 0x03FF

@@ -757,6 +757,26 @@ cdef int sort_words(Worker* w, Words* s) noexcept nogil:
 
 # ---- numbers ----------------------------------------------------------------
 
+cdef inline uint64_t last_key(KeyKind kind, int size) noexcept nogil:
+    """The greatest key of a number; what is greater is none."""
+    cdef uint64_t all = ~<uint64_t>0 >> (64 - 8 * size)
+    if kind == KEY_TIME:
+        return all - 1
+    if kind == KEY_FLOAT:
+        # Twice the infinity's bits, for both signs, and zero.
+        if size == 8:
+            return 2 * 0x7FF0000000000000u + 1
+        return 2 * 0x7F800000u + 1 if size == 4 else 2 * 0x7C00 + 1
+    return all
+
+
+cdef inline uint64_t key_shift(int size) noexcept nogil:
+    """The key of minus infinity before it was moved to 0, and what is below it to the end."""
+    if size == 8:
+        return 0x000FFFFFFFFFFFFFu
+    return 0x007FFFFFu if size == 4 else 0x03FF
+
+
 cdef inline Word key_of(Word x, KeyKind kind) noexcept nogil:
     """Bits whose unsigned order is the order of the items; no two share one."""
     cdef Word sign = <Word>1 << (8 * sizeof(Word) - 1)
@@ -998,17 +1018,12 @@ cdef int sort_keys(Worker* w, Keys* k) noexcept nogil:
     return rc
 
 
-cdef struct Rows:
-    Keys keys
-    int64_t rows
-
-
 cdef int rows_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Keys k
     cdef int64_t i, bytes
     cdef int rc
     for i in range(lo, hi):
-        k = (<Rows*>ctx).keys
+        k = (<Keys*>ctx)[0]
         bytes = i * k.n * k.itemsize
         k.src += bytes
         k.dst += bytes
@@ -1019,11 +1034,8 @@ cdef int rows_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
 
 
 cdef int sort_rows_of_keys(Worker* w, Keys* k, int64_t rows) noexcept nogil:
-    cdef Rows r
-    r.keys = k[0]
-    r.rows = rows
     # Leaves of some thousand items, so that short rows are not a leaf each.
-    return bridged(w, rows_leaf, NULL, &r, 1 + 4096 // (k.n + 1), rows)
+    return bridged(w, rows_leaf, NULL, k, 1 + 4096 // (k.n + 1), rows)
 
 
 cdef int sort_in_place(Worker* w, KeyKind kind, int itemsize, void* a, int64_t n) noexcept nogil:

@@ -3,7 +3,7 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from pyblitz.kernels.radix cimport KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED
+from pyblitz.kernels.radix cimport KEY_FLOAT, KEY_SIGNED, KEY_TIME
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run, leaf_fn
 
 cdef enum:
