@@ -45,9 +45,7 @@ cdef struct Order:
 cdef bint order_numbers(Order* o, char kind, intptr_t itemsize) noexcept nogil
 cdef void order_by(Order* o, OrderForm form, void* fn, void* arg, intptr_t itemsize) noexcept nogil
 
-# NumPy's order where its own functions are wrong or missing: half precision, which
-# puts NaN first there, and strings, whose `arg` is the itemsize.
-cdef int compare_half(const void* a, const void* b, void* arg) noexcept nogil
+# NumPy's order of strings, for which it has no function; `arg` is the itemsize.
 cdef int compare_bytes(const void* a, const void* b, void* arg) noexcept nogil
 cdef int compare_ucs4(const void* a, const void* b, void* arg) noexcept nogil
 

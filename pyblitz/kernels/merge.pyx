@@ -79,10 +79,6 @@ cdef int compare_keys(const Key* a, const Key* b, void* arg) noexcept nogil:
     return precedes[Key](b[0], a[0]) - precedes[Key](a[0], b[0])
 
 
-cdef int compare_half(const void* a, const void* b, void* arg) noexcept nogil:
-    return half_rank((<const uint16_t*>a)[0]) - half_rank((<const uint16_t*>b)[0])
-
-
 cdef int compare_bytes(const void* a, const void* b, void* arg) noexcept nogil:
     return memcmp(a, b, <size_t>arg)
 
