@@ -12,8 +12,9 @@ from numpy cimport ndarray
 from pyblitz._progress import with_progress
 from pyblitz._python cimport Entry, enter, leave
 from pyblitz.arrays.common cimport check, is_plain
+from pyblitz.arrays.evaluate cimport apply, find_node
 from pyblitz.arrays.merge cimport sort_by_kernel
-from pyblitz.arrays.expression cimport apply, find_node, node_of
+from pyblitz.arrays.nodes cimport node_of
 from pyblitz.kernels.argsort cimport (
     FIELD_BYTES, FIELD_CHARS, FIELD_FLOAT, FIELD_SIGNED, FIELD_TIME, FIELD_UNSIGNED, Field, FieldKind,
     sort_order, sort_order_of_rows)

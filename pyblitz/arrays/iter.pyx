@@ -1,7 +1,7 @@
 # cython: wraparound=True, boundscheck=True
 """``par_iter``: expressions of arrays that are computed in one pass.
 
-Operators and ufuncs on a ``ParIter`` build nodes (expression.pxd); adaptors that choose
+Operators and ufuncs on a ``ParIter`` build nodes (nodes.pxd); adaptors that choose
 elements by position are pushed down to the arrays, as views; what ends the chain makes
 one program of it all and runs that.
 """
@@ -15,10 +15,12 @@ from numpy cimport ndarray, ufunc
 from pyblitz._progress import with_progress
 from pyblitz.arrays.common cimport SLICE_ITEMS, Slices
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel, is_compiled
-from pyblitz.arrays.expression cimport (
-    NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, apply,
-    call_blocks, call_kernel, cast, collect, count_node, depends, find_node, fold_kernel, fold_node, index_node,
-    keep, kept, node_of, plan_of, reduce_node, run_node, sliced)
+from pyblitz.arrays.evaluate cimport (
+    apply, collect, count_node, find_node, fold_kernel, fold_node, reduce_node, run_node)
+from pyblitz.arrays.nodes cimport (
+    NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, call_blocks, call_kernel,
+    cast, depends, index_node, keep, kept, node_of, sliced)
+from pyblitz.arrays.program cimport plan_of
 from pyblitz.arrays.sort import par_sort
 from pyblitz.kernels.find cimport FIND_ANY, FIND_FIRST, FIND_LAST
 

@@ -16,8 +16,9 @@ from pyblitz.arrays.common cimport (
     SLICE_ITEMS, Slices, at, broadcast_shape, check, fill_map, is_plain,
     longest_axis, make_outputs, may_overlap, report_flags, run_map)
 from pyblitz.arrays.compiled cimport is_compiled
-from pyblitz.arrays.expression cimport apply, collect, node_of
+from pyblitz.arrays.evaluate cimport apply, collect
 from pyblitz.arrays.find import predicate_mask
+from pyblitz.arrays.nodes cimport node_of
 from pyblitz.kernels.map cimport MAP_DIMS, Map, map_of_loop
 from pyblitz.kernels.move cimport (
     INDEX_CLIP, INDEX_RAISE, INDEX_READY, INDEX_WRAP, Join, Put, Record, Repeat, Select, Take,

@@ -14,9 +14,11 @@ from pyblitz.arrays.common cimport (
     SLICE_ITEMS, Resolved, Slices, at, idempotent, is_associative, is_plain, longest_axis,
     may_overlap, report_flags, resolve)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
-from pyblitz.arrays.expression cimport (
-    Program, apply, call_kernel, cast, count_node, find_node, fold_kernel, fold_node, node_of,
-    program_of, reduce_node, side_by_side, reduce_two, run_reduce, set_fold)
+from pyblitz.arrays.evaluate cimport (
+    apply, count_node, find_node, fold_kernel, fold_node, program_of, reduce_node, reduce_two,
+    run_reduce, set_fold)
+from pyblitz.arrays.nodes cimport call_kernel, cast, node_of, side_by_side
+from pyblitz.arrays.program cimport Program
 from pyblitz.kernels.find cimport FIND_ANY
 from pyblitz.kernels.map cimport Map
 from pyblitz.kernels.reduce cimport (

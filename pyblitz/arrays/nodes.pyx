@@ -1,0 +1,227 @@
+# cython: wraparound=True, boundscheck=True
+"""Nodes: see nodes.pxd."""
+import numpy as np
+
+cimport numpy as cnp
+from libc.stdint cimport int64_t
+from numpy cimport ndarray, ufunc
+
+from pyblitz.arrays.common cimport Resolved, resolve
+from pyblitz.arrays.compiled cimport CompiledKernel
+
+cnp.import_array()
+
+
+cdef class Node:
+    """One value of an expression."""
+
+
+cdef class Filter:
+    """A mask, and the elements that it keeps."""
+
+
+cdef Node new_node(NodeKind kind, object what, tuple args, tuple shape, object dtype,
+                   Filter domain):
+    cdef Node n = Node.__new__(Node)
+    n.kind = kind
+    n.what = what
+    n.args = args
+    n.shape = shape
+    n.dtype = dtype
+    n.domain = domain
+    n.depth = 0
+    for arg in args:
+        n.depth = max(n.depth, (<Node>arg).depth + 1)
+    return n
+
+
+cdef Node node_of(object x):
+    """Of an array or a number."""
+    cdef ndarray a
+    if type(x) is int or type(x) is float or type(x) is complex or type(x) is bool:
+        return new_node(NODE_CONSTANT, x, (), (), None if type(x) is not bool else np.dtype(bool), None)
+    a = x if cnp.PyArray_CheckExact(x) else np.asarray(x)
+    return new_node(NODE_CONSTANT if cnp.PyArray_NDIM(a) == 0 else NODE_INPUT, a, (),
+                    tuple([cnp.PyArray_DIM(a, i) for i in range(cnp.PyArray_NDIM(a))]), a.dtype, None)
+
+
+cdef tuple common_shape(tuple nodes):
+    """Of nodes of one domain; None in a filtered one."""
+    cdef Node n
+    shape = ()
+    for node in nodes:
+        n = node
+        if n.kind == NODE_CONSTANT:
+            continue
+        if n.domain is not None:
+            return None
+        if n.shape != shape:
+            shape = np.broadcast_shapes(shape, n.shape) if shape else n.shape
+    return shape
+
+
+cdef Filter common_domain(tuple nodes):
+    cdef Node n
+    cdef Filter found = None
+    cdef bint first = True
+    for node in nodes:
+        n = node
+        if n.kind == NODE_CONSTANT:
+            continue
+        if not first and n.domain is not found:
+            raise ValueError("elements that were filtered can only be combined with numbers and with "
+                             "others of the same filter")
+        found = n.domain
+        first = False
+    return found
+
+
+cdef list depends(Node node):
+    """All nodes that one is made of, itself last."""
+    cdef list order = []
+    visit(node, set(), order)
+    return order
+
+
+cdef int visit(Node node, set seen, list order) except -1:
+    # Not by recursion: a loop may have written an expression of any depth.
+    cdef Node n
+    cdef list stack = [node]
+    while stack:
+        n = stack[-1]
+        if n in seen:
+            stack.pop()
+            continue
+        waiting = [arg for arg in reversed(n.args) if arg not in seen]
+        if n.kind == NODE_KEPT and n.domain.mask not in seen:
+            waiting.append(n.domain.mask)
+        if waiting:
+            stack += waiting
+        else:
+            seen.add(n)
+            order.append(stack.pop())
+    return 0
+
+
+cdef object call_ufunc(ufunc u, list nodes, dict options):
+    """What ``u(*nodes, **options)`` is: a node, or a tuple of them; None: no program can do it."""
+    cdef list ready = [], given = []
+    cdef Resolved r = None
+    cdef Node n, one
+    cdef int i
+    cdef object dtype = None
+    cdef str casting = "same_kind"
+    for node in nodes:
+        n = node
+        given.append(type(n.what) if n.dtype is None else n.dtype)
+    if options:
+        dtype = options.get("dtype")
+        casting = options.get("casting", "same_kind")
+    if u.signature is None and len(nodes) == u.nin and (not options or not set(options) - {"dtype", "casting"}):
+        for i in range(u.nout):
+            given.append(None)
+        r = resolve(u, tuple(given),
+                    None if dtype is None else (None,) * u.nin + (np.dtype(dtype),) * u.nout,
+                    casting, False)
+    if r is None or r.dtypes is None or not r.numeric:
+        return None
+    for i in range(len(nodes)):
+        n = nodes[i]
+        want = r.dtypes[i]
+        if n.kind == NODE_CONSTANT:
+            try:
+                value = np.asarray(n.what, want) if n.dtype is None or type(n.what) is bool else n.what.astype(want)
+            except OverflowError:
+                return None
+            n = new_node(NODE_CONSTANT, value, (), (), want, None)
+        elif n.dtype is not want and n.dtype != want:
+            n = cast(n, want)
+        ready.append(n)
+    inputs = tuple(ready)
+    domain = common_domain(inputs)
+    shape = common_shape(inputs)
+    if u.nout == 1:
+        one = new_node(NODE_CALL, u, inputs, shape, r.dtypes[u.nin], domain)
+        one.resolved = r
+        return one
+    made = []
+    for i in range(u.nout):
+        one = new_node(NODE_CALL, u, inputs, shape, r.dtypes[u.nin + i], domain)
+        one.resolved = r
+        one.output = i
+        made.append(one)
+    return tuple(made)
+
+
+cdef Node call_kernel(object kernel, tuple args):
+    cdef CompiledKernel k = kernel
+    cdef Node n
+    if len(args) != k.kernel.inputs:
+        raise TypeError(f"fn: the kernel {k.signature!r} takes {k.kernel.inputs} arrays, not {len(args)}")
+    ready = []
+    for i, node in enumerate(args):
+        n = node
+        if n.dtype != k.dtype:
+            raise TypeError(f"fn: the kernel {k.signature!r} takes {k.dtype}, not {n.dtype}")
+        # A block kernel knows no gaps.
+        if k.block and not (n.kind == NODE_INPUT and n.what.ndim == 1 and n.what.flags.c_contiguous):
+            n = side_by_side(n)
+        ready.append(n)
+    return new_node(NODE_KERNEL, k, tuple(ready), common_shape(args), k.dtype, common_domain(args))
+
+
+cdef Node call_blocks(NodeKind kind, object fn, tuple args, object dtype):
+    return new_node(kind, fn, args, common_shape(args), dtype, common_domain(args))
+
+
+cdef Node cast(Node node, object dtype):
+    if node.kind == NODE_CONSTANT:
+        return node_of(np.asarray(node.what).astype(dtype))
+    return new_node(NODE_CAST, None, (node,), node.shape, np.dtype(dtype), node.domain)
+
+
+cdef Node side_by_side(Node node):
+    return new_node(NODE_COPY, None, (node,), node.shape, node.dtype, node.domain)
+
+
+cdef Node index_node(int64_t n):
+    return new_node(NODE_INDEX, (0, 1), (), (n,), np.dtype(np.int64), None)
+
+
+cdef Filter keep(Node mask):
+    cdef Filter f = Filter()
+    f.mask = mask
+    f.depth = 1 if mask.domain is None else mask.domain.depth + 1
+    return f
+
+
+cdef Node kept(Node node, Filter domain):
+    if node.kind == NODE_CONSTANT:
+        return node
+    cdef Node n = new_node(NODE_KEPT, None, (node,), None, node.dtype, domain)
+    n.depth = max(n.depth, domain.mask.depth + 1)
+    return n
+
+
+cdef Node again(Node node, tuple args, Filter domain):
+    """The same of other nodes."""
+    cdef Node n = new_node(node.kind, node.what, args, None, node.dtype, domain)
+    n.shape = common_shape(args) if domain is None else None
+    n.resolved = node.resolved
+    n.output = node.output
+    return n
+
+
+cdef Node sliced(Node node, object how, dict memo):
+    """The expression of ``how(a)`` for each of its arrays: a slice along the first axis,
+    or a view of another shape.  Element by element, that is the same."""
+    cdef Node part
+    for p in depends(node):
+        part = p
+        if part.kind == NODE_CONSTANT:
+            memo[part] = part
+        elif part.kind == NODE_INPUT or part.kind == NODE_INDEX:
+            memo[part] = how(part)
+        else:
+            memo[part] = again(part, tuple([memo[a] for a in part.args]), None)
+    return memo[node]

@@ -1,0 +1,589 @@
+# cython: wraparound=True, boundscheck=True
+"""Programs: see program.pxd."""
+import numpy as np
+
+cimport numpy as cnp
+from cpython.ref cimport Py_INCREF, PyObject
+from libc.stdint cimport INT64_MAX, int64_t, intptr_t, uint32_t
+from libc.stdlib cimport calloc, free, malloc
+from numpy cimport ndarray
+
+from pyblitz.arrays.common cimport Slices, fill_map, report_flags
+from pyblitz.arrays.compiled cimport CompiledKernel
+from pyblitz.arrays.nodes cimport (
+    NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INDEX, NODE_INPUT, NODE_KEPT, NODE_KERNEL,
+    NODE_LOOK, Filter, common_shape, visit)
+from pyblitz.kernels.cast cimport cast_loop
+from pyblitz.kernels.map cimport (
+    MAP_DIMS, MAP_OPERANDS, MAP_SLOTS, SCRATCH_BYTES, STEP_CALL, STEP_COMPRESS, STEP_INDEX,
+    STEP_LOOP, map_grain)
+from pyblitz.kernels.move cimport copy_loop
+from pyblitz.kernels.user cimport block_loop, scalar_loop
+from pyblitz.runtime.atomic cimport u32_load_relaxed
+from pyblitz.runtime.pool cimport Worker
+
+cnp.import_array()
+
+cdef extern from "numpy/arrayobject.h":
+    ctypedef struct PyTypeObject:
+        pass
+    PyTypeObject PyArray_Type
+    object PyArray_NewFromDescr(PyTypeObject*, cnp.dtype, int ndim, cnp.npy_intp* shape,
+                                cnp.npy_intp* strides, void* data, int flags, PyObject*)
+
+cdef enum:
+    # Elements of a block that functions under the GIL are called with.
+    CALL_ITEMS = 32768
+
+cdef class _TooLarge(Exception):
+    """More operands, registers or steps than a program has room for."""
+
+
+# ---- calls under the GIL ----------------------------------------------------
+
+cdef class Call:
+    """A step that needs the GIL: a function on arrays of one block."""
+    cdef object fn
+    cdef NodeKind kind
+    cdef list dtypes        # of inputs and outputs
+    cdef int inputs
+    cdef Slices calls
+
+    def _run(self, views, lo):
+        ins, outs = views[:self.inputs], views[self.inputs:]
+        if self.kind == NODE_CALL:
+            self.fn(*ins, out=tuple(outs))
+        elif self.kind == NODE_CAST:
+            np.copyto(outs[0], ins[0], casting="unsafe")
+        else:
+            # Copies: the function may keep what it was given.
+            copies = [a.copy() for a in ins]
+            if self.kind == NODE_LOOK:
+                self.fn(*copies)
+                outs[0][...] = ins[0]
+            else:
+                result = np.asarray(self.fn(*copies))
+                if result.shape not in ((), ins[0].shape):
+                    raise ValueError(f"fn returned an array of shape {result.shape} for a block of shape "
+                                     f"{ins[0].shape}; it must be elementwise")
+                np.copyto(outs[0], result, casting="same_kind")
+
+
+cdef int call_step(Worker* w, Step* s, char** args, const intptr_t* steps, int64_t lo,
+                   intptr_t n) except -1 nogil:
+    with gil:
+        run_call(<Call>s.data, args, steps, lo, n)
+    return 0
+
+
+cdef object run_call(Call call, char** args, const intptr_t* steps, int64_t lo, intptr_t n):
+    cdef cnp.npy_intp dim = n, stride
+    cdef list views = []
+    for i, dtype in enumerate(call.dtypes):
+        stride = steps[i]
+        Py_INCREF(dtype)        # which NumPy takes
+        views.append(PyArray_NewFromDescr(
+            &PyArray_Type, dtype, 1, &dim, &stride, args[i],
+            cnp.NPY_ARRAY_WRITEABLE if i >= call.inputs else 0, NULL))
+    try:
+        call.calls.context.copy().run(call._run, views, lo)
+    finally:
+        views.clear()
+
+
+# ---- programs ---------------------------------------------------------------
+
+cdef class Program:
+    """See program.pxd."""
+
+    def __cinit__(self):
+        self.lines = <Line*>malloc(MAX_STEPS * sizeof(Line))
+        if self.lines == NULL:
+            raise MemoryError("no memory for the program of an expression")
+        self.whats = []
+        self.resolved = []
+        self.operands = []
+        self.constants = []
+        self.types = []
+        self.owners = []
+        self.seen = {}
+
+    def __dealloc__(self):
+        free(self.lines)
+        free(self.steps)
+
+    cdef int operand(self, object array) except -1:
+        if len(self.operands) == MAP_OPERANDS:
+            raise _TooLarge
+        self.operands.append(array)
+        return len(self.operands) - 1
+
+    cdef int constant(self, object value) except -1:
+        self.constants.append(value)
+        return CONSTANT + len(self.constants) - 1
+
+    cdef int register(self, object dtype) except -1:
+        if len(self.types) == MAX_REGISTERS:
+            raise _TooLarge
+        self.types.append(dtype)
+        return REGISTER + len(self.types) - 1
+
+    cdef object type_at(self, int where):
+        if where >= REGISTER:
+            return self.types[where - REGISTER]
+        return (<ndarray>(self.constants[where - CONSTANT] if where >= CONSTANT else self.operands[where])).dtype
+
+    cdef Line* line(self, NodeKind kind, object what, Resolved resolved) except NULL:
+        cdef Line* l
+        if self.n_lines == MAX_STEPS:
+            raise _TooLarge
+        l = &self.lines[self.n_lines]
+        self.n_lines += 1
+        l.kind = kind
+        l.ins = l.outs = 0
+        l.last = False
+        self.whats.append(what)
+        self.resolved.append(resolved)
+        return l
+
+    cdef int converted(self, int where, object dtype) except -1:
+        """As ``dtype``: a line of its own."""
+        cdef Line* l
+        cdef int made
+        key = (where, dtype)
+        found = self.seen.get(key)
+        if found is not None:
+            return found
+        made = self.register(dtype)
+        l = self.line(NODE_CAST, (self.type_at(where), dtype), None)
+        l.ins = l.outs = 1
+        l.args[0] = where
+        l.args[1] = made
+        self.seen[key] = made
+        return made
+
+    cdef int emit(self, Node node) except -1:
+        """The lines of a node; where its value is."""
+        cdef Line* l
+        cdef int places[STEP_ARGS]
+        cdef int i, n, first, outs
+        found = self.seen.get(node)
+        if found is not None:
+            return found
+        if node.kind == NODE_INPUT:
+            first = self.emit_input(node)
+        elif node.kind == NODE_CONSTANT:
+            first = self.constant(node.what if isinstance(node.what, ndarray) else np.asarray(node.what))
+        elif node.kind == NODE_KEPT:
+            raise AssertionError("an element is kept before it is used")
+        elif node.kind == NODE_CAST:
+            first = self.emit(node.args[0])
+            if self.type_at(first) != node.dtype:
+                first = self.converted(first, node.dtype)
+        elif node.kind == NODE_COPY:
+            first = self.in_register(self.emit(node.args[0]))
+        else:
+            n = len(node.args)
+            outs = len(node.resolved.dtypes) - n if node.kind == NODE_CALL else 1
+            if n + outs > STEP_ARGS:
+                raise _TooLarge
+            for i in range(n):
+                places[i] = self.emit(node.args[i])
+                if node.kind == NODE_KERNEL and (<CompiledKernel>node.what).block and not self.is_row(places[i]):
+                    places[i] = self.in_register(places[i])
+            # Common subexpressions.  Functions may not be hashable; the node keeps them alive.
+            key = (<int>node.kind, node.what if node.kind == NODE_INDEX else id(node.what),
+                   places[0] if n > 0 else -1, places[1] if n > 1 else -1, places[2] if n > 2 else -1,
+                   None if n <= 3 else tuple([places[i] for i in range(3, n)]),
+                   node.dtype if node.resolved is None else node.resolved)
+            found = self.seen.get(key)
+            if found is not None:
+                first = found
+            else:
+                first = self.register(node.resolved.dtypes[n] if node.kind == NODE_CALL else node.dtype)
+                for i in range(1, outs):
+                    self.register(node.resolved.dtypes[n + i])
+                l = self.line(node.kind, node.what, node.resolved)
+                l.ins = n
+                l.outs = outs
+                for i in range(n):
+                    l.args[i] = places[i]
+                for i in range(outs):
+                    l.args[n + i] = first + i
+                self.seen[key] = first
+            first += node.output
+        self.seen[node] = first
+        return first
+
+    cdef bint is_row(self, int where):
+        """Whether it lies side by side in every block."""
+        return where >= REGISTER or (where < CONSTANT and self.dims == 1
+                                     and cnp.PyArray_NDIM(<ndarray>self.operands[where]) == 1
+                                     and cnp.PyArray_IS_C_CONTIGUOUS(<ndarray>self.operands[where])
+                                     and cnp.PyArray_SIZE(<ndarray>self.operands[where]) > 1)
+
+    cdef int emit_input(self, Node node) except -1:
+        cdef ndarray a = node.what
+        cdef int found
+        for found in range(len(self.operands)):
+            if self.operands[found] is a:
+                break
+        else:
+            found = self.operand(a)
+        if not cnp.PyArray_ISALIGNED(a) or not cnp.PyArray_ISNOTSWAPPED(a):
+            found = self.converted(found, a.dtype.newbyteorder("="))
+        return found
+
+    cdef int emit_filters(self, list nodes) except -1:
+        """Everything up to the innermost filter of the values."""
+        cdef Node n
+        cdef Line* l
+        cdef list order = []
+        cdef set seen = set()
+        cdef int i, k, mask, where
+        for node in nodes:
+            visit(node, seen, order)
+        wanted = {}
+        for node in order:
+            n = node
+            if n.kind == NODE_KEPT:
+                wanted.setdefault(n.domain, []).append(n)
+        for domain in sorted(wanted, key=filter_depth):
+            mask = self.in_register(self.emit((<Filter>domain).mask))
+            made, kept = {}, {}
+            for node in wanted[domain]:
+                n = node
+                where = self.emit(n.args[0])
+                if where not in made:
+                    made[where] = self.register(self.type_at(where))
+                kept[n] = made[where]
+            pairs = list(made.items())
+            for i in range(0, len(pairs), 3):
+                l = self.line(NODE_KEPT, None, None)
+                group = pairs[i:i + 3]
+                l.last = i + 3 >= len(pairs)
+                l.args[0] = mask
+                for k in range(len(group)):
+                    l.args[1 + k] = group[k][0]
+                    l.args[1 + len(group) + k] = group[k][1]
+                l.ins = 1 + len(group)
+                l.outs = len(group)
+            # What was there before is of another length.
+            self.seen = kept
+        return 0
+
+    cdef int in_register(self, int where) except -1:
+        """The same in memory of the program's own, side by side."""
+        return where if where >= REGISTER else self.converted(where, self.type_at(where))
+
+    cdef int finish(self, int n_values, tuple shape, list outs, bint in_order) except -1:
+        """Turns the lines into a map.  outs: arrays for the values, or None."""
+        cdef Map* m = &self.m
+        cdef Line* l
+        cdef cnp.npy_intp dims[64]
+        cdef int i, k, v, first_out = -1, n_types, n_ops, registers = 0, size_at
+        cdef int place[MAX_REGISTERS]       # a slot, when it is known
+        cdef int end[MAX_REGISTERS]         # the last line that reads it
+        cdef int idle[MAP_SLOTS]            # free registers
+        cdef intptr_t sizes[MAP_SLOTS]
+        cdef intptr_t size, bytes = 0
+        cdef int n_idle = 0
+        cdef bint in_place
+        for v in range(MAX_REGISTERS):
+            place[v] = -1
+        if outs is not None:
+            first_out = len(self.operands)
+            for i in range(n_values):
+                # The last step of a value writes where it belongs, if it can.
+                if not self.may_write(self.values[i], outs[i], place):
+                    self.values[i] = self.copied(self.values[i], outs[i].dtype)
+                place[self.values[i] - REGISTER] = self.operand(outs[i])
+        n_ops = len(self.operands)
+        n_types = len(self.types)
+        for v in range(n_types):
+            end[v] = -1
+        for i in range(self.n_lines):
+            l = &self.lines[i]
+            for k in range(l.ins + l.outs):
+                if l.args[k] >= REGISTER:
+                    end[l.args[k] - REGISTER] = i
+        for i in range(n_values):
+            if self.values[i] >= REGISTER:
+                end[self.values[i] - REGISTER] = self.n_lines
+        for i in range(self.n_lines):
+            l = &self.lines[i]
+            # An elementwise loop may write over what it reads.
+            in_place = l.kind == NODE_CALL and l.outs == 1
+            for k in range(l.ins if in_place else 0):
+                n_idle = retire(l.args[k], i, end, place, n_ops, idle, n_idle)
+            for k in range(l.ins, l.ins + l.outs):
+                v = l.args[k] - REGISTER
+                if place[v] >= 0:
+                    continue
+                size = (<cnp.dtype>self.types[v]).itemsize
+                for size_at in range(n_idle):
+                    if sizes[idle[size_at] - n_ops] == size:
+                        place[v] = idle[size_at]
+                        n_idle -= 1
+                        idle[size_at] = idle[n_idle]
+                        break
+                else:
+                    if n_ops + registers + len(self.constants) >= MAP_SLOTS:
+                        raise _TooLarge
+                    place[v] = n_ops + registers
+                    sizes[registers] = size
+                    registers += 1
+                    bytes += size
+            if not in_place:
+                for k in range(l.ins):
+                    n_idle = retire(l.args[k], i, end, place, n_ops, idle, n_idle)
+            for k in range(l.ins, l.ins + l.outs):
+                n_idle = retire(l.args[k], i, end, place, n_ops, idle, n_idle)
+        if n_ops + registers + len(self.constants) > MAP_SLOTS or len(shape) > MAP_DIMS:
+            raise _TooLarge
+        for k in range(len(shape)):
+            dims[k] = shape[k]
+        fill_map(m, self.operands, len(shape), dims, -1 if in_order else first_out if first_out >= 0 else 0)
+        m.registers = registers
+        m.constants = len(self.constants)
+        for k in range(n_ops):
+            m.sizes[k] = cnp.PyArray_ITEMSIZE(<ndarray>self.operands[k])
+        for k in range(registers):
+            m.sizes[n_ops + k] = sizes[k]
+        for k in range(m.constants):
+            m.sizes[n_ops + registers + k] = cnp.PyArray_ITEMSIZE(<ndarray>self.constants[k])
+            m.constant[n_ops + registers + k] = <char*>cnp.PyArray_DATA(<ndarray>self.constants[k])
+        m.n_steps = self.n_lines
+        self.steps = <Step*>calloc(max(self.n_lines, 1), sizeof(Step))
+        if self.steps == NULL:
+            raise MemoryError("no memory for the program of an expression")
+        m.steps = self.steps
+        for i in range(self.n_lines):
+            self.fill_step(i, place, registers)
+        for i in range(n_values):
+            self.slots[i] = slot_of(self.values[i], place, n_ops, registers)
+        if self.n_lines == 0:
+            m.block = INT64_MAX
+        elif self.calls is not None:
+            m.block = CALL_ITEMS
+        elif bytes == 0:
+            m.block = INT64_MAX if m.n_steps == 1 else 4096
+        else:
+            m.block = min(<intptr_t>4096, max(<intptr_t>64, (SCRATCH_BYTES // bytes - 72) & ~<intptr_t>63))
+        return 0
+
+    cdef bint may_write(self, int where, object out, int* place):
+        """Whether the line that makes a value can write it into ``out``."""
+        cdef Line* l
+        cdef int i
+        if where < REGISTER or place[where - REGISTER] >= 0 or self.type_at(where) != out.dtype:
+            return False
+        if not out.flags.forc:
+            for i in range(self.n_lines):
+                l = &self.lines[i]
+                if l.kind == NODE_KERNEL and l.args[l.ins] == where and (<CompiledKernel>self.whats[i]).block:
+                    return False
+        return True
+
+    cdef int copied(self, int where, object dtype) except -1:
+        """A line that writes it once more."""
+        cdef int made = self.register(dtype)
+        cdef Line* l = self.line(NODE_CAST, (self.type_at(where), dtype), None)
+        l.ins = l.outs = 1
+        l.args[0] = where
+        l.args[1] = made
+        return made
+
+    cdef int fill_step(self, int i, int* place, int registers) except -1:
+        cdef Line* l = &self.lines[i]
+        cdef Step* s = &self.steps[i]
+        cdef int n_ops = len(self.operands), k
+        cdef Resolved r
+        cdef CompiledKernel kernel
+        what = self.whats[i]
+        s.kind = STEP_LOOP
+        s.args = l.ins + l.outs
+        for k in range(s.args):
+            s.slots[k] = slot_of(l.args[k], place, n_ops, registers)
+        if l.kind == NODE_CALL:
+            r = self.resolved[i]
+            if r.loop != NULL:
+                s.loop = r.loop
+                s.data = r.data
+            else:
+                self.call(s, l.kind, what, r.dtypes, l.ins)
+        elif l.kind == NODE_CAST:
+            of, to = what
+            aligned = l.args[0] >= CONSTANT or cnp.PyArray_ISALIGNED(<ndarray>self.operands[l.args[0]])
+            if of == to:
+                s.loop = copy_loop(of.itemsize, of.alignment if aligned else 1)
+                s.data = <void*><intptr_t>of.itemsize
+            elif aligned and of.isnative and to.isnative:
+                s.loop = cast_loop(<char>ord(of.kind), of.itemsize, <char>ord(to.kind), to.itemsize)
+            if s.loop == NULL:
+                self.call(s, l.kind, None, what, 1)
+        elif l.kind == NODE_KEPT:
+            s.kind = STEP_COMPRESS
+            s.last = l.last
+            for k in range(l.outs):
+                s.slots[1 + 2 * k] = slot_of(l.args[1 + k], place, n_ops, registers)
+                s.slots[2 + 2 * k] = slot_of(l.args[l.ins + k], place, n_ops, registers)
+        elif l.kind == NODE_INDEX:
+            s.kind = STEP_INDEX
+            s.start, s.stride = what
+        elif l.kind == NODE_KERNEL:
+            kernel = what
+            s.loop = block_loop if kernel.block else scalar_loop(
+                <char>ord(kernel.dtype.kind), kernel.kernel.itemsize)
+            s.data = &kernel.kernel
+            self.owners.append(kernel)
+        else:
+            self.call(s, l.kind, what, [self.type_at(l.args[k]) for k in range(s.args)], l.ins)
+        return 0
+
+    cdef bint call(self, Step* s, NodeKind kind, object what, object dtypes, int inputs) except -1:
+        cdef Call c = Call()
+        cdef str name = "cast" if kind == NODE_CAST else what.__name__ if kind == NODE_CALL else "the expression"
+        if self.calls is None:
+            self.calls = Slices("the expression", True)
+            self.call_name = name
+        elif self.call_name != name:
+            self.call_name = "the expression"
+        c.fn = what
+        c.kind = kind
+        c.dtypes = list(dtypes)
+        c.inputs = inputs
+        c.calls = self.calls
+        self.owners.append(c)
+        s.kind = STEP_CALL
+        s.call = <int (*)(Worker*, Step*, char**, const intptr_t*, int64_t, intptr_t) noexcept nogil>call_step
+        s.data = <void*>c
+        return True
+
+    cdef int64_t grain(self):
+        cdef int64_t bytes = 8, found
+        for a in self.operands:
+            if cnp.PyArray_NDIM(<ndarray>a) > 0:
+                bytes += cnp.PyArray_ITEMSIZE(<ndarray>a)
+        found = map_grain(bytes)
+        if self.calls is not None:
+            return max(found, <int64_t>CALL_ITEMS)
+        # Several steps take as much longer: a leaf of a block or two is enough.
+        return found if self.n_lines < 3 else max(<int64_t>1024, min(found, self.m.block))
+
+    cdef object report(self):
+        """What the steps met, in NumPy's words."""
+        cdef int i
+        cdef uint32_t flags
+        for i in range(self.m.n_steps):
+            flags = u32_load_relaxed(&self.steps[i].flags)
+            if flags:
+                what = self.whats[i]
+                report_flags("cast" if self.lines[i].kind == NODE_CAST else what.signature
+                             if self.lines[i].kind == NODE_KERNEL else what.__name__, flags)
+        if self.calls is not None and self.calls.flags.seen:
+            report_flags(self.call_name, self.calls.flags.seen)
+
+
+cdef int retire(int where, int line, const int* end, const int* place, int n_ops, int* idle, int n_idle) noexcept:
+    """Its register is free after its last reader."""
+    cdef int v = where - REGISTER, k
+    if v < 0 or end[v] != line or place[v] < n_ops:
+        return n_idle
+    for k in range(n_idle):
+        if idle[k] == place[v]:
+            return n_idle       # named twice by one line
+    idle[n_idle] = place[v]
+    return n_idle + 1
+
+
+cdef int slot_of(int where, const int* place, int n_ops, int registers) noexcept:
+    if where >= REGISTER:
+        return place[where - REGISTER]
+    return where if where < CONSTANT else n_ops + registers + where - CONSTANT
+
+
+def filter_depth(Filter f):
+    return f.depth
+
+
+cdef Program one_program(list nodes, list outs, bint in_order):
+    cdef Program p = Program()
+    cdef Node n
+    cdef tuple shape = ()
+    cdef list order = []
+    cdef set seen = set()
+    cdef int i = 0, where
+    if len(nodes) > COLLECTED:
+        raise _TooLarge
+    for node in nodes:
+        if (<Node>node).depth > MAX_STEPS:
+            raise _TooLarge
+    # A number is of any domain.
+    for node in nodes:
+        n = node
+        if n.kind != NODE_CONSTANT:
+            break
+    if n.domain is None:
+        shape = common_shape(tuple(nodes)) if len(nodes) > 1 else n.shape
+    else:
+        # The shape of what is read: that of the domain around all filters.
+        for node in nodes:
+            visit(node, seen, order)
+        shape = common_shape(tuple([n for n in order if (<Node>n).domain is None]))
+    p.dims = len(shape)
+    if n.domain is not None:
+        p.emit_filters(nodes)
+    for node in nodes:
+        n = node
+        where = p.emit(n)
+        if outs is None and (n.domain is not None or n.kind == NODE_CONSTANT or (
+                n.kind == NODE_INPUT and n.dtype == np.bool_)):
+            where = p.in_register(where)
+        p.values[i] = where
+        i += 1
+    p.finish(i, shape, outs, in_order)
+    return p
+
+
+cdef str plan_of(list nodes):
+    """The steps of the program that computes them, a line each."""
+    cdef Program p
+    cdef Line* l
+    cdef int i, k
+    try:
+        p = one_program(nodes, None, True)
+    except _TooLarge:
+        return "  in several passes: too large for one"
+    lines = []
+    for i in range(p.n_lines):
+        l = &p.lines[i]
+        what = p.whats[i]
+        names = [name_of(p, l.args[k]) for k in range(l.ins)]
+        if l.kind == NODE_CAST:
+            call = f"{what[1]}({names[0]})"
+        elif l.kind == NODE_INDEX:
+            call = "index"
+        elif l.kind == NODE_KEPT:
+            call = f"keep({', '.join(names[1:])} where {names[0]})"
+        elif l.kind == NODE_KERNEL:
+            call = f"kernel {(<CompiledKernel>what).signature!r} of {', '.join(names)}"
+        else:
+            call = f"{getattr(what, '__name__', type(what).__name__)}({', '.join(names)})"
+            if p.steps[i].kind == STEP_CALL:
+                call += "    under the GIL"
+        lines.append(f"  {', '.join([name_of(p, l.args[l.ins + k]) for k in range(l.outs)])} = {call}")
+    lines += [f"  -> {name_of(p, p.values[i])}" for i in range(len(nodes))]
+    if p.n_lines:
+        blocks = f"blocks of {p.m.block} elements" if p.m.block != INT64_MAX else "one step"
+        lines.append(f"  in {blocks}, {p.m.registers} registers")
+    return "\n".join(lines)
+
+
+cdef str name_of(Program p, int where):
+    if where >= REGISTER:
+        return f"t{where - REGISTER}"
+    if where >= CONSTANT:
+        return str(p.constants[where - CONSTANT])
+    a = p.operands[where]
+    return f"a{where}:{a.dtype}{list(a.shape)}"
