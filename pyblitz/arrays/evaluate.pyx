@@ -105,16 +105,13 @@ cdef list cut(list nodes, bint whole):
     cdef set seen = set()
     cdef dict now = {}      # what each node is now
     cdef dict domains = {}
-    cdef dict users = {}
+    cdef dict users = {}    # how many still need it
     for node in nodes:
         visit(node, seen, order)
         users[node] = 1
     for node in order:
-        n = node
-        for arg in n.args:
+        for arg in needs(node):
             users[arg] = users.get(arg, 0) + 1
-        if n.kind == NODE_KEPT:
-            users[n.domain.mask] = users.get(n.domain.mask, 0) + 1
     for node in order:
         n = node
         if not n.args:
@@ -130,19 +127,29 @@ cdef list cut(list nodes, bint whole):
             if domain is None:
                 made = node_of(collect_kept([made], None)[0])
         else:
-            made = again(n, tuple([now[arg] for arg in n.args]), domain)
-            if domain is None and is_large(made):
-                for arg in n.args:
-                    if (<Node>now[arg]).args:
-                        now[arg] = node_of(array_of(now[arg]))
-                made = again(n, tuple([now[arg] for arg in n.args]), None)
+            made = remade(n, domain, now)
         now[n] = made
         # What nobody needs any more is freed.
-        for arg in n.args + ((n.domain.mask,) if n.kind == NODE_KEPT else ()):
+        for arg in needs(n):
             users[arg] -= 1
             if users[arg] == 0:
                 del now[arg]
     return [now[node] for node in nodes]
+
+
+cdef tuple needs(Node n):
+    return n.args + (n.domain.mask,) if n.kind == NODE_KEPT else n.args
+
+
+cdef Node remade(Node n, Filter domain, dict now):
+    """Of what its arguments are now; if that is large, they are computed first."""
+    cdef Node made = again(n, tuple([now[arg] for arg in n.args]), domain)
+    if domain is None and is_large(made):
+        for arg in n.args:
+            if (<Node>now[arg]).args:
+                now[arg] = node_of(array_of(now[arg]))
+        made = again(n, tuple([now[arg] for arg in n.args]), None)
+    return made
 
 
 cdef bint is_large(Node node) except -1:

@@ -6,11 +6,11 @@ subexpression is one step; and a register is used again as soon as nobody needs 
 holds (linear scan, after Poletto and Sarkar, 1999).  It keeps alive what its steps use.
 Making one runs nothing: what has no room in a program is refused, with _TooLarge.
 """
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, intptr_t
 from pyblitz.arrays.common cimport Resolved, Slices
 from pyblitz.arrays.nodes cimport Node, NodeKind
 from pyblitz.kernels.collect cimport COLLECTED
-from pyblitz.kernels.map cimport STEP_ARGS, Map, Step
+from pyblitz.kernels.map cimport MAP_SLOTS, STEP_ARGS, Map, Step
 
 cdef class _TooLarge(Exception):
     pass
@@ -29,6 +29,18 @@ cdef struct Line:
     int outs
     int args[STEP_ARGS]     # inputs, then outputs
     bint last               # NODE_KEPT: the last line of its filter
+
+# The slots of a map are operands, then registers, then constants.
+cdef struct Places:
+    int place[MAX_REGISTERS]    # of a register of the lines: a slot, when it is known
+    int end[MAX_REGISTERS]      # the last line that needs it
+    int ops
+    int room                    # for registers of the map
+    int registers
+    intptr_t sizes[MAP_SLOTS]   # of their items
+    intptr_t bytes              # of one item of each
+    int idle[MAP_SLOTS]         # which of them are free
+    int n_idle
 
 cdef class Program:
     cdef Map m
@@ -54,14 +66,20 @@ cdef class Program:
     cdef Line* line(self, NodeKind kind, object what, Resolved resolved) except NULL
     cdef int converted(self, int where, object dtype) except -1
     cdef int emit(self, Node node) except -1
+    cdef int emit_step(self, Node node) except -1
     cdef bint is_row(self, int where)
     cdef int emit_input(self, Node node) except -1
     cdef int emit_filters(self, list nodes) except -1
     cdef int in_register(self, int where) except -1
     cdef int finish(self, int n_values, tuple shape, list outs, bint in_order) except -1
-    cdef bint may_write(self, int where, object out, int* place)
+    cdef int place_outs(self, Places* p, list outs) except -1
+    cdef int find_ends(self, Places* p, int n_values) except -1
+    cdef int choose_registers(self, Places* p) except -1
+    cdef int fill(self, Places* p, tuple shape, int first_output) except -1
+    cdef int64_t block_of(self, intptr_t bytes)
+    cdef bint may_write(self, int where, object out, Places* p)
     cdef int copied(self, int where, object dtype) except -1
-    cdef int fill_step(self, int i, int* place, int registers) except -1
+    cdef int fill_step(self, int i, Places* p) except -1
     cdef bint call(self, Step* s, NodeKind kind, object what, object dtypes, int inputs) except -1
     cdef int64_t grain(self)
     cdef object report(self)

@@ -164,9 +164,7 @@ cdef class Program:
 
     cdef int emit(self, Node node) except -1:
         """The lines of a node; where its value is."""
-        cdef Line* l
-        cdef int places[STEP_ARGS]
-        cdef int i, n, first, outs
+        cdef int first
         found = self.seen.get(node)
         if found is not None:
             return found
@@ -183,36 +181,41 @@ cdef class Program:
         elif node.kind == NODE_COPY:
             first = self.in_register(self.emit(node.args[0]))
         else:
-            n = len(node.args)
-            outs = len(node.resolved.dtypes) - n if node.kind == NODE_CALL else 1
-            if n + outs > STEP_ARGS:
-                raise _TooLarge
-            for i in range(n):
-                places[i] = self.emit(node.args[i])
-                if node.kind == NODE_KERNEL and (<CompiledKernel>node.what).block and not self.is_row(places[i]):
-                    places[i] = self.in_register(places[i])
-            # Common subexpressions.  Functions may not be hashable; the node keeps them alive.
-            key = (<int>node.kind, node.what if node.kind == NODE_INDEX else id(node.what),
-                   places[0] if n > 0 else -1, places[1] if n > 1 else -1, places[2] if n > 2 else -1,
-                   None if n <= 3 else tuple([places[i] for i in range(3, n)]),
-                   node.dtype if node.resolved is None else node.resolved)
-            found = self.seen.get(key)
-            if found is not None:
-                first = found
-            else:
-                first = self.register(node.resolved.dtypes[n] if node.kind == NODE_CALL else node.dtype)
-                for i in range(1, outs):
-                    self.register(node.resolved.dtypes[n + i])
-                l = self.line(node.kind, node.what, node.resolved)
-                l.ins = n
-                l.outs = outs
-                for i in range(n):
-                    l.args[i] = places[i]
-                for i in range(outs):
-                    l.args[n + i] = first + i
-                self.seen[key] = first
-            first += node.output
+            first = self.emit_step(node) + node.output
         self.seen[node] = first
+        return first
+
+    cdef int emit_step(self, Node node) except -1:
+        """The line of a function, if there is none yet; where its first value is."""
+        cdef Line* l
+        cdef int places[STEP_ARGS]
+        cdef int i, n = len(node.args), first
+        cdef int outs = len(node.resolved.dtypes) - n if node.kind == NODE_CALL else 1
+        if n + outs > STEP_ARGS:
+            raise _TooLarge
+        for i in range(n):
+            places[i] = self.emit(node.args[i])
+            if node.kind == NODE_KERNEL and (<CompiledKernel>node.what).block and not self.is_row(places[i]):
+                places[i] = self.in_register(places[i])
+        # Common subexpressions.  Functions may not be hashable; the node keeps them alive.
+        key = (<int>node.kind, node.what if node.kind == NODE_INDEX else id(node.what),
+               places[0] if n > 0 else -1, places[1] if n > 1 else -1, places[2] if n > 2 else -1,
+               None if n <= 3 else tuple([places[i] for i in range(3, n)]),
+               node.dtype if node.resolved is None else node.resolved)
+        found = self.seen.get(key)
+        if found is not None:
+            return found
+        first = self.register(node.resolved.dtypes[n] if node.kind == NODE_CALL else node.dtype)
+        for i in range(1, outs):
+            self.register(node.resolved.dtypes[n + i])
+        l = self.line(node.kind, node.what, node.resolved)
+        l.ins = n
+        l.outs = outs
+        for i in range(n):
+            l.args[i] = places[i]
+        for i in range(outs):
+            l.args[n + i] = first + i
+        self.seen[key] = first
         return first
 
     cdef bint is_row(self, int where):
@@ -278,105 +281,112 @@ cdef class Program:
 
     cdef int finish(self, int n_values, tuple shape, list outs, bint in_order) except -1:
         """Turns the lines into a map.  outs: arrays for the values, or None."""
-        cdef Map* m = &self.m
-        cdef Line* l
-        cdef cnp.npy_intp dims[64]
-        cdef int i, k, v, first_out = -1, n_types, n_ops, registers = 0, size_at
-        cdef int place[MAX_REGISTERS]       # a slot, when it is known
-        cdef int end[MAX_REGISTERS]         # the last line that reads it
-        cdef int idle[MAP_SLOTS]            # free registers
-        cdef intptr_t sizes[MAP_SLOTS]
-        cdef intptr_t size, bytes = 0
-        cdef int n_idle = 0
-        cdef bint in_place
-        for v in range(MAX_REGISTERS):
-            place[v] = -1
+        cdef Places p
+        cdef int i, first_out = 0
+        for i in range(MAX_REGISTERS):
+            p.place[i] = -1
         if outs is not None:
             first_out = len(self.operands)
-            for i in range(n_values):
-                # The last step of a value writes where it belongs, if it can.
-                if not self.may_write(self.values[i], outs[i], place):
-                    self.values[i] = self.copied(self.values[i], outs[i].dtype)
-                place[self.values[i] - REGISTER] = self.operand(outs[i])
-        n_ops = len(self.operands)
-        n_types = len(self.types)
-        for v in range(n_types):
-            end[v] = -1
+            self.place_outs(&p, outs)
+        self.find_ends(&p, n_values)
+        self.choose_registers(&p)
+        if p.registers > p.room or len(shape) > MAP_DIMS:
+            raise _TooLarge
+        self.fill(&p, shape, -1 if in_order else first_out)
+        for i in range(n_values):
+            self.slots[i] = slot_of(self.values[i], &p)
+        self.m.block = self.block_of(p.bytes)
+        return 0
+
+    cdef int place_outs(self, Places* p, list outs) except -1:
+        """The last step of a value writes where it belongs, if it can."""
+        cdef int i
+        for i in range(len(outs)):
+            if not self.may_write(self.values[i], outs[i], p):
+                self.values[i] = self.copied(self.values[i], outs[i].dtype)
+            p.place[self.values[i] - REGISTER] = self.operand(outs[i])
+        return 0
+
+    cdef int find_ends(self, Places* p, int n_values) except -1:
+        """How long each register is needed."""
+        cdef Line* l
+        cdef int i, k, v
+        for v in range(len(self.types)):
+            p.end[v] = -1
         for i in range(self.n_lines):
             l = &self.lines[i]
             for k in range(l.ins + l.outs):
                 if l.args[k] >= REGISTER:
-                    end[l.args[k] - REGISTER] = i
+                    p.end[l.args[k] - REGISTER] = i
         for i in range(n_values):
             if self.values[i] >= REGISTER:
-                end[self.values[i] - REGISTER] = self.n_lines
+                p.end[self.values[i] - REGISTER] = self.n_lines
+        return 0
+
+    cdef int choose_registers(self, Places* p) except -1:
+        """The linear scan."""
+        cdef Line* l
+        cdef int i, k, v
+        cdef bint in_place
+        p.ops = len(self.operands)
+        p.room = MAP_SLOTS - p.ops - len(self.constants)
+        p.registers = p.n_idle = 0
+        p.bytes = 0
         for i in range(self.n_lines):
             l = &self.lines[i]
             # An elementwise loop may write over what it reads.
             in_place = l.kind == NODE_CALL and l.outs == 1
             for k in range(l.ins if in_place else 0):
-                n_idle = retire(l.args[k], i, end, place, n_ops, idle, n_idle)
+                retire(l.args[k], i, p)
             for k in range(l.ins, l.ins + l.outs):
                 v = l.args[k] - REGISTER
-                if place[v] >= 0:
-                    continue
-                size = (<cnp.dtype>self.types[v]).itemsize
-                for size_at in range(n_idle):
-                    if sizes[idle[size_at] - n_ops] == size:
-                        place[v] = idle[size_at]
-                        n_idle -= 1
-                        idle[size_at] = idle[n_idle]
-                        break
-                else:
-                    if n_ops + registers + len(self.constants) >= MAP_SLOTS:
-                        raise _TooLarge
-                    place[v] = n_ops + registers
-                    sizes[registers] = size
-                    registers += 1
-                    bytes += size
-            if not in_place:
-                for k in range(l.ins):
-                    n_idle = retire(l.args[k], i, end, place, n_ops, idle, n_idle)
-            for k in range(l.ins, l.ins + l.outs):
-                n_idle = retire(l.args[k], i, end, place, n_ops, idle, n_idle)
-        if n_ops + registers + len(self.constants) > MAP_SLOTS or len(shape) > MAP_DIMS:
-            raise _TooLarge
+                if p.place[v] < 0:
+                    p.place[v] = free_register(p, (<cnp.dtype>self.types[v]).itemsize)
+            for k in range(l.ins if in_place else 0, l.ins + l.outs):
+                retire(l.args[k], i, p)
+        return 0
+
+    cdef int fill(self, Places* p, tuple shape, int first_output) except -1:
+        """The map and its steps.  first_output: as for fill_map."""
+        cdef Map* m = &self.m
+        cdef cnp.npy_intp dims[MAP_DIMS]
+        cdef int k
         for k in range(len(shape)):
             dims[k] = shape[k]
-        fill_map(m, self.operands, len(shape), dims, -1 if in_order else first_out if first_out >= 0 else 0)
-        m.registers = registers
+        fill_map(m, self.operands, len(shape), dims, first_output)
+        m.registers = p.registers
         m.constants = len(self.constants)
-        for k in range(n_ops):
+        for k in range(p.ops):
             m.sizes[k] = cnp.PyArray_ITEMSIZE(<ndarray>self.operands[k])
-        for k in range(registers):
-            m.sizes[n_ops + k] = sizes[k]
+        for k in range(p.registers):
+            m.sizes[p.ops + k] = p.sizes[k]
         for k in range(m.constants):
-            m.sizes[n_ops + registers + k] = cnp.PyArray_ITEMSIZE(<ndarray>self.constants[k])
-            m.constant[n_ops + registers + k] = <char*>cnp.PyArray_DATA(<ndarray>self.constants[k])
+            m.sizes[p.ops + p.registers + k] = cnp.PyArray_ITEMSIZE(<ndarray>self.constants[k])
+            m.constant[p.ops + p.registers + k] = <char*>cnp.PyArray_DATA(<ndarray>self.constants[k])
         m.n_steps = self.n_lines
         self.steps = <Step*>calloc(max(self.n_lines, 1), sizeof(Step))
         if self.steps == NULL:
             raise MemoryError("no memory for the program of an expression")
         m.steps = self.steps
-        for i in range(self.n_lines):
-            self.fill_step(i, place, registers)
-        for i in range(n_values):
-            self.slots[i] = slot_of(self.values[i], place, n_ops, registers)
-        if self.n_lines == 0:
-            m.block = INT64_MAX
-        elif self.calls is not None:
-            m.block = CALL_ITEMS
-        elif bytes == 0:
-            m.block = INT64_MAX if m.n_steps == 1 else 4096
-        else:
-            m.block = min(<intptr_t>4096, max(<intptr_t>64, (SCRATCH_BYTES // bytes - 72) & ~<intptr_t>63))
+        for k in range(self.n_lines):
+            self.fill_step(k, p)
         return 0
 
-    cdef bint may_write(self, int where, object out, int* place):
+    cdef int64_t block_of(self, intptr_t bytes):
+        """Elements of a block, of which the registers take so many bytes each."""
+        if self.n_lines == 0:
+            return INT64_MAX
+        if self.calls is not None:
+            return CALL_ITEMS
+        if bytes == 0:
+            return INT64_MAX if self.n_lines == 1 else 4096
+        return min(<intptr_t>4096, max(<intptr_t>64, (SCRATCH_BYTES // bytes - 72) & ~<intptr_t>63))
+
+    cdef bint may_write(self, int where, object out, Places* p):
         """Whether the line that makes a value can write it into ``out``."""
         cdef Line* l
         cdef int i
-        if where < REGISTER or place[where - REGISTER] >= 0 or self.type_at(where) != out.dtype:
+        if where < REGISTER or p.place[where - REGISTER] >= 0 or self.type_at(where) != out.dtype:
             return False
         if not out.flags.forc:
             for i in range(self.n_lines):
@@ -394,17 +404,17 @@ cdef class Program:
         l.args[1] = made
         return made
 
-    cdef int fill_step(self, int i, int* place, int registers) except -1:
+    cdef int fill_step(self, int i, Places* p) except -1:
         cdef Line* l = &self.lines[i]
         cdef Step* s = &self.steps[i]
-        cdef int n_ops = len(self.operands), k
+        cdef int k
         cdef Resolved r
         cdef CompiledKernel kernel
         what = self.whats[i]
         s.kind = STEP_LOOP
         s.args = l.ins + l.outs
         for k in range(s.args):
-            s.slots[k] = slot_of(l.args[k], place, n_ops, registers)
+            s.slots[k] = slot_of(l.args[k], p)
         if l.kind == NODE_CALL:
             r = self.resolved[i]
             if r.loop != NULL:
@@ -426,8 +436,8 @@ cdef class Program:
             s.kind = STEP_COMPRESS
             s.last = l.last
             for k in range(l.outs):
-                s.slots[1 + 2 * k] = slot_of(l.args[1 + k], place, n_ops, registers)
-                s.slots[2 + 2 * k] = slot_of(l.args[l.ins + k], place, n_ops, registers)
+                s.slots[1 + 2 * k] = slot_of(l.args[1 + k], p)
+                s.slots[2 + 2 * k] = slot_of(l.args[l.ins + k], p)
         elif l.kind == NODE_INDEX:
             s.kind = STEP_INDEX
             s.start, s.stride = what
@@ -485,22 +495,39 @@ cdef class Program:
             report_flags(self.call_name, self.calls.flags.seen)
 
 
-cdef int retire(int where, int line, const int* end, const int* place, int n_ops, int* idle, int n_idle) noexcept:
+cdef void retire(int where, int line, Places* p) noexcept:
     """Its register is free after its last reader."""
     cdef int v = where - REGISTER, k
-    if v < 0 or end[v] != line or place[v] < n_ops:
-        return n_idle
-    for k in range(n_idle):
-        if idle[k] == place[v]:
-            return n_idle       # named twice by one line
-    idle[n_idle] = place[v]
-    return n_idle + 1
+    if v < 0 or p.end[v] != line or p.place[v] < p.ops:
+        return
+    for k in range(p.n_idle):
+        if p.idle[k] == p.place[v]:
+            return              # named twice by one line
+    p.idle[p.n_idle] = p.place[v]
+    p.n_idle += 1
 
 
-cdef int slot_of(int where, const int* place, int n_ops, int registers) noexcept:
+cdef int free_register(Places* p, intptr_t size) except -1:
+    """The slot of one for items of this size, an idle one if possible."""
+    cdef int k, found
+    for k in range(p.n_idle):
+        found = p.idle[k]
+        if p.sizes[found - p.ops] == size:
+            p.n_idle -= 1
+            p.idle[k] = p.idle[p.n_idle]
+            return found
+    if p.registers >= p.room:
+        raise _TooLarge
+    p.sizes[p.registers] = size
+    p.bytes += size
+    p.registers += 1
+    return p.ops + p.registers - 1
+
+
+cdef int slot_of(int where, const Places* p) noexcept:
     if where >= REGISTER:
-        return place[where - REGISTER]
-    return where if where < CONSTANT else n_ops + registers + where - CONSTANT
+        return p.place[where - REGISTER]
+    return where if where < CONSTANT else p.ops + p.registers + where - CONSTANT
 
 
 def filter_depth(Filter f):
