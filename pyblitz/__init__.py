@@ -12,7 +12,17 @@ del refuse_subinterpreters
 import contextlib as _contextlib  # noqa: E402
 import sys as _sys  # noqa: E402
 
-from pyblitz._python import CancelScope, ThreadPool, num_threads, set_num_threads  # noqa: E402
+try:
+    from pyblitz._python import CancelScope, ThreadPool, num_threads, set_num_threads
+except ModuleNotFoundError as error:
+    if error.name != "pyblitz._python":
+        raise
+    raise ImportError(
+        f"{__path__[0]} has no compiled modules for this Python: in the directory above it, run "
+        "`pip install -e .`, or run `pip install .` and start Python elsewhere",
+        name="pyblitz",
+    ) from None
+
 from pyblitz._stats import stats, trace  # noqa: E402
 from pyblitz._tasks import broadcast, join, scope, spawn  # noqa: E402
 from pyblitz.arrays.argsort import par_argsort  # noqa: E402
