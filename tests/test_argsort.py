@@ -61,7 +61,7 @@ def check(a, axis=-1, **options):
     return got
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     arrays(dtypes=tuple(DTYPES), shapes=tuple(s for s in SHAPES if s)),
     st.sampled_from(OPTIONS),

@@ -141,7 +141,7 @@ EDGES = [
 ]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     arrays(dtypes=("i1", "u1", "i2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">f8")), st.data()
 )
@@ -258,7 +258,7 @@ KEYS = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.sampled_from(KEYS),
     st.sampled_from([0, 1, 2, 3, 17, 1000, 40_001]),

@@ -48,7 +48,7 @@ def check_partition(a, kth, axis=-1):
     assert (np.sort(np.moveaxis(order, axis, -1)) == places).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(arrays(dtypes=tuple(SORTED), shapes=VECTORS), st.data())
 def test_partition(a, data):
     position = st.integers(-a.size, a.size - 1)
@@ -64,7 +64,7 @@ def test_sizes_around_thresholds(dtype, n):
         check_partition(a, kth)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(arrays(dtypes=("i2", "i4", "f8", "D", "S7"), shapes=tuple(SHAPES)), st.data())
 def test_axes(a, data):
     axis = data.draw(st.sampled_from([None, *range(-a.ndim, a.ndim)]))
@@ -245,7 +245,7 @@ def check_topk(a, k, largest, axis=-1):
     np.testing.assert_array_equal(a, before.reshape(a.shape))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     arrays(dtypes=tuple(d for d in SORTED if d not in "FD"), shapes=VECTORS),
     st.booleans(),
@@ -256,7 +256,7 @@ def test_topk(a, largest, data):
     check_topk(a, min(k, a.size), largest)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     arrays(dtypes=("?", "i1", "u2", "f2", "f8", ">f8", "S7", "M8[s]"), shapes=tuple(SHAPES)),
     st.booleans(),

@@ -55,7 +55,7 @@ def check(op, a, **options):
         assert warned == should
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(arrays(dtypes=tuple(d for d in NUMBERS if d != "f2")), st.sampled_from(OPS), st.data())
 def test_reduce(a, op, data):
     axis = data.draw(st.sampled_from([None, *range(-a.ndim, a.ndim)]))
@@ -64,7 +64,7 @@ def test_reduce(a, op, data):
     check(op, a, axis=axis, keepdims=data.draw(st.booleans()))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(arrays(dtypes=("i4", "f4", "f8", "u1")), st.data())
 def test_options(a, data):
     op = data.draw(st.sampled_from([np.add, np.maximum, np.logical_or]))

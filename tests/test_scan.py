@@ -55,14 +55,14 @@ def check(call, op, axis=0):
     assert warned == should
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(arrays(dtypes=tuple(NUMBERS)), st.sampled_from(OPS), st.data())
 def test_scan(a, op, data):
     axis = data.draw(st.sampled_from(range(-max(a.ndim, 1), a.ndim or 1)))
     check(lambda ours: (pb.par_scan if ours else type(op).accumulate)(op, a, axis), op, axis)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(arrays(dtypes=("?", "i2", "i4", "u8", "f4", "f8", ">f8")), st.data())
 def test_cumsum_and_cumprod(a, data):
     axis = data.draw(st.sampled_from([None, *range(-a.ndim, a.ndim)]))
@@ -246,7 +246,7 @@ def test_op_must_be_a_ufunc():
 # ---- reduceat ----------------------------------------------------------------
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     arrays(dtypes=("?", "i2", "i8", "f4", "f8", ">f8")),
     st.sampled_from([np.add, np.maximum, np.multiply, np.subtract]),

@@ -80,7 +80,7 @@ def test_the_reference_downwards():
     assert stable_order(rows, None, True).tolist() == [5, 1, 3, 4, 0, 2]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     arrays(dtypes=tuple(DTYPES), shapes=tuple(s for s in SHAPES if s)),
     st.sampled_from(OPTIONS),

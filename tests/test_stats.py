@@ -163,7 +163,7 @@ def test_fork(script):
     """The child's pool is another one; the parent's recording goes on in the parent."""
     out = script("""
 import os, numpy as np, pyblitz as pb
-a = np.random.rand(500_000)
+a = np.random.default_rng(1).random(500_000)
 pb.set_num_threads(2)
 with pb.stats() as s:
     pb.par_sort(a)
