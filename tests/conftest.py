@@ -138,7 +138,7 @@ def build_native(target):
             build_dir=str(target / "c"),
             include_path=[str(PACKAGE_ROOT)],
             quiet=True,
-            force=True,
+            force="PYBLITZ_NATIVE" not in os.environ,
             compiler_directives={
                 "language_level": 3,
                 "boundscheck": False,
@@ -154,7 +154,10 @@ def build_native(target):
 @pytest.fixture(scope="session")
 def native(tmp_path_factory):
     """The modules of tests/native, as attributes; ``path`` is where they are."""
-    target = tmp_path_factory.mktemp("native")
+    if "PYBLITZ_NATIVE" in os.environ:  # built once for many runs: see mutants.py
+        target = Path(os.environ["PYBLITZ_NATIVE"])
+    else:
+        target = tmp_path_factory.mktemp("native")
     names = build_native(target)
     sys.path.insert(0, str(target))
     try:
