@@ -104,7 +104,14 @@ def build_native(target):
     from Cython.Build import cythonize
     from setuptools import Extension, setup
 
-    flags = ["-std=c11", "-O2", "-g", "-Wall", "-Werror", "-Wno-unused-function"]
+    flags = [
+        "-std=c11",
+        "-O1",
+        "-g" if BUILD else "-g0",
+        "-Wall",
+        "-Werror",
+        "-Wno-unused-function",
+    ]
     link = []
     if sys.platform == "linux":
         flags.append("-ftls-model=initial-exec")
@@ -130,6 +137,7 @@ def build_native(target):
         script_args=[
             "--quiet",
             "build_ext",
+            f"--parallel={os.cpu_count()}",
             f"--build-lib={target}",
             f"--build-temp={target / 'o'}",
         ],

@@ -326,8 +326,15 @@ check()
     assert out == "[0, 5, 6]\n"
 
 
-@pytest.mark.parametrize("where", ["main", "thread", "block", "job", "working"])
-@pytest.mark.parametrize("method", METHODS)
+# What a forked child finds depends on where the fork was; others begin anew wherever it was.
+EXECUTORS = [
+    *(("fork", where) for where in ("main", "thread", "block", "job", "working")),
+    *(("spawn", where) for where in ("main", "block")),
+    *(("forkserver", where) for where in ("job", "working")),
+]
+
+
+@pytest.mark.parametrize(("method", "where"), [e for e in EXECUTORS if e[0] in METHODS])
 def test_executor(program, method, where):
     """From wherever it is started, also inside operations and while they run."""
     out = program(

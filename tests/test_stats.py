@@ -57,6 +57,14 @@ def test_counts(native, running_pool):
     assert not any(w.jobs + w.steals + w.promotions for w in s.workers)
 
 
+def test_wakes(pool_size):
+    """Threads that were never started sleep: the first job of each wakes it."""
+    pool_size(4)
+    with pb.stats() as s:
+        assert len(pb.broadcast(threading.get_ident)) == 4
+    assert all(w.wakes >= 1 for w in s.workers[:3])
+
+
 def test_a_pool_of_its_own(pool_size):
     """Those of the pool that operations here use, and no other's."""
     pool_size(2)
