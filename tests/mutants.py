@@ -243,7 +243,7 @@ MUTATIONS = [
         "kernels/search.pyx",
         "out[i] = s.n if right else s.numbers",
         "out[i] = s.n",
-        "test_order.py",
+        "test_count.py",
     ),
     Mutation(
         "rank: the average is a half too small",
