@@ -89,6 +89,19 @@ def check(expression, *inputs, lazy=None):
     }
 
 
+CAST = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"]
+
+
+@pytest.mark.parametrize("of", CAST)
+def test_every_cast(of):
+    """Each pair of types has a loop of its own, for items side by side and apart."""
+    a = values(of, (20_000,), 1)
+    for to in CAST:
+        if np.result_type(of, to) == np.dtype(to) != np.dtype(of):
+            for x in (a, a[::-3]):
+                check(lambda x, y: x + y, x, np.zeros(x.size, to))
+
+
 @settings(max_examples=150)
 @given(arrays(DTYPES), st.sampled_from(UNARY))
 def test_unary(a, fn):

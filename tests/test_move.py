@@ -149,6 +149,24 @@ def test_filter_other_types():
     assert_same(pb.par_filter(records, mask[:100_000]), records[mask[:100_000]])
 
 
+def test_nothing_is_written_past_the_end_of_a_block(pool_size):
+    """Eight items at a time are stored to both sides, wanted or not, while there is room for
+    eight.  Here each block ends with seven of one side and nine of the other; what is stored
+    past its end is what another thread has stored there before."""
+    n = 400_000
+    a = np.arange(n)
+    for mask in (a % 16 < 7, a % 16 >= 7, a % 16 >= 9):
+        yes, no, at = a[mask], a[~mask], np.flatnonzero(mask)
+        for threads in (2, 3):
+            pool_size(threads)
+            for _ in range(40):
+                got = pb.par_partition_by(a, mask)
+                np.testing.assert_array_equal(got[0], yes)
+                np.testing.assert_array_equal(got[1], no)
+                np.testing.assert_array_equal(pb.par_filter(a, mask), yes)
+                np.testing.assert_array_equal(pb.par_flatnonzero(mask), at)
+
+
 @settings(max_examples=100)
 @given(arrays(dtypes=(*NUMBERS, ">f8", "M8[s]", "S3")), st.booleans())
 def test_flatnonzero_and_nonzero(a, sparse):

@@ -214,6 +214,18 @@ def test_one_warning():
     )
 
 
+def test_an_overflow_between_blocks_is_told():
+    """Each block's sum is finite, and only those of several are not."""
+    a = np.zeros(800_000)
+    a[::100_000] = 6e307
+    for x in (a, np.where(a > 0, 1e38, 0).astype("f4")):
+        got, warned = outcome(lambda x=x: pb.par_reduce(np.add, x))
+        assert got == np.inf
+        assert warned == ["overflow encountered in reduce"]
+        with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="overflow"):
+            pb.par_reduce(np.add, x)
+
+
 def test_a_bad_axis_is_forgotten():
     """It once spoilt what was remembered of the operation and dtype."""
     a = np.arange(300_000, dtype="u2")
