@@ -143,6 +143,20 @@ def test_adversaries_of_every_dtype(dtype, n):
                 raise AssertionError(f"{name}, {options}") from e
 
 
+@pytest.mark.parametrize("dtype", ["i8", "f4"])
+def test_two_neighbours_out_of_order_or_equal_anywhere(dtype):
+    """Whether it rises or falls is asked by blocks, and from each to the next; of equals the
+    first comes first, so that they do not fall."""
+    n = 140_000
+    for risen in (np.arange(n).astype(dtype), np.arange(n)[::-1].astype(dtype)):
+        a = risen.copy()
+        for k in (1, 2, 255, 256, 1000, *range(65_530, 65_542), 131_071, 131_072, 131_073, n - 1):
+            for pair in ((risen[k], risen[k - 1]), (risen[k], risen[k])):
+                a[k - 1], a[k] = pair
+                assert np.array_equal(pb.par_argsort(a), stable_order(a)), k
+                a[k - 1], a[k] = risen[k - 1], risen[k]
+
+
 @pytest.mark.parametrize("dtype", ["i8", "f8", "S20"])
 def test_ties_of_what_is_compared_first(dtype):
     """Keys that agree in their first bits, and all of whose groups have to be refined."""

@@ -156,6 +156,20 @@ def test_adversaries_of_every_dtype(dtype, n):
                 raise AssertionError(f"{name}, {options}") from e
 
 
+@pytest.mark.parametrize("dtype", ["i8", "f4"])
+def test_two_neighbours_out_of_order_anywhere(dtype):
+    """Whether there is anything to sort is asked by chunks, and from each to the next."""
+    n = 70_000
+    for risen in (np.arange(n).astype(dtype), np.arange(n)[::-1].astype(dtype)):
+        a = risen.copy()
+        expected = {down: np.sort(a)[:: -1 if down else 1] for down in (False, True)}
+        for k in (*range(1, 600), *range(65_530, 65_800)):
+            a[k - 1], a[k] = risen[k], risen[k - 1]
+            down = bool(k % 2)
+            assert np.array_equal(pb.par_sort(a, descending=down), expected[down]), k
+            a[k - 1], a[k] = risen[k - 1], risen[k]
+
+
 @pytest.mark.parametrize("dtype", ["i8", "f8", "f4", "D", "S12", "u1"])
 def test_adversaries_in_place(dtype):
     for i, (name, a) in enumerate(adversaries(dtype, 40_000)):
