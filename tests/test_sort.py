@@ -163,7 +163,7 @@ def test_two_neighbours_out_of_order_anywhere(dtype):
     for risen in (np.arange(n).astype(dtype), np.arange(n)[::-1].astype(dtype)):
         a = risen.copy()
         expected = {down: np.sort(a)[:: -1 if down else 1] for down in (False, True)}
-        for k in (*range(1, 600), *range(65_530, 65_800)):
+        for k in (*range(1, 20), *range(240, 530), *range(65_530, 65_560)):
             a[k - 1], a[k] = risen[k], risen[k - 1]
             down = bool(k % 2)
             assert np.array_equal(pb.par_sort(a, descending=down), expected[down]), k
