@@ -476,14 +476,14 @@ MUTATIONS = [
         "capi.pyx",
         "memcpy(c.partials + i * acc_size, acc, acc_size)",
         "memcpy(c.partials + i * acc_size, c.partials, acc_size)",
-        "test_capi.py",
+        "runtime/test_bridge.py",
     ),
     Mutation(
         "capi: spawn_on takes one thread too many",
         "capi.pyx",
         "if not 0 <= index < n:",
         "if not 0 <= index <= n:",
-        "test_capi.py",
+        "runtime/test_scope.py",
     ),
 ]
 
