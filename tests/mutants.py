@@ -617,8 +617,12 @@ def main() -> int:
         for thread in threads:
             thread.join()
     done = [rows[m.name] for m in chosen if m.name in rows]
-    if len(done) == len(MUTATIONS):
-        options.results.write_text("".join(json.dumps(row) + "\n" for row in done))
+    known = {}
+    if options.results.exists():
+        known = {row["mutation"]: row for row in map(json.loads, options.results.open())}
+    known |= {row["mutation"]: row for row in done}
+    kept = [known[m.name] for m in MUTATIONS if m.name in known]
+    options.results.write_text("".join(json.dumps(row) + "\n" for row in kept))
     print()
     for row in done:
         print(f"| {row['result']} | {row['file']} | {row['mutation']} | {str(row['by'])[:80]} |")

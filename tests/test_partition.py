@@ -261,7 +261,7 @@ def test_topk(a, largest, data):
     check_topk(a, min(k, a.size), largest)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     arrays(dtypes=("?", "i1", "u2", "f2", "f8", ">f8", "S7", "M8[s]"), shapes=tuple(SHAPES)),
     st.booleans(),

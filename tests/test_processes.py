@@ -327,14 +327,21 @@ check()
 
 
 # What a forked child finds depends on where the fork was; others begin anew wherever it was.
-EXECUTORS = [
-    *(("fork", where) for where in ("main", "thread", "block", "job", "working")),
-    *(("spawn", where) for where in ("main", "block")),
-    *(("forkserver", where) for where in ("job", "working")),
-]
+EXECUTORS = {
+    "fork": ("main", "thread", "block", "job", "working"),
+    "spawn": ("main", "block"),
+    "forkserver": ("job", "working"),
+}
 
 
-@pytest.mark.parametrize(("method", "where"), [e for e in EXECUTORS if e[0] in METHODS])
+@pytest.mark.parametrize(
+    ("method", "where"),
+    [
+        pytest.param(m, where, marks=linux if m == "fork" else ())
+        for m in multiprocessing.get_all_start_methods()
+        for where in EXECUTORS[m]
+    ],
+)
 def test_executor(program, method, where):
     """From wherever it is started, also inside operations and while they run."""
     out = program(
