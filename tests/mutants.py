@@ -483,7 +483,7 @@ MUTATIONS = [
         "capi.pyx",
         "if not 0 <= index < n:",
         "if not 0 <= index <= n:",
-        "runtime/test_scope.py",
+        "runtime/test_batch.py",
     ),
 ]
 

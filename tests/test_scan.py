@@ -119,6 +119,13 @@ def test_error_is_no_worse_than_numpys(n):
             assert ours <= max(1.05 * numpys, 4 * np.finfo(dtype).eps * np.abs(exact).max())
 
 
+def test_sums_of_halves_are_numpys():
+    """Each step is rounded by so much that only NumPy's own order is near."""
+    a = np.random.default_rng(4).random(200_000).astype("f2") - np.float16(0.5)
+    for x in (a, a.reshape(2, -1)):
+        np.testing.assert_array_equal(pb.par_cumsum(x, -1), np.cumsum(x, -1), strict=True)
+
+
 def test_negative_zero():
     a = np.full(200_000, -0.0)
     for x in (a, a.astype("f4"), a.reshape(2, -1)):
