@@ -1,4 +1,5 @@
-"""What the tests share: the test-only native modules, a watchdog, crowds of threads."""
+"""What the tests share: the test-only native modules, a watchdog, crowds of threads, and
+whether random examples are the same in every run or explored."""
 
 import contextlib
 import faulthandler
@@ -8,10 +9,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import types
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import pyblitz as pb
 
@@ -24,8 +27,37 @@ BUILD = os.environ.get("PYBLITZ_BUILD", "")
 LOCK_FREE = {"native_deque", "native_injector", "native_latch"}
 MACROS = [("PYBLITZ_DEQUE_CAPACITY", "4"), ("PYBLITZ_BIAS_AFTER", "2"), ("PYBLITZ_DEBUG", "1")]
 
+# The same examples in every run, on a machine however slow.
+settings.register_profile(
+    "fixed",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "explore",
+    derandomize=False,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+)
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--explore",
+        type=float,
+        default=0,
+        metavar="MINUTES",
+        help="only the tests of random examples, with new ones for about so many minutes",
+    )
+
 
 def pytest_configure(config):
+    # Before a test module is imported: its decorators take what is not theirs from here.
+    settings.load_profile("explore" if config.getoption("explore") else "fixed")
     # In the background of a shell it is ignored, here and in all children.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -33,12 +65,37 @@ def pytest_configure(config):
     config.watchdog_fd = os.dup(2)
 
 
+def pytest_collection_modifyitems(config, items):
+    """What has no random examples would only do again what it does by default."""
+    if not config.getoption("explore"):
+        return
+    chosen = [item for item in items if getattr(item.obj, "is_hypothesis_test", False)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = chosen
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Exploring, each test has an equal share of the time, and runs again until it is over."""
+    minutes = item.config.getoption("explore")
+    end = time.monotonic() + 60 * minutes / len(item.session.items)
+    result = yield
+    while time.monotonic() < end:
+        arm(item)
+        item.runtest()
+    return result
+
+
+def arm(item):
+    """From here on the test, or a round of it, has its time."""
+    timeout = 600 if item.get_closest_marker("slow") else 120
+    faulthandler.dump_traceback_later(timeout, exit=True, file=item.config.watchdog_fd)
+
+
 @pytest.fixture(autouse=True)
 def watchdog(request):
     """A hang prints every thread's stack and ends the run."""
-    slow = request.node.get_closest_marker("slow")
-    timeout = 600 if slow else 120
-    faulthandler.dump_traceback_later(timeout, exit=True, file=request.config.watchdog_fd)
+    arm(request.node)
     yield
     faulthandler.cancel_dump_traceback_later()
 
@@ -47,7 +104,14 @@ def build_native(target):
     from Cython.Build import cythonize
     from setuptools import Extension, setup
 
-    flags = ["-std=c11", "-O2", "-g", "-Wall", "-Werror", "-Wno-unused-function"]
+    flags = [
+        "-std=c11",
+        "-O1",
+        "-g" if BUILD else "-g0",
+        "-Wall",
+        "-Werror",
+        "-Wno-unused-function",
+    ]
     link = []
     if sys.platform == "linux":
         flags.append("-ftls-model=initial-exec")
@@ -73,6 +137,7 @@ def build_native(target):
         script_args=[
             "--quiet",
             "build_ext",
+            f"--parallel={os.cpu_count()}",
             f"--build-lib={target}",
             f"--build-temp={target / 'o'}",
         ],
@@ -81,7 +146,7 @@ def build_native(target):
             build_dir=str(target / "c"),
             include_path=[str(PACKAGE_ROOT)],
             quiet=True,
-            force=True,
+            force="PYBLITZ_NATIVE" not in os.environ,
             compiler_directives={
                 "language_level": 3,
                 "boundscheck": False,
@@ -97,7 +162,10 @@ def build_native(target):
 @pytest.fixture(scope="session")
 def native(tmp_path_factory):
     """The modules of tests/native, as attributes; ``path`` is where they are."""
-    target = tmp_path_factory.mktemp("native")
+    if "PYBLITZ_NATIVE" in os.environ:  # built once for many runs: see mutants.py
+        target = Path(os.environ["PYBLITZ_NATIVE"])
+    else:
+        target = tmp_path_factory.mktemp("native")
     names = build_native(target)
     sys.path.insert(0, str(target))
     try:

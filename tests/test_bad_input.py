@@ -269,6 +269,8 @@ def agree(got, expected):
         return False
     if e.dtype.kind in "fc":
         return np.allclose(g, e, rtol=1e-4, equal_nan=True)
+    if e.dtype.kind in "biu":
+        return np.array_equal(g, e)
     return g.tolist() == e.tolist() or (
         e.dtype.kind in "mM" and np.array_equal(g, e, equal_nan=True)
     )

@@ -153,8 +153,10 @@ def tagged(n, size, seed=0):
     return a
 
 
-@pytest.mark.parametrize("size", [8, 12, 16, 40])
-@pytest.mark.parametrize("how", ["keys", "minus one"])
+@pytest.mark.parametrize(
+    ("size", "how"),
+    [(8, "keys"), (12, "keys"), (16, "keys"), (40, "keys"), (8, "minus one"), (40, "minus one")],
+)
 def test_sort_is_stable(native, pool_size, size, how):
     seen = set()
     for threads in (1, 2, 3, 8):

@@ -141,7 +141,7 @@ EDGES = [
 ]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     arrays(dtypes=("i1", "u1", "i2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">f8")), st.data()
 )
@@ -258,7 +258,7 @@ KEYS = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.sampled_from(KEYS),
     st.sampled_from([0, 1, 2, 3, 17, 1000, 40_001]),
@@ -370,3 +370,17 @@ def test_searchsorted_in_strings_of_variable_width():
         text = words.astype(np.dtypes.StringDType())
         expected = np.searchsorted(np.sort(words), words)
         assert np.array_equal(pb.par_searchsorted(pb.par_sort(text), text), expected)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i2"])
+def test_extremes_wherever_they_are(dtype):
+    """Without a range the bins reach from the least item to the greatest; lengths that are no
+    multiple of anything, for the last items are looked at one by one."""
+    for n in (100_003, 131_079):
+        for at in (0, 1, 1023, n // 2, n - 3, n - 2, n - 1):
+            for extreme in (-99, 99):
+                a = (np.arange(n) % 7).astype(dtype)
+                a[at] = extreme
+                got, expected = pb.par_histogram(a, 12), np.histogram(a, 12)
+                np.testing.assert_array_equal(got[1], expected[1], strict=True)
+                np.testing.assert_array_equal(got[0], expected[0], strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import numpy as np
@@ -92,6 +93,35 @@ def test_exact_under_load(pool_size, crowd):
 
     crowd(*[lambda seed=seed: main(seed) for seed in range(6)])
     assert first > last
+
+
+def test_a_later_hit_that_is_known_later_does_not_count(pool_size):
+    """Both threads have hits; that of the later items waits until the other's is all but
+    known.  Which one is known first is then anybody's guess."""
+    pool_size(2)
+    a = np.arange(600_000)
+    together = 0
+    for _ in range(60):
+        known = threading.Event()
+        late = []
+
+        def hit(v, known=known, late=late):
+            v = np.asarray(v)
+            if v[0] == 0:
+                for _ in range(20):  # long enough to be shared
+                    np.sin(v)
+                return v < 0
+            if v[0] < 70_000:
+                known.set()
+            else:
+                late.append(v[0])
+                assert known.wait(30)
+            return v > 0
+
+        first = pb.par_position(a, hit)
+        together += bool(late)
+        assert first < 70_000
+    assert together, "another thread took part"
 
 
 def test_a_hit_ends_it():

@@ -129,7 +129,7 @@ def test_strict(dtype):
             assert not check(np.concatenate([row, none, none]), strict=True)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     arrays(dtypes=tuple(ALL), shapes=tuple(s for s in SHAPES if s)),
     st.booleans(),

@@ -26,7 +26,7 @@ def check(element, test, **options):
 DTYPES = ["?", "i1", "u1", "i2", "u2", "f2", "i4", "u4", "f4", "i8", "u8", "f8", "F", "D"]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     arrays(
         (*DTYPES, "g", ">i4", ">f8", "M8[s]", "S3", "U3"), ((20_000,), (100, 101), (3,), (0, 5))

@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 import pytest
 from arrays import arrays, assert_same, values
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import pyblitz as pb
@@ -89,14 +89,27 @@ def check(expression, *inputs, lazy=None):
     }
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+CAST = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"]
+
+
+@pytest.mark.parametrize("of", CAST)
+def test_every_cast(of):
+    """Each pair of types has a loop of its own, for items side by side and apart."""
+    a = values(of, (20_000,), 1)
+    for to in CAST:
+        if np.result_type(of, to) == np.dtype(to) != np.dtype(of):
+            for x in (a, a[::-3]):
+                check(lambda x, y: x + y, x, np.zeros(x.size, to))
+
+
+@settings(max_examples=150)
 @given(arrays(DTYPES), st.sampled_from(UNARY))
 def test_unary(a, fn):
     assume(a.ndim > 0)
     check(lambda x: fn(x), a)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200)
 @given(arrays(DTYPES), arrays(DTYPES), st.sampled_from(BINARY + OPERATORS), st.booleans())
 def test_binary(a, b, fn, row):
     assume(a.ndim > 0 and b.ndim > 0)
@@ -205,7 +218,7 @@ def run(lines, *inputs):
     return made[-1]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(programs(), st.sampled_from([1, 100, 4096, 4097, 20_000]), st.integers(0, 99))
 def test_registers_are_used_again(lines, n, seed):
     """Bit for bit, whatever is shared."""

@@ -583,3 +583,12 @@ def test_par_for_bad_input(lib):
         with pytest.raises(error, match=match):
             call()
     pb.par_for(0, python)
+
+
+def test_leaves_of_a_map_end_where_simd_steps_do(native):
+    """All but the last: so a result does not depend on where leaves are cut, even where a
+    loop of NumPy does otherwise with what is left over at its end."""
+    for size in (0, 1, 2, 3, 8, 12, 24, 100, 4096, 10**6):
+        grain = native.kernels.grain(size)
+        assert grain >= 64
+        assert grain % 64 == 0

@@ -306,7 +306,7 @@ def test_other_items(lib):
     np.testing.assert_array_equal(got, np.argsort(x, kind="stable"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(arrays(dtypes=("f8", ">f8")), st.data())
 def test_axis_layout_and_out(a, data):
     numba = pytest.importorskip("numba")
@@ -412,7 +412,7 @@ def test_argsort_by_nonsense(lib, pool_size):
             np.testing.assert_array_equal(np.sort(got), np.arange(50_000))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(arrays(dtypes=("f8", ">f8")), st.data())
 def test_argsort_axis_layout_and_out(a, data):
     numba = pytest.importorskip("numba")

@@ -39,7 +39,7 @@ def test_every_type(dtype):
             assert_merged(sorted_values(dtype, n, 1), sorted_values(dtype, m, 2))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.sampled_from(SORTED),
     st.sampled_from(LENGTHS),

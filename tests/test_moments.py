@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from arrays import arrays, assert_same, values
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pyblitz as pb
@@ -57,7 +57,7 @@ def axes_of(a, name):
     return made
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=250)
 @given(arrays(DTYPES), st.sampled_from(EXACT), st.data())
 def test_exact(a, name, data):
     options = {"axis": data.draw(st.sampled_from(axes_of(a, name)))}
@@ -66,7 +66,7 @@ def test_exact(a, name, data):
     check(name, a, **options)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200)
 @given(arrays(DTYPES), st.sampled_from(ROUNDED), st.data())
 def test_rounded(a, name, data):
     a = a.copy()

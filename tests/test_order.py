@@ -34,7 +34,7 @@ def stable_order(a, descending=False):
 # ---- par_lexsort
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.data())
 def test_lexsort(data):
     n = data.draw(st.sampled_from(SIZES))
@@ -94,7 +94,7 @@ def test_lexsort_refuses_what_numpy_refuses(call):
 # ---- par_sort_by_key
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(arrays(dtypes=tuple(SORTED), shapes=VECTORS), st.booleans())
 def test_sort_by_key(keys, descending):
     n = keys.size
@@ -167,7 +167,7 @@ def check_groups(keys, columns):
     return g
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(arrays(dtypes=tuple(SORTED), shapes=VECTORS))
 def test_group_by(keys):
     if keys.dtype.kind == "c":
@@ -175,7 +175,7 @@ def test_group_by(keys):
     check_groups(keys, [keys])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_group_by_several_keys(data):
     n = data.draw(st.sampled_from(SIZES))
@@ -287,7 +287,7 @@ def rank(a, method):
     return (ends if method == "max" else ends - counts + 1)[which]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     arrays(dtypes=tuple(d for d in SORTED if "8[" not in d), shapes=VECTORS),
     st.sampled_from(METHODS),

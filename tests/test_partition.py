@@ -48,7 +48,7 @@ def check_partition(a, kth, axis=-1):
     assert (np.sort(np.moveaxis(order, axis, -1)) == places).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(arrays(dtypes=tuple(SORTED), shapes=VECTORS), st.data())
 def test_partition(a, data):
     position = st.integers(-a.size, a.size - 1)
@@ -60,11 +60,14 @@ def test_partition(a, data):
 @pytest.mark.parametrize("n", SIZES)
 def test_sizes_around_thresholds(dtype, n):
     a = values(dtype, (n,), n)
-    for kth in (0, n // 3, n // 2, n - 1, -1, -n, [0, n // 2], [n // 4, n // 2, -n // 4]):
+    kths = (0, n // 3, n // 2, n - 1, -1, -n, [0, n // 2], [n // 4, n // 2, -n // 4])
+    # Each at each size in some dtypes.
+    first = (SIZES.index(n) + SPLIT.index(dtype)) % 3
+    for kth in kths[first::3]:
         check_partition(a, kth)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40)
 @given(arrays(dtypes=("i2", "i4", "f8", "D", "S7"), shapes=tuple(SHAPES)), st.data())
 def test_axes(a, data):
     axis = data.draw(st.sampled_from([None, *range(-a.ndim, a.ndim)]))
@@ -97,16 +100,18 @@ PATTERNS = {
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("dtype", SPLIT)
 def test_patterns(pattern, dtype):
-    n = 200_000
+    n = 100_000
     a = PATTERNS[pattern](n).astype(dtype)
-    for kth in (0, n // 2, n - 1, [n // 4, n // 2]):
+    # The first and the last in every other dtype: integers and floats of both sizes have both.
+    ends = (0, n - 1)[SPLIT.index(dtype) // 2 % 2]
+    for kth in (ends, n // 2, [n // 4, n // 2]):
         check_partition(a, kth)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "M8[s]", "m8[ns]"])
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.9999, 1.0])
 def test_not_a_numbers(dtype, share):
-    n = 200_000
+    n = 140_000
     rng = np.random.default_rng(1)
     a = rng.integers(-(10**6), 10**6, n).astype("i8").view(dtype) if "8[" in dtype else None
     if a is None:
@@ -141,7 +146,7 @@ def test_a_sample_that_misleads():
 
 
 def test_large():
-    n = 3_000_000
+    n = 1_500_000
     for dtype in ("i2", "u1", "f2", "f4", "i8"):
         check_partition(values(dtype, (n,), 1), [n // 2, n // 100])
 
@@ -245,7 +250,7 @@ def check_topk(a, k, largest, axis=-1):
     np.testing.assert_array_equal(a, before.reshape(a.shape))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     arrays(dtypes=tuple(d for d in SORTED if d not in "FD"), shapes=VECTORS),
     st.booleans(),
@@ -256,7 +261,7 @@ def test_topk(a, largest, data):
     check_topk(a, min(k, a.size), largest)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25)
 @given(
     arrays(dtypes=("?", "i1", "u2", "f2", "f8", ">f8", "S7", "M8[s]"), shapes=tuple(SHAPES)),
     st.booleans(),

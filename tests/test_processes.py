@@ -326,8 +326,22 @@ check()
     assert out == "[0, 5, 6]\n"
 
 
-@pytest.mark.parametrize("where", ["main", "thread", "block", "job", "working"])
-@pytest.mark.parametrize("method", METHODS)
+# What a forked child finds depends on where the fork was; others begin anew wherever it was.
+EXECUTORS = {
+    "fork": ("main", "thread", "block", "job", "working"),
+    "spawn": ("main", "block"),
+    "forkserver": ("job", "working"),
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "where"),
+    [
+        pytest.param(m, where, marks=linux if m == "fork" else ())
+        for m in multiprocessing.get_all_start_methods()
+        for where in EXECUTORS[m]
+    ],
+)
 def test_executor(program, method, where):
     """From wherever it is started, also inside operations and while they run."""
     out = program(

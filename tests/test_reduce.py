@@ -55,7 +55,7 @@ def check(op, a, **options):
         assert warned == should
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(arrays(dtypes=tuple(d for d in NUMBERS if d != "f2")), st.sampled_from(OPS), st.data())
 def test_reduce(a, op, data):
     axis = data.draw(st.sampled_from([None, *range(-a.ndim, a.ndim)]))
@@ -64,7 +64,7 @@ def test_reduce(a, op, data):
     check(op, a, axis=axis, keepdims=data.draw(st.booleans()))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(arrays(dtypes=("i4", "f4", "f8", "u1")), st.data())
 def test_options(a, data):
     op = data.draw(st.sampled_from([np.add, np.maximum, np.logical_or]))
@@ -212,6 +212,18 @@ def test_one_warning():
         outcome(lambda: pb.par_reduce(np.logaddexp, a))[1]
         == (outcome(lambda: np.logaddexp.reduce(a))[1])
     )
+
+
+def test_an_overflow_between_blocks_is_told():
+    """Each block's sum is finite, and only those of several are not."""
+    a = np.zeros(800_000)
+    a[::100_000] = 6e307
+    for x in (a, np.where(a > 0, 1e38, 0).astype("f4")):
+        got, warned = outcome(lambda x=x: pb.par_reduce(np.add, x))
+        assert got == np.inf
+        assert warned == ["overflow encountered in reduce"]
+        with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="overflow"):
+            pb.par_reduce(np.add, x)
 
 
 def test_a_bad_axis_is_forgotten():

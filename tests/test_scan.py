@@ -55,14 +55,14 @@ def check(call, op, axis=0):
     assert warned == should
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100)
 @given(arrays(dtypes=tuple(NUMBERS)), st.sampled_from(OPS), st.data())
 def test_scan(a, op, data):
     axis = data.draw(st.sampled_from(range(-max(a.ndim, 1), a.ndim or 1)))
     check(lambda ours: (pb.par_scan if ours else type(op).accumulate)(op, a, axis), op, axis)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60)
 @given(arrays(dtypes=("?", "i2", "i4", "u8", "f4", "f8", ">f8")), st.data())
 def test_cumsum_and_cumprod(a, data):
     axis = data.draw(st.sampled_from([None, *range(-a.ndim, a.ndim)]))
@@ -75,7 +75,7 @@ def test_cumsum_and_cumprod(a, data):
 
 
 @pytest.mark.parametrize("dtype", EXACT)
-@pytest.mark.parametrize("n", [16384, 16641, 66_559, 66_560, 66_561, 300_007, 1_000_000])
+@pytest.mark.parametrize("n", [16384, 16641, 66_559, 66_560, 66_561, 300_007])
 def test_integers_are_exact_at_each_number_of_threads(pool_size, dtype, n):
     a = values(dtype, (n,), 1)
     for threads in (1, 2, 3, 8):
@@ -89,7 +89,7 @@ def test_integers_are_exact_at_each_number_of_threads(pool_size, dtype, n):
         )
 
 
-@pytest.mark.parametrize("shape", [(1_000_003,), (3, 200_000), (200_000, 3), (1000, 1001)])
+@pytest.mark.parametrize("shape", [(400_003,), (3, 100_000), (100_000, 3), (500, 501)])
 @pytest.mark.parametrize("dtype", ["f4", "f8", ">f8", "D", "g"])
 def test_same_bits_for_any_number_of_threads(pool_size, shape, dtype):
     a = (np.random.default_rng(3).standard_normal(shape) * 1e3).astype(dtype)
@@ -98,7 +98,7 @@ def test_same_bits_for_any_number_of_threads(pool_size, shape, dtype):
         bits = set()
         for n in (1, 2, 3, 8):
             pool_size(n)
-            for _ in range(3):
+            for _ in range(2):
                 bits.add(
                     pb.par_cumsum(a, axis).astype("D").tobytes()
                     + pb.par_cumprod(p, axis).astype("D").tobytes()
@@ -106,17 +106,24 @@ def test_same_bits_for_any_number_of_threads(pool_size, shape, dtype):
         assert len(bits) == 1
 
 
-@pytest.mark.parametrize("n", [10**5, 10**6])
+@pytest.mark.parametrize("n", [10**5, 4 * 10**5])
 def test_error_is_no_worse_than_numpys(n):
     rng = np.random.default_rng(1)
     for a in (rng.random(n), rng.standard_normal(n) * 10.0 ** (np.arange(n) % 9)):
         for dtype in ("f8", "f4"):
             x = a.astype(dtype)
-            at = np.linspace(1, n, 50).astype(int)
+            at = np.linspace(1, n, 25).astype(int)
             exact = np.array([math.fsum(x[:k]) for k in at])
             ours = np.abs(pb.par_cumsum(x)[at - 1] - exact).max()
             numpys = np.abs(np.cumsum(x)[at - 1] - exact).max()
             assert ours <= max(1.05 * numpys, 4 * np.finfo(dtype).eps * np.abs(exact).max())
+
+
+def test_sums_of_halves_are_numpys():
+    """Each step is rounded by so much that only NumPy's own order is near."""
+    a = np.random.default_rng(4).random(200_000).astype("f2") - np.float16(0.5)
+    for x in (a, a.reshape(2, -1)):
+        np.testing.assert_array_equal(pb.par_cumsum(x, -1), np.cumsum(x, -1), strict=True)
 
 
 def test_negative_zero():
@@ -246,7 +253,7 @@ def test_op_must_be_a_ufunc():
 # ---- reduceat ----------------------------------------------------------------
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80)
 @given(
     arrays(dtypes=("?", "i2", "i8", "f4", "f8", ">f8")),
     st.sampled_from([np.add, np.maximum, np.multiply, np.subtract]),
@@ -259,6 +266,10 @@ def test_reduceat(a, op, data):
     indices = rng.integers(0, max(n, 1), data.draw(st.sampled_from([0, 1, 2, 7, 100, 5000])))
     if data.draw(st.booleans()):
         indices.sort()
+    else:
+        indices = indices[:200]  # which overlap: each is up to the whole row
+    # NumPy calls its loop for each of them in each row.
+    indices = indices[: 1 + 500_000 * n // max(a.size, 1)]
     if data.draw(st.booleans()):
         indices = indices.astype(data.draw(st.sampled_from(["i4", "u4", "u8"])))
     got, warned = outcome(lambda: pb.par_reduceat(op, a, indices, axis))

@@ -80,7 +80,7 @@ def test_the_reference_downwards():
     assert stable_order(rows, None, True).tolist() == [5, 1, 3, 4, 0, 2]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     arrays(dtypes=tuple(DTYPES), shapes=tuple(s for s in SHAPES if s)),
     st.sampled_from(OPTIONS),
@@ -154,6 +154,20 @@ def test_adversaries_of_every_dtype(dtype, n):
                 check(a, **options)
             except AssertionError as e:
                 raise AssertionError(f"{name}, {options}") from e
+
+
+@pytest.mark.parametrize("dtype", ["i8", "f4"])
+def test_two_neighbours_out_of_order_anywhere(dtype):
+    """Whether there is anything to sort is asked by chunks, and from each to the next."""
+    n = 70_000
+    for risen in (np.arange(n).astype(dtype), np.arange(n)[::-1].astype(dtype)):
+        a = risen.copy()
+        expected = {down: np.sort(a)[:: -1 if down else 1] for down in (False, True)}
+        for k in (*range(1, 20), *range(240, 530), *range(65_530, 65_560)):
+            a[k - 1], a[k] = risen[k], risen[k - 1]
+            down = bool(k % 2)
+            assert np.array_equal(pb.par_sort(a, descending=down), expected[down]), k
+            a[k - 1], a[k] = risen[k - 1], risen[k]
 
 
 @pytest.mark.parametrize("dtype", ["i8", "f8", "f4", "D", "S12", "u1"])

@@ -57,6 +57,14 @@ def test_counts(native, running_pool):
     assert not any(w.jobs + w.steals + w.promotions for w in s.workers)
 
 
+def test_wakes(pool_size):
+    """Threads that were never started sleep: the first job of each wakes it."""
+    pool_size(4)
+    with pb.stats() as s:
+        assert len(pb.broadcast(threading.get_ident)) == 4
+    assert all(w.wakes >= 1 for w in s.workers[:3])
+
+
 def test_a_pool_of_its_own(pool_size):
     """Those of the pool that operations here use, and no other's."""
     pool_size(2)
@@ -163,7 +171,7 @@ def test_fork(script):
     """The child's pool is another one; the parent's recording goes on in the parent."""
     out = script("""
 import os, numpy as np, pyblitz as pb
-a = np.random.rand(500_000)
+a = np.random.default_rng(1).random(500_000)
 pb.set_num_threads(2)
 with pb.stats() as s:
     pb.par_sort(a)

@@ -750,3 +750,23 @@ def test_garbage_is_collected_at_any_moment(pool_size, monkeypatch):
     del cycle
     pool_size(3)
     assert len(collected) == 1
+
+
+@linux
+def test_pools_that_were_replaced_are_freed(script):
+    """Each has the places of 64 callers, with their deques."""
+    out = script("""
+import os, pyblitz as pb
+def resident():
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+def replace(times):
+    for i in range(times):
+        pb.set_num_threads(2 + i % 2)
+        pb.broadcast(os.getpid)
+replace(50)
+before = resident()
+replace(200)
+print((resident() - before) // 200)
+""")
+    assert int(out) < 10_000

@@ -50,7 +50,7 @@ def check(a, **options):
     return got
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     arrays((*SORTED, "f2", "F", "D", "g", "i1", "u8", "?")),
     st.sampled_from(WANTED),

@@ -372,7 +372,9 @@ cdef bint broadcast_shape(list ops, int inputs, int* ndim, cnp.npy_intp* shape) 
 cdef int make_outputs(list ops, int inputs, tuple dtypes, int ndim, cnp.npy_intp* shape) except -1:
     """Allocates the outputs that were not given, in the memory order that NumPy
     would choose."""
-    cdef bint c_order = True, f_order = ndim > 1
+    # Fortran's order where NumPy runs one loop over everything.  Elsewhere it asks its
+    # iterator, as below, which has other strides for axes of length 1.
+    cdef bint c_order = True, f_order = ndim > 1 and len(ops) == inputs + 1
     cdef ndarray a
     cdef int i
     for i in range(inputs):
@@ -380,7 +382,9 @@ cdef int make_outputs(list ops, int inputs, tuple dtypes, int ndim, cnp.npy_intp
         if cnp.PyArray_NDIM(a) == 0:
             continue
         c_order = c_order and cnp.PyArray_NDIM(a) == ndim and cnp.PyArray_IS_C_CONTIGUOUS(a)
-        f_order = f_order and cnp.PyArray_NDIM(a) == ndim and cnp.PyArray_IS_F_CONTIGUOUS(a)
+        f_order = (f_order and cnp.PyArray_NDIM(a) == ndim and cnp.PyArray_IS_F_CONTIGUOUS(a)
+                   and cnp.PyArray_ISALIGNED(a) and a.dtype == dtypes[i]
+                   and cnp.PyArray_CompareLists(cnp.PyArray_DIMS(a), shape, ndim))
     if c_order or f_order:
         for i in range(inputs, len(ops)):
             if ops[i] is None:

@@ -207,7 +207,10 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
                 break
     else:
         fast = False
-    if order != "K":
+    if mask is not None:
+        # Its memory order counts too.
+        ops = ordered_outputs([mask] + ops, inputs + 1, (None,) + r.dtypes, order)[1:]
+    elif order != "K":
         ops = ordered_outputs(ops, inputs, r.dtypes, order)
     make_outputs(ops, inputs, r.dtypes, ndim, shape)
     if fast:

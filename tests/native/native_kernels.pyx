@@ -1,4 +1,5 @@
 """Functions that a user's Cython module would offer in its ``__pyx_capi__``."""
+from pyblitz.kernels.map cimport map_grain
 from pyblitz.runtime.atomic cimport atomic_i64, i64_fetch_add_relaxed
 
 cdef api double half(double x) noexcept nogil:
@@ -37,3 +38,8 @@ cdef api int less_until(const void* a, const void* b, void* user) except? -1 nog
         with gil:
             raise ZeroDivisionError("less")
     return (<const long long*>a)[0] < (<const long long*>b)[0]
+
+
+def grain(bytes_per_item):
+    """Items of a leaf of a map."""
+    return map_grain(bytes_per_item)

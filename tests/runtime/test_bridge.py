@@ -24,6 +24,16 @@ def test_smoke(native, pool_size, threads, grain):
             assert longest == min(n, grain)
 
 
+def test_ranges_of_a_size_that_is_found_while_running_grow(native, pool_size):
+    """An item takes nanoseconds, and a range some microseconds; one for each item would be
+    50,000.  (The clock may stand still for a while: then a few more.)"""
+    pool_size(1)
+    _, counts, ranges, longest = native.capi.mark_all(50_000, 0)
+    assert counts == [1] * 50_000
+    assert ranges < 10_000
+    assert longest >= 8
+
+
 def test_bounds(native):
     assert native.capi.mark_all(-1, 0) == (0, [], 0, 0)
     assert native.capi.mark_all(10, sys.maxsize)[1:] == ([1] * 10, 1, 10)

@@ -60,6 +60,29 @@ def test_order_survives_a_new_pool_size(native, pool_size):
     assert keys.outcome()[:3] == (20 * 200 * len(sizes), 0, 0)
 
 
+def test_mail_does_not_starve_behind_a_key():
+    """A key that always has one more job, and a call for every thread of the pool."""
+    jobs, served, me = 0, threading.Event(), threading.get_ident()
+
+    def call():
+        if threading.get_ident() != me:
+            served.set()
+
+    with pb.ThreadPool(2) as pool:
+
+        def again():
+            nonlocal jobs
+            jobs += 1
+            if jobs < 20_000 and not served.is_set():
+                pool.submit(again, affinity=1)
+
+        for _ in range(3):
+            pool.submit(again, affinity=1)
+        pool.install(pb.broadcast, call)
+    assert served.is_set()
+    assert jobs < 20_000
+
+
 def test_neither_keyed_nor_shared_work_starves(pool_size):
     """One worker, flooded with jobs of one key and with shared jobs: between two shared jobs
     at most 32 keyed ones run, and between two turns of the key one shared job."""

@@ -51,7 +51,7 @@ def test_mail_to_the_dead_is_returned(dormitory):
 @pytest.mark.parametrize("posters", [1, 3])
 def test_stress(dormitory, crowd, workers, posters):
     """Ends only when every job was seen, however posting and falling asleep interleave."""
-    jobs = 20_000
+    jobs = 10_000
     d = dormitory(workers, awake=True)
     done = threading.Barrier(posters, action=d.end)
 

@@ -10,7 +10,7 @@ from soak import ALONE, MIXED, soak
 def test_soak(native, threads):
     # A sanitizer's own threads do not survive a fork.
     forks = os.environ.get("PYBLITZ_BUILD", "") not in {"thread", "address"}
-    done = soak(native, threads, 1, 8, threads, forks)
+    done = soak(native, threads, 1, 5, threads, forks)
     kinds = {*MIXED, *ALONE} - (set() if forks else {"fork"})
     assert len(done) >= len(kinds) - 2, "a kind may not be drawn in so short a time"
     assert sum(done.values()) > 1000

@@ -1,0 +1,635 @@
+"""Breaks the package in some forty places, one after another, and runs the tests that are to
+notice.  By hand, not as a part of the tests:
+
+    python tests/mutants.py [-j 2] [--only WORD ...] [--results FILE] [--directory EMPTY]
+
+Each mutation is one exact text in one file and what stands there instead; none is equivalent:
+each makes some documented result wrong, or some documented work not done.  It is built alone,
+in a copy of this tree with everything that is already built there.  A mutation whose text is
+no longer there (or more than once) makes the list wrong, not the tests: it is reported as
+such, and the exit code says so.  A run that does not end counts as caught.
+
+Each worker prints a line for each mutation as it is known, and the table comes at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+SECONDS = 400  # for the tests of one mutation: more than any of them takes
+
+
+class Mutation(NamedTuple):
+    name: str
+    file: str  # in pyblitz
+    text: str  # exactly once there
+    instead: str
+    tests: str  # files in tests, with a blank between them
+
+
+MUTATIONS = [
+    # ---- runtime
+    Mutation(
+        "deque: grows into the wrong cells",
+        "runtime/deque.pyx",
+        "to = &ring_cells(r)[i & r.mask]",
+        "to = &ring_cells(r)[i & d.mask]",
+        "runtime/test_deque.py",
+    ),
+    Mutation(
+        "deque: the last job is taken twice",
+        "runtime/deque.pyx",
+        "mine = t == b and i64_cas_seq_cst(&d.top, t, t + 1)",
+        "mine = t == b",
+        "runtime/test_deque.py",
+    ),
+    Mutation(
+        "bridge: leaves begin anywhere",
+        "runtime/bridge.pyx",
+        "mid = lo + b.grain * ((leaves + 1) >> 1)",
+        "mid = lo + ((hi - lo + 1) >> 1)",
+        "runtime/test_bridge.py test_reduce.py",
+    ),
+    Mutation(
+        "bridge: the first failure in time stays",
+        "runtime/bridge.pyx",
+        "if at < b.failed_at:",
+        "if b.failed_at == INT64_MAX:",
+        "runtime/test_bridge.py test_failures.py",
+    ),
+    Mutation(
+        "bridge: no failure at the limit",
+        "runtime/bridge.pyx",
+        "if b.failed_at > i64_load_relaxed(&b.limit):",
+        "if b.failed_at >= i64_load_relaxed(&b.limit):",
+        "runtime/test_bridge.py",
+    ),
+    Mutation(
+        "bridge: one item too many is announced",
+        "runtime/bridge.pyx",
+        "i64_fetch_add_relaxed(&b.progress.total, n)",
+        "i64_fetch_add_relaxed(&b.progress.total, n + 1)",
+        "test_progress.py",
+    ),
+    Mutation(
+        "bridge: what was timed does not matter",
+        "runtime/bridge.pyx",
+        "if took < b.leaf_ns / 2:",
+        "if took < 0:",
+        "runtime/test_bridge.py",
+    ),
+    Mutation(
+        "join: the second half after a failure",
+        "runtime/join.pyx",
+        "return ra if ra else (<fork_fn>f.lazy.fn)(w, f.lazy.ctx)",
+        "return (<fork_fn>f.lazy.fn)(w, f.lazy.ctx)",
+        "runtime/test_join.py",
+    ),
+    Mutation(
+        "join: the exception stays with the thief",
+        "runtime/join.pyx",
+        "f.error = hooks().capture() if f.rc == -1 else NULL\n    chaos",
+        "f.error = NULL\n    chaos",
+        "runtime/test_join.py",
+    ),
+    Mutation(
+        "join: a lazy fork waits for ever",
+        "runtime/join.pyx",
+        "if now - f.waiting_since >= enough:",
+        "if now < f.waiting_since:",
+        "runtime/test_lazy.py",
+    ),
+    Mutation(
+        "join: any fork may be joined at any time",
+        "runtime/join.pyx",
+        "or not take_published(f)):\n        return -1",
+        "or not take_published(f)):\n        return 0",
+        "runtime/test_lazy.py test_capi.py",
+    ),
+    Mutation(
+        "scope: tasks begin after a failure",
+        "runtime/scope.pyx",
+        "    if i64_load_acquire(&s.limit):\n        rc = fn(w, ctx)",
+        "    if True:\n        rc = fn(w, ctx)",
+        "runtime/test_scope.py",
+    ),
+    Mutation(
+        "scope: the second half of a batch has one context",
+        "runtime/scope.pyx",
+        "right.stride = task.stride",
+        "right.stride = 0",
+        "runtime/test_batch.py runtime/test_scope.py",
+    ),
+    Mutation(
+        "scope: a broadcast comes to its own thread twice",
+        "runtime/scope.pyx",
+        "if w.background and i == w.index:",
+        "if w.background and i != i:",
+        "runtime/test_scope.py test_tasks.py",
+    ),
+    Mutation(
+        "sleep: no thread is kept",
+        "runtime/sleep.pyx",
+        "park(&me.parker, s.retire_ns if i >= s.keep else -1)",
+        "park(&me.parker, s.retire_ns)",
+        "runtime/test_sleep.py test_threadpool.py",
+    ),
+    Mutation(
+        "sleep: a wake is not counted",
+        "runtime/sleep.pyx",
+        "    count_one(&one.stats.wakes)\n",
+        "",
+        "test_stats.py",
+    ),
+    Mutation(
+        "pool: what is bound to a worker comes last",
+        "runtime/pool.pyx",
+        "if turn & 1 == 0:",
+        "if turn > 3:",
+        "runtime/test_pool.py runtime/test_lane.py",
+    ),
+    Mutation(
+        "pool: mail waits for the lanes",
+        "runtime/pool.pyx",
+        "job = take_bound(w) if w.searches & 2 else take_mail(w)",
+        "job = take_bound(w)",
+        "runtime/test_pool.py runtime/test_lane.py",
+    ),
+    Mutation(
+        "lane: never another lane's turn",
+        "runtime/lane.pyx",
+        "while turn < LANE_TURN or not w.background:",
+        "while True:",
+        "runtime/test_lane.py test_tasks.py",
+    ),
+    Mutation(
+        "lane: all lanes have one owner",
+        "runtime/lane.pyx",
+        "owner = <int>(i % <uint64_t>p.n_background)",
+        "owner = 0",
+        "runtime/test_lane.py test_tasks.py",
+    ),
+    Mutation(
+        "stats: only the last stretch of time",
+        "runtime/stats.pyx",
+        "u64_load_relaxed(total) + <uint64_t>(now - begin)",
+        "<uint64_t>(now - begin)",
+        "test_stats.py",
+    ),
+    # ---- kernels
+    Mutation(
+        "select: indices of a block begin at 0",
+        "kernels/select.pyx",
+        "places[0][a] = places[1][b] = places[2][c] = first + at + i",
+        "places[0][a] = places[1][b] = places[2][c] = at + i",
+        "test_partition.py",
+    ),
+    Mutation(
+        "select: among equals any is first",
+        "kernels/select.pyx",
+        "return a.key < b.key or (a.key == b.key and a.index < b.index)",
+        "return a.key < b.key",
+        "test_partition.py",
+    ),
+    Mutation(
+        "find: the first of a block is never the last hit",
+        "kernels/find.pyx",
+        "for i in range(b.n - 1, -1, -1):",
+        "for i in range(b.n - 1, 0, -1):",
+        "test_find.py",
+    ),
+    Mutation(
+        "find: another hit takes the place of a smaller",
+        "kernels/find.pyx",
+        "while at < seen and not i64_cas_relaxed(&f.hit, seen, at):",
+        "while not i64_cas_relaxed(&f.hit, seen, at):",
+        "test_find.py",
+    ),
+    Mutation(
+        "collect: the second value is where the first is",
+        "kernels/collect.pyx",
+        "            at += count * c.sizes[k]\n",
+        "",
+        "test_iter.py",
+    ),
+    Mutation(
+        "runs: the inverse is one too much",
+        "kernels/runs.pyx",
+        "k = before - 1",
+        "k = before",
+        "test_unique.py",
+    ),
+    Mutation(
+        "runs: not-a-numbers begin no run",
+        "kernels/runs.pyx",
+        "flags[i - lo] = i == r.numbers or not r.equal_nan",
+        "flags[i - lo] = not r.equal_nan",
+        "test_unique.py",
+    ),
+    Mutation(
+        "search: not-a-number is behind its like",
+        "kernels/search.pyx",
+        "out[i] = s.n if right else s.numbers",
+        "out[i] = s.n",
+        "test_count.py",
+    ),
+    Mutation(
+        "rank: the average is a half too small",
+        "kernels/rank.pyx",
+        "rank.average = 0.5 * <double>(start + 1 + end)",
+        "rank.average = 0.5 * <double>(start + end)",
+        "test_order.py",
+    ),
+    Mutation(
+        "scan: a running sum of zeros loses its sign",
+        "kernels/scan.pyx",
+        "cdef Item last = a[0] if before == NULL else before[0] + a[0]",
+        "cdef Item last = 0 + a[0] if before == NULL else before[0] + a[0]",
+        "test_scan.py",
+    ),
+    Mutation(
+        "scan: the block before is left out",
+        "kernels/scan.pyx",
+        "combine(s, <char*>cell.last, <const char*>cell.total)",
+        "combine(s, <char*>cell.last, <const char*>s.cells[0].total)",
+        "test_scan.py",
+    ),
+    Mutation(
+        "reduce: where the least is, in its block",
+        "kernels/reduce.pyx",
+        "p.at = b.lo + k",
+        "p.at = k",
+        "test_reduce.py test_moments.py",
+    ),
+    Mutation(
+        "reduce: flags of the last step are lost",
+        "kernels/reduce.pyx",
+        "    left.items += right.items\n    flags = fe_test()\n",
+        "    left.items += right.items\n    flags = 0\n",
+        "test_reduce.py test_moments.py",
+    ),
+    Mutation(
+        "cast: int16 is unsigned",
+        "kernels/cast.pyx",
+        "return to_number(to_kind, to_size, <int16_t*>NULL)",
+        "return to_number(to_kind, to_size, <uint16_t*>NULL)",
+        "test_map.py test_iter.py",
+    ),
+    Mutation(
+        "map: a leaf ends inside a SIMD step",
+        "kernels/map.pyx",
+        "return grain & ~63 if grain >= 64 else 64",
+        "return grain - 1 if grain >= 64 else 64",
+        "test_kernels.py test_map.py",
+    ),
+    Mutation(
+        "map: flags are forgotten",
+        "kernels/map.pyx",
+        "u32_fetch_or_relaxed(&s.flags, flags)",
+        "u32_store_relaxed(&s.flags, 0)",
+        "test_map.py",
+    ),
+    Mutation(
+        "member: zero is in every table",
+        "kernels/member.pyx",
+        "found = found if key[k] != 0 else zero",
+        "found = found",
+        "test_isin.py",
+    ),
+    Mutation(
+        "merge: pieces are cut without regard to equals",
+        "kernels/merge.pyx",
+        "second = before(t.order, t.b + (k - i - 1) * size, t.a + i * size)",
+        "second = not before(t.order, t.a + i * size, t.b + (k - i - 1) * size)",
+        "test_merge.py test_less.py",
+    ),
+    Mutation(
+        "distinct: the last of equals is the first",
+        "kernels/distinct.pyx",
+        "    if counts[place] == 0:\n        counts[all_of + place] = <uint32_t>at\n",
+        "    counts[all_of + place] = <uint32_t>at\n",
+        "test_unique.py",
+    ),
+    Mutation(
+        "count: the edge below is never crossed",
+        "kernels/count.pyx",
+        "bin[i] = k + (x[i] >= edges[k + 1]) - (x[i] < edges[k])",
+        "bin[i] = k + (x[i] >= edges[k + 1])",
+        "test_count.py",
+    ),
+    Mutation(
+        "count: the last items are not among the extremes",
+        "kernels/count.pyx",
+        "for i in range(n & ~<int64_t>7, n):",
+        "for i in range(n & ~<int64_t>7, n - 1):",
+        "test_count.py",
+    ),
+    Mutation(
+        "move: a mask's byte of 2 counts twice",
+        "kernels/move.pyx",
+        "        total += mask[i] != 0\n",
+        "        total += mask[i]\n",
+        "test_move.py test_kernels.py",
+    ),
+    Mutation(
+        "move: room for seven is room for eight",
+        "kernels/move.pyx",
+        "while n - i >= 8 and yeses - t >= 8 and noes - (i - t) >= 8:",
+        "while n - i >= 8 and yeses - t >= 7 and noes - (i - t) >= 7:",
+        "test_move.py test_kernels.py",
+    ),
+    Mutation(
+        "radix: what falls is stored as if it rose",
+        "kernels/radix.pyx",
+        "s.store(s.ctx, turned_words, n, s.n - lo - n)",
+        "s.store(s.ctx, turned_words, n, lo)",
+        "test_sort.py",
+    ),
+    Mutation(
+        "radix: a block's end is not compared with the next",
+        "kernels/radix.pyx",
+        "more = 1 if lo + n < s.n and o.checks else 0",
+        "more = 0",
+        "test_sort.py",
+    ),
+    Mutation(
+        "argsort: blocks that fall alone fall together",
+        "kernels/argsort.pyx",
+        "o.falls &= o.ranges[b].falls and (b == 0 or o.ranges[b - 1].end > o.ranges[b].begin)",
+        "o.falls &= o.ranges[b].falls",
+        "test_argsort.py",
+    ),
+    Mutation(
+        "argsort: equals may be turned around",
+        "kernels/argsort.pyx",
+        "r.falls = not up and not same",
+        "r.falls = not up",
+        "test_argsort.py",
+    ),
+    Mutation(
+        "user: a kernel's own -1 is success",
+        "kernels/user.pyx",
+        "rc = MINUS_ONE",
+        "rc = 0",
+        "test_kernels.py",
+    ),
+    # ---- arrays
+    Mutation(
+        "arrays: Fortran's order whatever is cast",
+        "arrays/common.pyx",
+        " and a.dtype == dtypes[i]",
+        "",
+        "test_map.py",
+    ),
+    Mutation(
+        "arrays: the last of the distinct counts one less",
+        "arrays/unique.pyx",
+        "(<object>starts)[runs] = n",
+        "(<object>starts)[runs] = n - 1",
+        "test_unique.py",
+    ),
+    Mutation(
+        "arrays: a scan in the precision of halves",
+        "arrays/scan.pyx",
+        """ and r.dtypes[2].char != "e")""",
+        ")",
+        "test_scan.py",
+    ),
+    Mutation(
+        "arrays: a partition's part keeps its own indices",
+        "arrays/partition.pyx",
+        "inside = [k - begin for k in kths if begin <= k < end]",
+        "inside = [k - begin for k in kths if begin < k < end]",
+        "test_partition.py",
+    ),
+    # ---- what Python sees
+    Mutation(
+        "config: half a CPU is none",
+        "_config.py",
+        "n = min(n, math.ceil(quota))",
+        "n = min(n, int(quota))",
+        "test_config.py",
+    ),
+    Mutation(
+        "config: the widest limit counts",
+        "_config.py",
+        "return min(limits) if limits else None",
+        "return max(limits) if limits else None",
+        "test_config.py",
+    ),
+    Mutation(
+        "stats: no callers",
+        "_stats.py",
+        "if background or any(counters) or any(times[1:])",
+        "if background",
+        "test_stats.py",
+    ),
+    Mutation(
+        "progress: the end is not told",
+        "_progress.py",
+        "    scope.tell(True)\n",
+        "",
+        "test_progress.py",
+    ),
+    Mutation(
+        "tasks: the first failure in the list, whatever it is",
+        "_tasks.pyx",
+        "if error is not None and (failure is None or rank(error) < rank(failure)):",
+        "if error is not None and failure is None:",
+        "test_tasks.py",
+    ),
+    Mutation(
+        "tasks: a broadcast's caller is its first thread",
+        "_tasks.pyx",
+        "run_side(w, &b.join, 0 if w == b.caller else w.index + 1)",
+        "run_side(w, &b.join, 1 if w == b.caller else w.index + 1)",
+        "test_tasks.py",
+    ),
+    Mutation(
+        "python: what begins in a cancelled scope goes on",
+        "_python.pyx",
+        "if current_call(e.worker) != NULL and must_stop(e.worker, 0):",
+        "if current_call(e.worker) != NULL and must_stop(e.worker, 0) and False:",
+        "test_cancel.py",
+    ),
+    Mutation(
+        "python: pools that were replaced are never freed",
+        "_python.pyx",
+        "        found.append(address)\n",
+        "",
+        "test_threadpool.py",
+    ),
+    Mutation(
+        "capi: a reduction forgets what was in acc",
+        "capi.pyx",
+        "memcpy(c.partials + i * acc_size, acc, acc_size)",
+        "memcpy(c.partials + i * acc_size, c.partials, acc_size)",
+        "runtime/test_bridge.py",
+    ),
+    Mutation(
+        "capi: spawn_on takes one thread too many",
+        "capi.pyx",
+        "if not 0 <= index < n:",
+        "if not 0 <= index <= n:",
+        "runtime/test_batch.py",
+    ),
+]
+
+
+def mutated(text: str, mutation: Mutation) -> str:
+    found = text.count(mutation.text)
+    if found != 1:
+        raise LookupError(f"{mutation.file}: {mutation.text!r} is there {found} times")
+    assert mutation.text != mutation.instead
+    return text.replace(mutation.text, mutation.instead)
+
+
+class Copy:
+    """A copy of the tree, with what is built, in which one file at a time is changed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.root = directory
+        shutil.copytree(
+            ROOT,
+            directory,
+            ignore=shutil.ignore_patterns(".git", ".venv*", "build", "__pycache__", ".*_cache"),
+            dirs_exist_ok=True,
+        )
+        # What compiles slowest is what runs long; these tests do not.
+        self.environ = {
+            **os.environ,
+            "PYBLITZ_CFLAGS": "-O1 -g0",
+            "PYTHONPATH": str(directory),
+            "PYBLITZ_NATIVE": str(directory / "native-built"),
+        }
+        self.build()
+
+    def run(self, *args: str, seconds: float) -> tuple[int | None, str]:
+        """Exit code and output; None when it took too long."""
+        with subprocess.Popen(
+            [sys.executable, *args],
+            cwd=self.root,
+            env=self.environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        ) as process:
+            try:
+                out, _ = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, 9)
+                process.communicate()
+                return None, ""
+            return process.returncode, out
+
+    def build(self) -> None:
+        code, out = self.run("setup.py", "--quiet", "build_ext", "--inplace", seconds=1200)
+        if code != 0:
+            raise RuntimeError(out)
+
+    def try_out(self, mutation: Mutation) -> dict[str, object]:
+        path = self.root / "pyblitz" / mutation.file
+        source = path.read_text()
+        compiled = path.suffix == ".pyx"
+        built = [path.with_suffix(".c"), *path.parent.glob(path.stem + ".*.so")] if compiled else []
+        row: dict[str, object] = {"mutation": mutation.name, "file": mutation.file}
+        try:
+            path.write_text(mutated(source, mutation))
+        except LookupError as error:
+            return {**row, "result": "no longer there", "by": str(error)}
+        for product in built:
+            shutil.copy2(product, str(product) + ".kept")
+        begun = time.monotonic()
+        try:
+            if compiled:
+                self.build()
+            row["build_s"] = round(time.monotonic() - begun)
+            begun = time.monotonic()
+            tests = [f"tests/{name}" for name in mutation.tests.split()]
+            options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider"]
+            code, out = self.run("-m", "pytest", *options, *tests, seconds=SECONDS)
+            row["test_s"] = round(time.monotonic() - begun)
+        except RuntimeError as error:
+            return {**row, "result": "does not compile", "by": str(error)[-2000:]}
+        finally:
+            path.write_text(source)
+            for product in built:
+                os.replace(str(product) + ".kept", product)
+                os.utime(product)  # newer than the source again
+        if code == 0:
+            return {**row, "result": "missed", "by": mutation.tests}
+        failed = [x.split(" ", 2)[1] for x in out.splitlines() if x.startswith(("FAILED", "ERROR"))]
+        if code == 1 and failed:
+            return {**row, "result": "caught", "by": failed[0]}
+        if code is None or "dump_traceback_later" in out or "Timeout (0:" in out:
+            return {**row, "result": "caught", "by": "it does not end"}
+        if code < 0 or code > 5 or "Fatal Python error" in out:
+            return {**row, "result": "caught", "by": f"exit {code}: {out.strip()[-200:]}"}
+        return {**row, "result": "did not run", "by": out[-2000:]}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("-j", "--jobs", type=int, default=1, help="copies at work at a time")
+    parser.add_argument("--only", nargs="+", default=[""], help="with one of these in name or file")
+    parser.add_argument(
+        "--results", type=Path, default=ROOT / "benchmarks" / "results" / "mutants.jsonl"
+    )
+    parser.add_argument("--directory", type=Path, help="where the copies go, and stay")
+    options = parser.parse_args()
+    todo: queue.SimpleQueue[Mutation] = queue.SimpleQueue()
+    chosen = [m for m in MUTATIONS if any(x in m.name or x in m.file for x in options.only)]
+    for mutation in chosen:
+        todo.put(mutation)
+    rows: dict[str, dict[str, object]] = {}
+
+    def work(directory: Path) -> None:
+        copy = Copy(directory)
+        while True:
+            try:
+                mutation = todo.get_nowait()
+            except queue.Empty:
+                return
+            row = rows[mutation.name] = copy.try_out(mutation)
+            print(f"{row['result']:16} {mutation.name:55} {str(row['by'])[:70]}", flush=True)
+
+    with tempfile.TemporaryDirectory() as scratch:
+        base = options.directory or Path(scratch)
+        threads = [
+            threading.Thread(target=work, args=(base / f"copy{i}",)) for i in range(options.jobs)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    done = [rows[m.name] for m in chosen if m.name in rows]
+    known = {}
+    if options.results.exists():
+        known = {row["mutation"]: row for row in map(json.loads, options.results.open())}
+    known |= {row["mutation"]: row for row in done}
+    kept = [known[m.name] for m in MUTATIONS if m.name in known]
+    options.results.write_text("".join(json.dumps(row) + "\n" for row in kept))
+    print()
+    for row in done:
+        print(f"| {row['result']} | {row['file']} | {row['mutation']} | {str(row['by'])[:80]} |")
+    caught = sum(row["result"] == "caught" for row in done)
+    print(f"\n{caught} of {len(chosen)} were caught")
+    return 0 if caught == len(chosen) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
