@@ -19,9 +19,18 @@ from setuptools.command.sdist import sdist
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ.get("PYBLITZ_BUILD", "")
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-# Loops over data, and what is timed in nanoseconds.  The rest calls Python and NumPy: -O3
-# is hardly faster there (0.02 us of a small call) and took most of the time of a build.
-HOT = ("pyblitz/kernels/", "pyblitz/runtime/", "pyblitz/arrays/nodes", "pyblitz/arrays/program", "pyblitz/arrays/evaluate")
+# Loops over data, and what small calls and lazy arrays go through.  The rest calls Python and
+# NumPy: -O3 is hardly faster there (0.02 us of a call) and took most of the time of a build.
+HOT = (
+    "pyblitz/kernels/",
+    "pyblitz/runtime/",
+    "pyblitz/_python",
+    "pyblitz/arrays/front",
+    "pyblitz/arrays/iter",
+    "pyblitz/arrays/nodes",
+    "pyblitz/arrays/program",
+    "pyblitz/arrays/evaluate",
+)
 
 compile_args = ["-std=c11", "-fno-math-errno", "-ffp-contract=off", "-Wall", "-Wextra"]
 # Cython's own constructs, not ours: unused helpers and parameters, and the

@@ -26,6 +26,7 @@ except ModuleNotFoundError as error:
 from pyblitz._stats import stats, trace  # noqa: E402
 from pyblitz._tasks import broadcast, join, scope, spawn  # noqa: E402
 from pyblitz.arrays.argsort import par_argsort  # noqa: E402
+from pyblitz.arrays.copy import par_copy, par_flatten  # noqa: E402
 from pyblitz.arrays.count import par_bincount, par_histogram  # noqa: E402
 from pyblitz.arrays.find import (  # noqa: E402
     par_find_any,
@@ -33,21 +34,11 @@ from pyblitz.arrays.find import (  # noqa: E402
     par_find_last,
     par_position,
 )
+from pyblitz.arrays.gather import par_put, par_take  # noqa: E402
 from pyblitz.arrays.iter import ParChunks, ParIter, ParZip, par_iter  # noqa: E402
+from pyblitz.arrays.join import par_concatenate, par_repeat  # noqa: E402
 from pyblitz.arrays.map import par_fill, par_for, par_map, par_map_inplace  # noqa: E402
 from pyblitz.arrays.merge import par_is_sorted, par_merge  # noqa: E402
-from pyblitz.arrays.move import (  # noqa: E402
-    par_concatenate,
-    par_copy,
-    par_filter,
-    par_flatnonzero,
-    par_flatten,
-    par_partition_by,
-    par_put,
-    par_repeat,
-    par_take,
-    par_where,
-)
 from pyblitz.arrays.order import (  # noqa: E402
     GroupBy,
     par_group_by,
@@ -83,8 +74,14 @@ from pyblitz.arrays.reduce import (  # noqa: E402
 )
 from pyblitz.arrays.scan import par_cumprod, par_cumsum, par_reduceat, par_scan  # noqa: E402
 from pyblitz.arrays.search import par_digitize, par_searchsorted  # noqa: E402
+from pyblitz.arrays.select import (  # noqa: E402
+    par_filter,
+    par_flatnonzero,
+    par_partition_by,
+)
 from pyblitz.arrays.sort import par_sort  # noqa: E402
 from pyblitz.arrays.unique import par_isin, par_unique  # noqa: E402
+from pyblitz.arrays.where import par_where  # noqa: E402
 
 __version__ = "0.1.0"
 

@@ -159,6 +159,7 @@ def par_map(
     dtype: npt.DTypeLike | None = None,
     casting: _Casting = "same_kind",
     elementwise: bool = False,
+    check: bool = True,
     progress: _Progress = None,
     **options: Any,
 ) -> Any: ...
@@ -169,6 +170,7 @@ def par_map_inplace(
     where: npt.ArrayLike = True,
     casting: _Casting = "same_kind",
     elementwise: bool = False,
+    check: bool = True,
     progress: _Progress = None,
 ) -> _AnyArray: ...
 def par_fill(
@@ -644,18 +646,20 @@ def par_lexsort(
     keys: Any,
     axis: SupportsIndex = -1,
     *,
+    descending: bool | Sequence[bool] = False,
     progress: _Progress = None,
 ) -> Any: ...
 def par_sort_by_key(
-    keys: npt.ArrayLike,
+    keys: npt.ArrayLike | Sequence[npt.ArrayLike],
     *values: npt.ArrayLike,
     stable: bool | None = None,
-    descending: bool | None = None,
+    descending: bool | Sequence[bool] | None = None,
     progress: _Progress = None,
-) -> tuple[_Array, ...]: ...
+) -> tuple[Any, ...]: ...
 def par_group_by(
     keys: npt.ArrayLike | Sequence[npt.ArrayLike],
     *,
+    descending: bool | Sequence[bool] = False,
     progress: _Progress = None,
 ) -> GroupBy: ...
 def par_rank(

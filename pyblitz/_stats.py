@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from pyblitz._python import Recording
+from pyblitz.arrays.front import left_alone
 
 # As in runtime/stats.pxd; a guest slot is "elsewhere" when no caller uses it.
 ACTIVITIES = ("elsewhere", "busy", "searching", "sleeping", "waiting")
@@ -63,6 +64,8 @@ class Stats:
 
     def __init__(self) -> None:
         self._recording = Recording(self._spans)
+        self._left_before: dict[tuple[str, str], int] = left_alone()
+        self._left_after: dict[tuple[str, str], int] | None = None
 
     def _name(self, background: bool, index: int) -> str:
         return f"pyblitz-{index + 1}" if background else f"caller {index + 1}"
@@ -85,6 +88,14 @@ class Stats:
             if background or any(counters) or any(times[1:])
         ]
 
+    @property
+    def left(self) -> dict[tuple[str, str], int]:
+        """Large calls that NumPy, or a container, did alone: how many of each function, and
+        for which reason."""
+        now = left_alone() if self._left_after is None else self._left_after
+        calls = {what: n - self._left_before.get(what, 0) for what, n in now.items()}
+        return {what: n for what, n in calls.items() if n}
+
     def _ended(self) -> None:
         """What is left to do when the block is over."""
 
@@ -98,13 +109,19 @@ class Stats:
         traceback: TracebackType | None,
     ) -> None:
         self._recording.finish()
+        self._left_after = left_alone()
         self._ended()
 
     def __str__(self) -> str:
         rows: list[Sequence[str]] = [WorkerStats._fields]
         rows += ([f"{x:.6f}" if isinstance(x, float) else str(x) for x in w] for w in self.workers)
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join("  ".join(map(str.rjust, row, widths)) for row in rows)
+        lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
+        lines += (
+            f"left to NumPy: {function} of {why}, {n} call{'s' * (n > 1)}"
+            for (function, why), n in self.left.items()
+        )
+        return "\n".join(lines)
 
 
 class Trace(Stats):
@@ -154,9 +171,11 @@ def stats() -> Stats:
     Returns
     -------
     Stats
-        Its ``workers`` is a list of `WorkerStats`, its ``seconds`` how long it ran;
-        printed, it is a table.  Both can be read while it runs.  It is a context
-        manager.
+        Its ``workers`` is a list of `WorkerStats`, its ``seconds`` how long it ran, its
+        ``left`` a dictionary of the calls that were left to NumPy, ``{(function, reason):
+        calls}``: of all threads, and of arguments of 128 KiB and more.  Printed, it is a
+        table and a line for each of those.  All can be read while it runs.  It is a
+        context manager.
 
     Raises
     ------
@@ -177,6 +196,10 @@ def stats() -> Stats:
     >>> caller = s.workers[-1]
     >>> caller.name, 0 < caller.busy <= s.seconds
     ('caller 1', True)
+    >>> with pb.stats() as s:
+    ...     a = pb.par_sort(np.arange(100_000).astype(object))
+    >>> s.left
+    {('par_sort', 'dtype object'): 1}
     """
     return Stats()
 

@@ -26,7 +26,7 @@ def check(ours, numpys, *args, rtol=0, **options):
     assert len(got) == len(expected)
     for g, e in zip(got, expected, strict=True):
         assert type(g) is type(e)
-        if rtol and np.asarray(e).dtype.kind == "f":
+        if rtol and np.asarray(e).dtype.kind in "fc":
             assert g.dtype == e.dtype
             np.testing.assert_allclose(g, e, rtol=rtol, atol=rtol)
         else:
@@ -370,6 +370,80 @@ def test_searchsorted_in_strings_of_variable_width():
         text = words.astype(np.dtypes.StringDType())
         expected = np.searchsorted(np.sort(words), words)
         assert np.array_equal(pb.par_searchsorted(pb.par_sort(text), text), expected)
+
+
+# ---- what is shared ---------------------------------------------------------
+
+
+def shared(ours, *args, **options):
+    totals = []
+    ours(*args, **options, progress=lambda done, total: totals.append(total))
+    assert totals
+    assert totals[-1] > 0
+
+
+N = 100_000
+BINS = RNG.integers(0, 50, N)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i2", "u8", "f2", "f4", "f8", ">f8", ">i4"])
+def test_any_weights_and_layout_are_shared(dtype):
+    w = RNG.integers(0, 99, N).astype(dtype)
+    for x in (BINS, BINS.astype(">i4"), np.repeat(BINS, 2)[::2].astype("u2")):
+        for v in (w, np.repeat(w, 2)[::2]):
+            bincount(x, v)
+            shared(pb.par_bincount, x, v)
+        bincount(x, minlength=np.int64(77))
+        shared(pb.par_bincount, x, minlength=np.int64(77))
+    a = RNG.standard_normal(N)
+    # Sums of what is exact: NumPy adds the same numbers in narrower types.
+    for weights in (w, w + 1j * w.astype("f4")) if dtype not in ("?", "f2") else (w,):
+        for density in (False, True):
+            if dtype != "f2":
+                check(
+                    pb.par_histogram,
+                    np.histogram,
+                    a,
+                    50,
+                    weights=weights,
+                    density=density,
+                    rtol=1e-6,
+                )
+            shared(pb.par_histogram, a, 50, weights=weights, density=density)
+        if dtype != "?":
+            shared(pb.par_histogram, a, [-1, 0, 1], weights=weights)
+
+
+@pytest.mark.parametrize("dtype", [">f8", ">i4", "f2", ">f2"])
+def test_any_values_are_shared(dtype):
+    a = (RNG.standard_normal(N) * 9).astype(dtype)
+    for b in (a, a[::2], a.reshape(100, -1).T):
+        for bins in (10, [-3, 0, 1.5, 8], np.linspace(-9, 9, 40)):
+            histogram(b, bins)
+            shared(pb.par_histogram, b, bins)
+        histogram(b, 7, (-4, 5))
+        shared(pb.par_histogram, b, 7, (-4, 5))
+
+
+def test_great_weights_are_numpys():
+    a = RNG.standard_normal(N)
+    w = RNG.integers(2**60, 2**62, N)
+    for bins in (10, [-1, 0, 1]):
+        histogram(a, bins, weights=w)
+    histogram(a, 10, weights=w.astype("u8"))
+    complex_ = np.where(a > 0, np.inf, 1) + 0j
+    histogram(a, 10, weights=complex_)
+
+
+def test_containers_are_counted(tmp_path):
+    pd = pytest.importorskip("pandas")
+    disk = np.memmap(tmp_path / "a", "i8", mode="w+", shape=(N,))
+    disk[:] = BINS
+    for x in (disk, pd.Series(BINS), BINS.tolist()):
+        bincount(x)
+        shared(pb.par_bincount, x)
+        histogram(x, 10)
+        shared(pb.par_histogram, x, 10)
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i2"])

@@ -168,8 +168,11 @@ def test_bad_predicates():
                     f(a, bad)
             with pytest.raises(TypeError):
                 f(a)
-            with pytest.raises(ValueError):
-                f(a, np.zeros(3))
+            with pytest.raises(ValueError, match="shape"):
+                f(a, np.zeros(3, bool))
+            for bad in (np.zeros(3), np.zeros(n), [0.0] * n, [[1], [2]], None, {1}, {}, {3: 4}):
+                with pytest.raises(TypeError, match="predicate: expected booleans"):
+                    f(a, bad)
         assert pb.par_position(a, 3) == 3
 
 
@@ -198,3 +201,66 @@ def test_any_byte_but_0_is_true():
     assert pb.par_iter(mask).find_first(True) is not None
     assert pb.par_count_nonzero(mask) == np.count_nonzero(mask) == 1
     assert pb.par_all(mask) == np.all(mask)
+
+
+def test_masks():
+    pd = pytest.importorskip("pandas")
+    for shape in ((12,), (3, 4), (100_000,), (300, 400)):
+        a = np.arange(float(np.prod(shape))).reshape(shape)
+        mask = (a % 5 == 3) & (a > 7)
+        check(a, mask, mask)
+        check(a, mask.tolist(), mask)
+        check(a, np.asfortranarray(mask), mask)
+        if a.ndim == 1:
+            check(a, pd.Series(mask), mask)
+            check(a, pb.par_iter(a) % 5 == 3, a % 5 == 3)
+            check(pb.par_iter(a).collect(), np.ma.array(a > 1, mask=~mask), mask)
+        # What is true is not what is equal to it.
+        check(mask, mask, mask)
+        check(mask, True, mask)
+
+
+def test_times_of_pythons():
+    import datetime
+
+    for n in (100, 100_000):
+        days = np.arange(n).astype("M8[D]")
+        at = datetime.date(1970, 2, 1)
+        check(days, at, days == np.datetime64(at))
+        spans = np.arange(n).astype("m8[h]")
+        hours = datetime.timedelta(hours=50)
+        check(spans, hours, spans == np.timedelta64(hours))
+
+
+def test_lazy_arrays_are_searched_lazily():
+    a = np.arange(1_000_000)
+    seen = []
+
+    def count(v):
+        seen.append(len(np.asarray(v)))
+        return np.asarray(v) * 1
+
+    lazy = pb.par_iter(a).map(count, dtype=a.dtype)
+    assert pb.par_position(lazy, 5) == 5
+    assert pb.par_find_first(lazy, 7) == pb.par_find_any(lazy, 7) == 7
+    assert pb.par_position(a, lazy == 5) == 5
+    assert sum(seen) < 2_000_000
+
+
+def test_masked_arrays_are_refused():
+    for n in (10, 100_000):
+        a = np.ma.array(np.arange(n), mask=np.arange(n) < 5)
+        for name in SEARCHES:
+            with pytest.raises(TypeError, match="masks"):
+                getattr(pb, "par_" + name)(a, 3)
+
+
+def test_subclasses(tmp_path):
+    for n in (10, 200_000):
+        a = np.memmap(tmp_path / "a", "f8", mode="w+", shape=(n,))
+        a[:] = np.arange(n)
+        check(np.asarray(a), 5, a == 5)
+        assert pb.par_position(a, 5) == pb.par_find_first(a, 5) == 5
+        assert pb.par_position(a.tolist(), 5) == 5
+        assert pb.par_position(np.asmatrix(np.asarray(a)), 5) == 5
+        a[0] = 0

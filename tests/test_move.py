@@ -713,3 +713,207 @@ def test_other_types_are_numpys(call, kind):
     got, expected = call(Ours, given), call(np, given)
     assert type(got) is type(expected)
     np.testing.assert_array_equal(got, expected, strict=True)
+
+
+# ---- masks, values and predicates -------------------------------------------
+
+SELECTIONS = {
+    "filter": (pb.par_filter, lambda a, m: (a[m],)),
+    "partition_by": (pb.par_partition_by, lambda a, m: (a[m], a[~m])),
+    "flatnonzero": (pb.par_flatnonzero, lambda a, m: (np.flatnonzero(m),)),
+}
+
+
+def tuple_of(x):
+    return x if isinstance(x, tuple) else (x,)
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+@pytest.mark.parametrize("n", [20, 100_000])
+def test_masks_values_and_predicates(name, n):
+    pd = pytest.importorskip("pandas")
+    ours, numpys = SELECTIONS[name]
+    a = np.arange(n, dtype=float)
+    mask = a % 3 == 1
+    for what in (
+        mask,
+        mask.tolist(),
+        tuple(mask.tolist()),
+        pd.Series(mask),
+        np.ma.array(np.ones(n, bool), mask=~mask),
+        pb.par_iter(a) % 3 == 1,
+        lambda v: v % 3 == 1,
+        lambda v: np.asarray(v) % 3 == 1,
+    ):
+        for got, expected in zip(tuple_of(ours(a, what)), numpys(a, mask), strict=True):
+            assert_same(got, expected)
+    for value in (7, 7.0, np.float32(7), np.array(7)):
+        for got, expected in zip(tuple_of(ours(a, value)), numpys(a, a == 7), strict=True):
+            assert_same(got, expected)
+    for got, expected in zip(tuple_of(ours(a, np.signbit)), numpys(a, a < 0), strict=True):
+        assert_same(got, expected)
+    for bad in (np.arange(n), a, [1] * n, [1.5], {1}, {}, pd.Series(a)):
+        with pytest.raises(TypeError, match="expected booleans"):
+            ours(a, bad)
+    with pytest.raises((IndexError, ValueError)):
+        ours(a, mask[1:])
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+@pytest.mark.parametrize("n", [20, 100_000])
+def test_a_predicate_is_evaluated_once(name, n):
+    """Also when somebody looks at the progress."""
+    a, seen = np.arange(float(n)), []
+
+    def predicate(v):
+        seen.append(np.asarray(v).size)  # which cannot be traced
+        return np.asarray(v) > 5
+
+    for progress in (None, lambda done, total: None):
+        seen.clear()
+        SELECTIONS[name][0](a, predicate, progress=progress)
+        # Of one more the dtype of the results was learned.
+        assert sum(seen) <= n + 1
+
+
+def test_filter_of_containers():
+    pd = pytest.importorskip("pandas")
+    for n in (10, 100_000):
+        a = np.arange(n)
+        mask = a % 3 == 0
+        series = pd.Series(a, name="x")
+        pd.testing.assert_series_equal(pb.par_filter(series, mask), series[mask])
+        pd.testing.assert_series_equal(pb.par_filter(series, series > 5), series[series > 5])
+        assert_same(pb.par_filter(pb.par_iter(a), mask), a[mask])
+        assert_same(pb.par_filter(a.tolist(), mask), a[mask])
+        assert_same(pb.par_filter(memoryview(a), mask), a[mask])
+        assert_same(pb.par_partition_by(a.tolist(), mask)[1], a[~mask])
+
+
+# ---- what is shared ---------------------------------------------------------
+
+
+def shared(call):
+    """The result; some worker had a part in it."""
+    totals = []
+    result = call(progress=lambda done, total: totals.append(total))
+    assert totals
+    assert totals[-1] > 0
+    return result
+
+
+N = 200_000
+FLOATS = np.random.default_rng(0).random(N)
+ODD = np.frombuffer(np.zeros(N * 8 + 1, np.uint8).data, np.uint8)[1:].view("f8")
+INDEX = np.random.default_rng(1).integers(0, N, N)
+
+
+@pytest.mark.parametrize("a", [FLOATS.astype(">f8"), ODD, FLOATS[::-2], FLOATS.astype("f2")])
+def test_any_layout_is_shared(a):
+    n = len(a)
+    mask, index = np.arange(n) % 3 == 0, INDEX % n
+    row = np.int64(0)
+    for ours, numpys in (
+        (lambda **p: pb.par_filter(a, mask, **p), a[mask]),
+        (lambda **p: pb.par_flatnonzero(a, **p), np.flatnonzero(a)),
+        (lambda **p: pb.par_flatnonzero(a, np.signbit, **p), np.flatnonzero(np.signbit(a))),
+        (lambda **p: pb.par_take(a, index.astype(">i8"), row, **p), np.take(a, index)),
+        (lambda **p: pb.par_repeat(a, 3, row, **p), np.repeat(a, 3)),
+        (lambda **p: pb.par_repeat(a, np.full(n, 2, ">i4"), **p), np.repeat(a, 2)),
+        (lambda **p: pb.par_concatenate([a, a], row, **p), np.concatenate([a, a])),
+        (lambda **p: pb.par_where(mask, a, 0, **p), np.where(mask, a, 0)),
+        (lambda **p: pb.par_copy(a, ">f4", **p), a.astype(">f4")),
+        (lambda **p: pb.par_flatten(a.reshape(2, -1).T, "K", **p), a.reshape(2, -1).T.flatten("K")),
+    ):
+        assert_same(shared(ours), numpys)
+
+
+def test_copies_that_were_serial():
+    times = (FLOATS * 1e6).astype("M8[s]")
+    words = FLOATS.astype("S9")
+    for a, dtype in ((times, "M8[ms]"), (words, "S5"), (words, "S20"), (FLOATS + 1j, bool)):
+        assert_same(shared(lambda a=a, d=dtype, **p: pb.par_copy(a, d, **p)), a.astype(dtype))
+    with pytest.warns(np.exceptions.ComplexWarning) as seen:
+        got = shared(lambda **p: pb.par_copy(FLOATS + 1j, "f4", **p))
+    assert len(seen) == 1
+    assert_same(got, FLOATS.astype("f4"))
+    a, expected = FLOATS.copy(), FLOATS.copy()
+    shared(lambda **p: pb.par_copy(a[:-1], out=a[1:], **p))
+    expected[1:] = expected[:-1].copy()
+    assert_same(a, expected)
+    out = np.zeros((2, N), "i2")
+    shared(lambda **p: pb.par_copy(7, out=out, **p))
+    assert (out == 7).all()
+    square = FLOATS[:160_000].reshape(400, 400)
+    odd = np.moveaxis(square.reshape(20, 20, 400)[:, ::-1], 0, 2)
+    assert_same(shared(lambda **p: pb.par_flatten(odd, "K", **p)), odd.flatten("K"))
+
+
+def test_outputs_that_were_serial():
+    for out in (np.empty(N, "f4"), np.empty(2 * N)[::2], np.empty(N, ">f8")):
+        assert shared(lambda o=out, **p: pb.par_take(FLOATS, INDEX, out=o, **p)) is out
+        np.testing.assert_array_equal(out, FLOATS[INDEX].astype(out.dtype))
+    a = FLOATS.copy()
+    shared(lambda **p: pb.par_take(a, INDEX, out=a, **p))
+    assert_same(a, FLOATS[INDEX])
+    got, expected = FLOATS.copy(), FLOATS.copy()
+    shared(lambda **p: pb.par_concatenate([got[5:], got[:5]], out=got, **p))
+    np.concatenate([expected[5:], expected[:5]], out=expected)
+    assert_same(got, expected)
+    big = np.zeros((1000, 1000), order="F")
+    expected = big.copy("K")
+    shared(lambda **p: pb.par_put(big, INDEX, FLOATS[::-1], **p))
+    np.put(expected, INDEX, FLOATS[::-1])
+    assert_same(big, expected)
+
+
+def test_where_of_records_and_times():
+    records = np.zeros(N, [("x", "f8"), ("y", "i2")])
+    records["x"] = FLOATS
+    mask = FLOATS > 0.5
+    for x, y in ((records, records[::-1]), (FLOATS.astype("S4"), np.bytes_(b"abcdefg"))):
+        assert_same(
+            shared(lambda x=x, y=y, **p: pb.par_where(mask, x, y, **p)), np.where(mask, x, y)
+        )
+    times = np.where(mask, 0, INDEX).astype(">m8[s]")
+    assert_same(shared(lambda **p: pb.par_flatnonzero(times, **p)), np.flatnonzero(times))
+
+
+def test_containers_are_converted(tmp_path):
+    pd = pytest.importorskip("pandas")
+    series = pd.Series(FLOATS)
+    disk = np.memmap(tmp_path / "a", mode="w+", shape=(N,))
+    disk[:] = FLOATS * 200
+    records = np.rec.fromarrays([FLOATS, INDEX], names="x,y")
+    for parts in (
+        [series, FLOATS],
+        [disk, disk],
+        [records, records],
+        [[1, 2], series],
+        (3.0 * disk,),
+    ):
+        got = shared(lambda a=parts, **p: pb.par_concatenate(a, **p))
+        expected = np.concatenate(parts)
+        assert type(got) is type(expected)
+        np.testing.assert_array_equal(got, expected, strict=True)
+    mask = INDEX % 2 == 0
+    for a in (disk, records):
+        for got, expected in (
+            (shared(lambda a=a, **p: pb.par_filter(a, mask, **p)), a[mask]),
+            (shared(lambda a=a, **p: pb.par_take(a, INDEX, **p)), np.take(a, INDEX)),
+            (shared(lambda a=a, **p: pb.par_repeat(a, 2, **p)), np.repeat(a, 2)),
+            (shared(lambda a=a, **p: pb.par_flatten(a, **p)), a.flatten()),
+            (shared(lambda a=a, **p: pb.par_copy(a, **p)), np.array(a)),
+        ):
+            assert type(got) is type(expected)
+            np.testing.assert_array_equal(got, expected, strict=True)
+    assert_same(pb.par_where(series > 0.5, series, 0), np.where(series > 0.5, series, 0))
+
+
+def test_what_is_left_is_counted():
+    from pyblitz.arrays.front import left_alone
+
+    objects = FLOATS.astype(object)
+    before = left_alone().get(("par_concatenate", "dtype object"), 0)
+    pb.par_concatenate([objects, objects])
+    assert left_alone()[("par_concatenate", "dtype object")] == before + 1

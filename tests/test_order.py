@@ -265,7 +265,7 @@ def test_what_group_by_takes():
         with pytest.raises(ValueError, match=text):
             pb.par_group_by(keys)
     with pytest.raises(TypeError):
-        pb.par_group_by(np.array([1, None], object))
+        pb.par_group_by(np.array([1, "a"], object))
 
 
 # ---- par_rank
@@ -369,3 +369,108 @@ def test_progress():
     np.testing.assert_array_equal(pb.par_lexsort((a,), progress=report), pb.par_lexsort((a,)))
     got = pb.par_sort_by_key(a, a, descending=True, progress=report)
     np.testing.assert_array_equal(got[1], pb.par_sort_by_key(a, descending=True)[0])
+
+
+# ---- several keys, directions, None ------------------------------------------
+
+
+def test_none_is_a_key_of_its_own():
+    """The last one, as of pandas with dropna=False; not-a-numbers are one before it."""
+    keys = np.array(["b", None, "a", None, "b"], object)
+    for down, order, counts in (
+        (False, [2, 0, 4, 1, 3], [1, 2, 2]),
+        (True, [0, 4, 2, 1, 3], [2, 1, 2]),
+    ):
+        g = pb.par_group_by(keys, descending=down)
+        assert (g.order.tolist(), g.counts.tolist()) == (order, counts)
+    keys = np.array([2.0, np.nan, None, 1.0, np.nan], object)
+    assert pb.par_group_by(keys).order.tolist() == [3, 0, 1, 4, 2]
+    assert pb.par_group_by(keys).counts.tolist() == [1, 1, 2, 1]
+    g = pb.par_group_by((np.array([1, 1, 1]), np.array([None, 1, None], object)))
+    assert g.order.tolist() == [1, 0, 2]
+
+
+def test_group_by_descending():
+    a = np.array([1.0, np.nan, 3.0, 1.0, np.nan, 2.0])
+    g = pb.par_group_by(a, descending=True)
+    assert g.order.tolist() == [2, 5, 0, 3, 1, 4]
+    assert g.counts.tolist() == [1, 1, 2, 2]
+    b = np.array([0, 1, 0, 1, 0, 1])
+    g = pb.par_group_by((b, a), descending=[True, False])
+    assert g.order.tolist() == [3, 5, 1, 0, 2, 4]
+    records = np.array([(1, 2.0), (1, 3.0), (2, 0.0)], "i4,f8")
+    assert pb.par_group_by(records, descending=True).order.tolist() == [2, 1, 0]
+    with pytest.raises(ValueError, match="descending: 1 of them do not match 2 keys"):
+        pb.par_group_by((a, b), descending=[True])
+
+
+@pytest.mark.parametrize("n", [50, 20_000])
+@pytest.mark.parametrize("dtype", ["i8", "f8", ">i4", "f2", "c16", "U3", "S2", "M8[s]", object])
+def test_lexsort_descending(dtype, n):
+    rng = np.random.default_rng(3)
+    first = rng.integers(0, 9, n)
+    last = rng.integers(0, 50, n).astype(dtype)
+    codes = np.unique(last, return_inverse=True)[1]
+    for downs in ((False, True), (True, False), (True, True)):
+        signs = [-1 if d else 1 for d in downs]
+        expected = np.lexsort((signs[0] * first, signs[1] * codes))
+        assert np.array_equal(pb.par_lexsort((first, last), descending=downs), expected)
+    assert np.array_equal(pb.par_lexsort((first, last), descending=True), expected)
+    rows = np.array([first, codes]).reshape(2, 5, -1)
+    for axis in (0, np.int64(-1)):
+        got = pb.par_lexsort(rows, axis, descending=[True, False])
+        assert np.array_equal(got, np.lexsort((-rows[0], rows[1]), axis))
+    for mistake in ((first, first[1:]), (first, last, last)):
+        with pytest.raises(ValueError, match=r"descending|shape"):
+            pb.par_lexsort(mistake, descending=[True, True])
+    with pytest.raises(np.exceptions.AxisError):
+        pb.par_lexsort((first, first), 1, descending=True)
+
+
+@pytest.mark.parametrize("n", [10, 20_000])
+def test_sort_by_several_keys(n):
+    rng = np.random.default_rng(4)
+    a, b, v = rng.integers(0, 5, n), rng.integers(0, 5, n).astype("f4"), np.arange(n)
+    order = np.lexsort((b, a))
+    for keys in ((a, b), [a, b]):
+        got, values = pb.par_sort_by_key(keys, v)
+        assert type(got) is tuple
+        assert [np.array_equal(x, y) for x, y in zip(got, (a[order], b[order]), strict=True)] == [
+            True,
+            True,
+        ]
+        assert np.array_equal(values, order)
+    _, values = pb.par_sort_by_key((a, b), v, descending=[False, True])
+    assert np.array_equal(values, np.lexsort((-b, a)))
+    (one,), values = pb.par_sort_by_key((a,), v)
+    assert np.array_equal(one, np.sort(a))
+    with pytest.raises(ValueError, match=r"keys\[1\]: length"):
+        pb.par_sort_by_key((a, b[1:]), v)
+    with pytest.raises(ValueError, match="descending:"):
+        pb.par_sort_by_key((a, b), v, descending=[True] * 3)
+
+
+def test_masks_of_keys_are_refused():
+    masked = np.ma.array([3, 1, 2], mask=[0, 1, 0])
+    for call in (
+        lambda: pb.par_group_by(masked),
+        lambda: pb.par_group_by((masked, masked)),
+        lambda: pb.par_sort_by_key(masked, [1, 2, 3]),
+        lambda: pb.par_sort_by_key(([1, 2, 3], masked)),
+        lambda: pb.par_sort_by_key([1, 2, 3], masked),
+        lambda: pb.par_rank(masked),
+        lambda: pb.par_lexsort(([1, 2, 3], masked), descending=True),
+    ):
+        with pytest.raises(TypeError, match="knows no masks"):
+            call()
+
+
+def test_keys_in_containers():
+    pd = pytest.importorskip("pandas")
+    a = np.random.default_rng(5).integers(0, 100, 10_000)
+    b = np.arange(10_000) % 7
+    for kind in (pd.Series, memoryview, list):
+        keys = (kind(a), kind(b))
+        assert np.array_equal(pb.par_lexsort(keys), np.lexsort((a, b)))
+        assert np.array_equal(pb.par_group_by(keys).order, np.lexsort((b, a)))
+        assert np.array_equal(pb.par_sort_by_key(keys, a)[1], np.sort(a))

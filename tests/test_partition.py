@@ -396,3 +396,49 @@ def test_another_thread_writes_what_is_parted():
         done.set()
         writer.join()
     assert pb.par_partition(a, n // 2)[n // 2] == np.partition(a, n // 2)[n // 2]
+
+
+# ---- what NumPy need not do alone ---------------------------------------------
+
+
+def jobs_of(call):
+    with pb.stats() as s:
+        result = call()
+    return result, sum(w.busy for w in s.workers)
+
+
+@pytest.mark.parametrize("dtype", [">i4", ">f8", "S5", "U3", "i1", "?", "i4,f8", "M8[s]", ">M8[s]"])
+@pytest.mark.parametrize("axis", [None, np.int64(0)])
+def test_every_dtype_is_shared(dtype, axis):
+    n = 200_000
+    base = np.random.default_rng(7).integers(0, 100, n)
+    a = np.zeros(n, dtype)
+    if a.dtype.names:
+        a["f0"], a["f1"] = base, base[::-1]
+    else:
+        a[...] = base.astype(a.dtype)
+    expected = np.sort(a)
+    for k in (5, [n // 2], np.int64(-1), np.array(n // 3)):
+        got, busy = jobs_of(lambda k=k: pb.par_partition(a, k, axis))
+        assert busy > 0
+        assert got.dtype == a.dtype
+        assert got[k] == expected[k]
+        assert np.array_equal(np.sort(got), expected)
+        order = pb.par_argpartition(a, k, axis)
+        assert a[order][k] == expected[k]
+        assert np.array_equal(np.sort(order), np.arange(n))
+
+
+def test_partition_by_a_field():
+    a = np.zeros(50_000, "i4,f8")
+    a["f1"] = np.random.default_rng(8).permutation(50_000)
+    assert pb.par_partition(a, 700, order="f1")["f1"][700] == 700
+    with pytest.raises(ValueError, match="nonsense"):
+        pb.par_partition(a, 700, order="nonsense")
+
+
+def test_topk_refuses_masks_and_more_than_there_are():
+    with pytest.raises(TypeError, match="knows no masks"):
+        pb.par_topk(np.ma.array([3, 1, 2], mask=[1, 0, 0]), 1)
+    with pytest.raises(ValueError, match="k: must be from 0 to 2, the length of the axis, not 3"):
+        pb.par_topk([1, 2], 3)

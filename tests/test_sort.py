@@ -854,3 +854,28 @@ assert peak() - before < 1.5 * a.nbytes, peak() - before
     assert np.array_equal(out, np.sort(a))
     if sys.platform == "linux":
         subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", ">u2", "?"])
+@pytest.mark.parametrize("axis", [np.int64(0), 1])
+def test_short_rows_of_short_integers(dtype, axis):
+    """Shared, too, though NumPy's kernels sort each."""
+    a = np.random.default_rng(2).integers(0, 2**16, (400, 300)).astype(dtype)
+    with pb.stats() as s:
+        got = pb.par_sort(a, axis)
+    assert sum(w.busy for w in s.workers) > 0
+    assert_same_bits(got, np.sort(a, axis))
+    assert_same_bits(pb.par_sort(a, axis, kind="stable"), np.sort(a, axis))
+
+
+def test_what_is_left_to_numpy_is_named():
+    from pyblitz.arrays.front import left_alone
+
+    a = np.arange(50_000).astype(object)
+    before = left_alone().get(("par_sort", "dtype object"), 0)
+    pb.par_sort(a)
+    assert left_alone()["par_sort", "dtype object"] == before + 1
+    keys = (np.arange(50_000), a)
+    before = left_alone().get(("par_lexsort", "dtype object"), 0)
+    pb.par_lexsort(keys)
+    assert left_alone()["par_lexsort", "dtype object"] == before + 1

@@ -253,3 +253,27 @@ def test_progress():
     got = pb.par_unique(a, return_counts=True, progress=lambda *t: told.append(t))
     np.testing.assert_array_equal(got, np.unique(a, return_counts=True))
     assert told[-1][0] == told[-1][1]
+
+
+@pytest.mark.parametrize("layout", ["i4,f8", "S3,>i2", [("a", "f4"), ("b", "c8")], "M8[s],?"])
+def test_records(layout):
+    n = 20_000
+    rng = np.random.default_rng(9)
+    a = np.zeros(n, layout)
+    for name in a.dtype.names:
+        a[name] = rng.integers(0, 12, n).astype(a.dtype[name])
+    for gaps in (False, True):
+        if gaps:
+            for name in a.dtype.names:
+                if a.dtype[name].kind in "fcM":
+                    a[name][rng.integers(0, n, 5)] = "NaT" if a.dtype[name].kind == "M" else np.nan
+        with pb.stats() as s:
+            got = pb.par_unique(a, True, True, True)
+        assert sum(w.busy for w in s.workers) > 0
+        expected = np.unique(a, True, True, True)
+        assert got[0].tobytes() == expected[0].tobytes()
+        for g, e in zip(got[1:], expected[1:], strict=True):
+            assert np.array_equal(g, e)
+            assert g.dtype == e.dtype
+    first = a[a.dtype.names[0]]
+    assert pb.par_unique(first, axis=np.int64(0)).tobytes() == np.unique(first).tobytes()

@@ -17,6 +17,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t, uint32_t
 from numpy cimport ndarray, ufunc
 from pyblitz.kernels.map cimport Map, loop_fn
+from pyblitz.runtime.pool cimport Worker
 
 cdef enum:
     # Elements of a slice that is worth taking the GIL for.
@@ -27,6 +28,9 @@ cdef enum:
 # ---- errors
 
 cdef int check(int rc, str what) except -1
+# A kernel of this call's, without the GIL, with its errors; a kernel takes one pointer.
+ctypedef int (*run_fn)(Worker* w, void* ctx) noexcept nogil
+cdef int run(run_fn fn, void* ctx, str what) except -1
 cdef object report_flags(str name, uint32_t flags)
 
 # ---- sliced
@@ -48,7 +52,14 @@ cdef class Slices:
     cdef object run_join(self, int64_t lo, int64_t mid)
     cdef int run(self, int64_t grain, int64_t n, bint joins) except -1
 
+# part(lo, hi) for parts of `grain` of 0 .. n (as Slices.run takes it), by all workers; what
+# they meet in floating point is reported as NumPy's `reports` would.
+cdef int slices(str what, object part, int64_t grain, int64_t n, str reports) except -1
 cdef tuple at(int axis, int64_t lo, int64_t hi)
+# Any integer that NumPy takes as an axis, from 0 on; AxisError or TypeError, in its words.
+cdef int axis_of(object axis, int ndim) except -1
+# Of reductions: None for all, one, or several.
+cdef set axes_of(object axis, int ndim)
 cdef int longest_axis(tuple shape, object among)
 
 # ---- loops
@@ -61,6 +72,7 @@ cdef class Resolved:
     # It chooses the road of a map, never its result.
     cdef double pace
     cdef bint numeric       # all dtypes are native numbers or times
+    cdef bint associative   # neighbours may be combined in any grouping
 
 cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint reduction)
 cdef bint is_numpys(object fn)
@@ -68,7 +80,6 @@ cdef bint is_numpys(object fn)
 # number of times.
 cdef set idempotent
 cdef bint is_associative(object op)
-cdef bint is_plain(object x)
 cdef bint may_overlap(ndarray a, ndarray b) noexcept
 cdef bint same_memory(ndarray a, ndarray b) noexcept
 cdef bint outputs_are_safe(list ops, int inputs) noexcept

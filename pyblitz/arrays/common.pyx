@@ -1,6 +1,7 @@
 # cython: wraparound=True, boundscheck=True
 """What the operations on arrays share: see common.pxd."""
 import contextvars
+import operator
 
 import numpy as np
 
@@ -45,6 +46,16 @@ cdef int check(int rc, str what) except -1:
     if rc != 0:
         raise MemoryError(f"no memory for {what}")
     return 0
+
+
+cdef int run(run_fn fn, void* ctx, str what) except -1:
+    cdef Entry e
+    cdef int rc
+    with nogil:
+        enter(&e)
+        rc = fn(e.worker, ctx)
+        rc = leave(&e, rc)
+    return check(rc, what)
 
 
 cdef void raise_flags_loop(char** args, const intptr_t* dims, const intptr_t* steps,
@@ -173,6 +184,33 @@ cdef int slice_combine(Worker* w, void* ctx, int64_t lo, int64_t mid,
     return 0
 
 
+cdef class Calls(Slices):
+    """One function of lo and hi."""
+    cdef object call
+
+    cdef object part(self, int64_t lo, int64_t hi):
+        self.call(lo, hi)
+
+
+cdef int slices(str what, object part, int64_t grain, int64_t n, str reports) except -1:
+    cdef Calls s = Calls(what, reports is not None)
+    s.call = part
+    s.run(grain, n, False)
+    if reports is not None:
+        report_flags(reports, s.flags.seen)
+    return 0
+
+
+cdef int axis_of(object axis, int ndim) except -1:
+    return np.lib.array_utils.normalize_axis_index(operator.index(axis), ndim)
+
+
+cdef set axes_of(object axis, int ndim):
+    if axis is None:
+        return set(range(ndim))
+    return set(np.lib.array_utils.normalize_axis_tuple(axis, ndim))
+
+
 cdef tuple at(int axis, int64_t lo, int64_t hi):
     """The index of lo:hi along ``axis``."""
     return (slice(None),) * axis + (slice(lo, hi),)
@@ -220,6 +258,7 @@ cdef Resolved resolve_anew(ufunc fn, tuple given, object signature, str casting,
     cdef int i, k
     cdef bint same
     r.loop = NULL
+    r.associative = is_associative(fn)
     try:
         options = {} if signature is None else {"signature": signature}
         if reduction:
@@ -264,13 +303,6 @@ idempotent = {np.minimum, np.maximum, np.fmin, np.fmax}
 cdef bint is_associative(object op):
     """Whether neighbours may be combined in any grouping."""
     return op.identity is not None or op in idempotent
-
-
-cdef bint is_plain(object x):
-    """Whether NumPy would treat it as an array or number of its own."""
-    return (cnp.PyArray_CheckExact(x) or isinstance(x, (int, float, complex, np.generic))
-            or (not cnp.PyArray_Check(x) and not hasattr(x, "__array_ufunc__")
-                and isinstance(x, (list, tuple))))
 
 
 cdef void extent(ndarray a, char** low, char** high) noexcept:

@@ -1,14 +1,19 @@
 # cython: wraparound=True, boundscheck=True
 """``par_bincount``, ``par_histogram``."""
+import operator
+
 import numpy as np
 
 cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
-from pyblitz._progress import with_progress
-from pyblitz._python cimport Entry, enter, leave
-from pyblitz.arrays.common cimport check
+from pyblitz.arrays.common cimport run, run_fn
+from pyblitz.arrays.copy cimport cast_to, native_row
+from pyblitz.arrays.fold cimport reduce_node
+from pyblitz.arrays.front cimport Left, left, left_dtype, too_small
+from pyblitz.arrays.front import operation
+from pyblitz.arrays.nodes cimport node_of
 from pyblitz.kernels.count cimport (
     BIN_EXTREMES, BIN_ITEM, BIN_SEARCH, BIN_WIDTH_F32, BIN_WIDTH_F64, ITEM_F32, ITEM_F64,
     ITEM_I8, ITEM_I16, ITEM_I32, ITEM_I64, ITEM_U8, ITEM_U16, ITEM_U32, ITEM_U64, Count,
@@ -18,9 +23,10 @@ from pyblitz.runtime.atomic cimport u32_load_relaxed
 
 cnp.import_array()
 
+# Nanoseconds that NumPy takes to count an item, about: see front.pays.
+cdef double ITEM_NS = 0.125
+
 cdef enum:
-    # Fewer items are counted before another thread could help.
-    FEW_ITEMS = 32768
     # Items that are looked at to guess how many bins there are.
     SAMPLES = 512
 
@@ -33,10 +39,9 @@ cdef double exact = 2.0 ** 53
 
 
 cdef bint fill(Count* c, ndarray a) except -1:
-    """Whether there is a kernel for the items of a."""
+    """Whether there is a kernel for the items of a, which is a native row."""
     kind = item_kinds.get(a.dtype.str[1:])
-    if (kind is None or not a.dtype.isnative or not cnp.PyArray_ISALIGNED(a)
-            or not cnp.PyArray_IS_C_CONTIGUOUS(a) or sizeof(Py_ssize_t) != 8):
+    if kind is None or sizeof(Py_ssize_t) != 8:
         return False
     c.kind = kind
     c.items = <const char*>cnp.PyArray_DATA(a)
@@ -44,11 +49,9 @@ cdef bint fill(Count* c, ndarray a) except -1:
     return True
 
 
-cdef ndarray run(Count* c, ndarray weights):
+cdef ndarray counted(Count* c, ndarray weights):
     """The counts, or the sums of the weights; None: there are too many bins, or an
     item lies outside."""
-    cdef Entry e
-    cdef int rc
     cdef ndarray result
     c.weights = NULL if weights is None else <double*>cnp.PyArray_DATA(weights)
     if count_blocks(c) < 2:
@@ -56,42 +59,39 @@ cdef ndarray run(Count* c, ndarray weights):
     result = np.empty(c.bins, np.intp if weights is None else np.float64)
     c.counts = <int64_t*>cnp.PyArray_DATA(result)
     c.sums = <double*>cnp.PyArray_DATA(result)
-    with nogil:
-        enter(&e)
-        rc = count_run(e.worker, c)
-        rc = leave(&e, rc)
-    check(rc, "the tables")
+    run(<run_fn>count_run, c, "the tables")
     return None if u32_load_relaxed(&c.outside) else result
+
+
+cdef ndarray doubles(object weights):
+    return native_row(cast_to(weights, np.dtype(np.float64)))
 
 
 # ---- bincount ---------------------------------------------------------------
 
-cdef object bincount(ndarray x, object weights, int64_t minlength):
-    """The result, or None: NumPy is to do it alone."""
+cdef object bincount(ndarray x, object weights, object minlength):
+    """The result, or what is left to NumPy."""
     cdef Count c
     cdef ndarray result
     cdef object low, high
     cdef int64_t length
     cdef int attempt
-    if x.dtype.kind not in "biu" or x.dtype == np.uint64 or not fill(&c, x):
-        return None
-    if weights is not None:
-        if (not cnp.PyArray_CheckExact(weights) or weights.shape != (<object>x).shape
-                or not np.can_cast(weights.dtype, np.float64)):
-            return None
-        weights = np.require(weights, np.float64, "CA")
+    if x.dtype.kind not in "biu" or x.dtype.str[1:] == "u8":
+        return left_dtype(x.dtype)
+    if not fill(&c, x):
+        return left_dtype(x.dtype)
     c.binning = BIN_ITEM
     some = x[::max(<int64_t>1, c.n // SAMPLES)]
     for attempt in range(2):
         low, high = int(some.min()), int(some.max())
         if low < 0:
-            return None
+            return left("negative numbers")
         c.bins = max(1 << min(high.bit_length(), 40), 1)
-        result = run(&c, weights)
+        result = counted(&c, weights)
         if result is not None:
             break
         if attempt or u32_load_relaxed(&c.outside) == 0 or c.blocks < 2:
-            return None
+            return left("nearly as many bins as items")
         some = x
     if weights is None:
         length = np.flatnonzero(result)[-1] + 1
@@ -104,7 +104,8 @@ cdef object bincount(ndarray x, object weights, int64_t minlength):
     return longer
 
 
-def par_bincount(x, /, weights=None, minlength=0, *, progress=None):
+@operation("x weights", np.bincount, ns=ITEM_NS)
+def par_bincount(x, /, weights=None, minlength=0):
     """How often each number occurs, on all cores: ``np.bincount``.
 
     Parameters
@@ -115,9 +116,6 @@ def par_bincount(x, /, weights=None, minlength=0, *, progress=None):
         What each item counts, instead of one.
     minlength : int, optional
         The least length of the result.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -142,32 +140,29 @@ def par_bincount(x, /, weights=None, minlength=0, *, progress=None):
     >>> pb.par_bincount([0, 1, 1, 3, 2, 1])
     array([1, 3, 1, 1])
     """
-    if progress is not None:
-        return with_progress(progress, par_bincount, (x, weights, minlength), {})
-    if (not cnp.PyArray_CheckExact(x) or cnp.PyArray_SIZE(<ndarray>x) < FEW_ITEMS
-            or cnp.PyArray_NDIM(<ndarray>x) != 1 or type(minlength) is not int
-            or not 0 <= minlength <= cnp.PyArray_SIZE(<ndarray>x)):
-        return np.bincount(x, weights, minlength)
-    result = bincount(x, weights, minlength)
-    return np.bincount(x, weights, minlength) if result is None else result
+    if not cnp.PyArray_CheckExact(x) or cnp.PyArray_NDIM(<ndarray>x) != 1 or not hasattr(minlength, "__index__"):
+        return left("arguments that it refuses")
+    least = operator.index(minlength)
+    if least < 0:
+        return left("arguments that it refuses")
+    if weights is not None:
+        if (not cnp.PyArray_CheckExact(weights) or weights.shape != x.shape
+                or not np.can_cast(weights.dtype, np.float64)):
+            return left("weights that it refuses")
+        weights = doubles(weights)
+    return bincount(native_row(x), weights, least)
 
 
 # ---- histogram --------------------------------------------------------------
 
 cdef bint extremes(Count* c) except -1:
     """Finds the least and the greatest item; false: one is not finite."""
-    cdef Entry e
-    cdef int rc
     c.binning = BIN_EXTREMES
     c.weights = NULL
     c.bins = 1
     if count_blocks(c) < 1:
         return False
-    with nogil:
-        enter(&e)
-        rc = count_run(e.worker, c)
-        rc = leave(&e, rc)
-    check(rc, "the tables")
+    run(<run_fn>count_run, c, "the tables")
     return u32_load_relaxed(&c.outside) == 0
 
 
@@ -179,69 +174,141 @@ cdef bint is_exact(ndarray a, object edges) except -1:
     return -exact < edges[0] and edges[-1] < exact
 
 
-cdef object histogram(ndarray a, object bins, object limits, ndarray weights):
-    """Counts and edges, or None: NumPy is to do it alone."""
-    cdef Count c
-    cdef ndarray typed, counts
-    if a.dtype.kind not in "iuf" or not fill(&c, a):
-        return None
-    if isinstance(bins, str) or np.ndim(bins) == 0:
-        if isinstance(bins, str):
-            if weights is not None:
-                return None
-            edges = np.histogram_bin_edges(a, bins, limits)
-        elif limits is None:
-            if not extremes(&c):
-                return None
-            if a.dtype.itemsize == 8 and a.dtype.kind != "f" and not (
-                    -exact < c.low and c.high < exact):
-                return None
-            edges = np.histogram_bin_edges(np.array([c.low, c.high]).astype(a.dtype), bins)
-        else:
-            edges = np.histogram_bin_edges(a[:1], bins, limits)
-        if edges.dtype == np.float64:
-            c.binning = BIN_WIDTH_F64
-        elif edges.dtype == np.float32 and a.dtype == np.float32:
-            c.binning = BIN_WIDTH_F32
-        else:
-            return None
-        c.bins = edges.size - 1
-        # A computed bin must not be wrong by more than one: a width of all bins that
-        # is finite, and of one that is many roundings of any edge.
-        span = float(edges[-1]) - float(edges[0])
-        rounding = 64 * np.finfo(edges.dtype).eps
-        if not (c.bins * rounding < 1 and abs(edges[[0, -1]]).max() * rounding < span / c.bins
-                and 1e-30 < span < 1e30 and (edges[:-1] < edges[1:]).all()):
-            return None
-        c.scale = c.bins / span
-        if not is_exact(a, edges):
-            return None
-        # The last bin has both its edges.
-        typed = np.concatenate([
-            [-np.inf], edges[:-1], [np.nextafter(edges[-1], edges.dtype.type(np.inf)), np.nan]
-        ]).astype(edges.dtype)
-        c.edges = <const char*>cnp.PyArray_DATA(typed)
+cdef Left not_apart = left("edges that doubles do not tell apart")
+
+
+cdef object of_one_width(Count* c, ndarray a, object dtype, object bins, object limits, list kept):
+    """Sets bins of one width, and returns their edges, or what is left to NumPy.  dtype: of the
+    items as they were given; kept: what must live on."""
+    cdef ndarray typed
+    if isinstance(bins, str):
+        edges = np.histogram_bin_edges(a.astype(dtype, copy=False), bins, limits)
+    elif limits is None:
+        if not extremes(c):
+            return left("items that are not finite")
+        if a.dtype.itemsize == 8 and a.dtype.kind != "f" and not (-exact < c.low and c.high < exact):
+            return not_apart
+        edges = np.histogram_bin_edges(np.array([c.low, c.high]).astype(dtype), bins)
     else:
-        # NumPy's opinion of the bins, and what it says of them.
-        edges = np.histogram(a[:0], bins, limits)[1]
-        if (not cnp.PyArray_CheckExact(edges) or edges.size < 2 or edges.dtype.kind not in "iuf"
-                or edges.dtype.itemsize > 8 or not is_exact(a, edges)
-                or (edges.dtype.kind == "f" and np.isnan(edges).any())):
+        edges = np.histogram_bin_edges(a[:1].astype(dtype), bins, limits)
+    # A computed bin must not be wrong by more than one: a width of all bins that
+    # is finite, and of one that is many roundings of any edge.
+    rounding = 64 * np.finfo(edges.dtype).eps
+    if edges.dtype == np.float16:
+        edges, given = edges.astype(np.float32), edges
+    else:
+        given = edges
+    if edges.dtype == np.float64:
+        c.binning = BIN_WIDTH_F64
+    elif edges.dtype == np.float32 and a.dtype == np.float32:
+        c.binning = BIN_WIDTH_F32
+    else:
+        return left_dtype(edges.dtype)
+    c.bins = edges.size - 1
+    span = float(edges[-1]) - float(edges[0])
+    if not (c.bins * rounding < 1 and abs(edges[[0, -1]]).max() * rounding < span / c.bins
+            and 1e-30 < span < 1e30 and (edges[:-1] < edges[1:]).all()):
+        return left("bins of few roundings")
+    c.scale = c.bins / span
+    if not is_exact(a, edges):
+        return not_apart
+    # The last bin has both its edges.
+    typed = np.concatenate([
+        [-np.inf], edges[:-1], [np.nextafter(edges[-1], edges.dtype.type(np.inf)), np.nan]
+    ]).astype(edges.dtype)
+    c.edges = <const char*>cnp.PyArray_DATA(typed)
+    kept.append(typed)
+    return given
+
+
+cdef object between_edges(Count* c, ndarray a, object dtype, object bins, object limits, list kept):
+    """The same for given edges."""
+    cdef ndarray typed
+    # NumPy's opinion of the bins, and what it says of them.
+    edges = np.histogram(np.empty(0, dtype), bins, limits)[1]
+    if not cnp.PyArray_CheckExact(edges) or edges.dtype.kind not in "iuf" or edges.dtype.itemsize > 8:
+        return left("edges that are no numbers of eight bytes")
+    if edges.size < 2 or (edges.dtype.kind == "f" and np.isnan(edges).any()) or not is_exact(a, edges):
+        return not_apart
+    typed = edges.astype(np.float64)
+    # The last bin has both its edges; all numbers are before not-a-number.
+    (<object>typed)[-1] = np.nextafter(typed[-1], np.inf) if typed[-1] < np.inf else np.nan
+    c.binning = BIN_SEARCH
+    c.bins = edges.size - 1
+    c.search.kind = SEARCH_F64
+    c.search.right = True
+    c.search.row = <const char*>cnp.PyArray_DATA(typed)
+    c.search.n = edges.size
+    kept.append(typed)
+    return edges
+
+
+cdef object why_no_weights(object weights, object bins):
+    """Why sums of them as doubles are not NumPy's; None: they are."""
+    cdef object d = weights.dtype
+    if isinstance(bins, str):
+        return left("weights with bins by a rule")
+    if d.kind not in "biufc" or d.itemsize > (16 if d.kind == "c" else 8):
+        return left_dtype(d)
+    if d.kind == "b" and np.ndim(bins) != 0:
+        return left("weights of booleans between edges")
+    if d.kind in "iu" and d.itemsize >= 4:
+        node = node_of(weights.reshape(-1))
+        most = max(int(reduce_node(np.maximum, node, np._NoValue, None)),
+                   -int(reduce_node(np.minimum, node, np._NoValue, None)))
+        if most * weights.size >= exact:
+            return left("weights whose sum is no double")
+    return None
+
+
+cdef object weighed(Count* c, object weights):
+    """The counts, or the sums of the weights in their own type; None: there are too many bins."""
+    cdef object d
+    if weights is None:
+        return counted(c, None)
+    # Between given edges NumPy subtracts, which gives the machine's byte order.
+    d = weights.dtype.newbyteorder("=") if c.binning == BIN_SEARCH else weights.dtype
+    if d.kind == "c":
+        real, imag = counted(c, doubles(weights.real)), counted(c, doubles(weights.imag))
+        if real is None or imag is None:
             return None
-        typed = edges.astype(np.float64)
-        # The last bin has both its edges; all numbers are before not-a-number.
-        (<object>typed)[-1] = np.nextafter(typed[-1], np.inf) if typed[-1] < np.inf else np.nan
-        c.binning = BIN_SEARCH
-        c.bins = edges.size - 1
-        c.search.kind = SEARCH_F64
-        c.search.right = True
-        c.search.row = <const char*>cnp.PyArray_DATA(typed)
-        c.search.n = edges.size
-    counts = run(&c, weights)
-    return None if counts is None else (counts, edges)
+        result = np.empty(c.bins, d)
+        result.real, result.imag = real, imag
+        return result
+    sums = counted(c, doubles(weights))
+    if sums is None or d.kind == "f":
+        return sums if sums is None else sums.astype(d, copy=False)
+    # Integers wrap.
+    return (sums != 0) if d.kind == "b" else sums.astype(np.int64).astype(d)
 
 
-def par_histogram(a, bins=10, range=None, density=None, weights=None, *, progress=None):
+cdef object histogram(ndarray a, object bins, object limits, object weights):
+    """Counts and edges, or what is left to NumPy."""
+    cdef Count c
+    cdef list kept = []
+    cdef object dtype = a.dtype.newbyteorder("=")
+    if a.dtype.kind not in "iuf" or a.dtype.itemsize > 8:
+        return left_dtype(a.dtype)
+    # Halves are counted as floats: that changes none.
+    a = native_row(cast_to(a, np.dtype(np.float32)) if dtype == np.float16 else a).reshape(-1)
+    if not fill(&c, a):
+        return left_dtype(a.dtype)
+    if weights is not None:
+        why = why_no_weights(weights, bins)
+        if why is not None:
+            return why
+    if isinstance(bins, str) or np.ndim(bins) == 0:
+        edges = of_one_width(&c, a, dtype, bins, limits, kept)
+    else:
+        edges = between_edges(&c, a, dtype, bins, limits, kept)
+    if type(edges) is Left:
+        return edges
+    counts = weighed(&c, weights)
+    return left("nearly as many bins as items") if counts is None else (counts, edges)
+
+
+@operation("a weights", np.histogram, ns=ITEM_NS)
+def par_histogram(a, bins=10, range=None, density=None, weights=None):
     """Counts values in bins, on all cores: ``np.histogram``.
 
     Parameters
@@ -257,10 +324,7 @@ def par_histogram(a, bins=10, range=None, density=None, weights=None, *, progres
     density : bool, optional
         Whether to return densities, whose integral is one, instead of counts.
     weights : array_like, optional
-        What each value counts, instead of one.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
+        What each value counts, instead of one; the counts are of their type.
 
     Returns
     -------
@@ -275,9 +339,10 @@ def par_histogram(a, bins=10, range=None, density=None, weights=None, *, progres
     Notes
     -----
     O(n) work for bins of one width, O(n log(bins)) for given edges.  Counts and edges
-    are exactly NumPy's.  Blocks of values are counted in tables of their own, at most
-    64, which are then added up; sums of weights have the same bits for any number of
-    threads, but may be rounded otherwise than NumPy's.
+    are exactly NumPy's.  Weights are summed as doubles; complex ones in two passes.  Blocks
+    of values are counted in tables of their own, at most 64, which are then added up;
+    sums of weights have the same bits for any number of threads, but may be rounded
+    otherwise than NumPy's.
 
     Examples
     --------
@@ -285,20 +350,12 @@ def par_histogram(a, bins=10, range=None, density=None, weights=None, *, progres
     >>> pb.par_histogram([1, 2, 1], bins=[0, 1, 2, 3])
     (array([0, 2, 1]), array([0, 1, 2, 3]))
     """
-    if progress is not None:
-        return with_progress(progress, par_histogram, (a, bins, range, density, weights), {})
-    if (not cnp.PyArray_CheckExact(a) or cnp.PyArray_SIZE(<ndarray>a) < FEW_ITEMS
-            or not (weights is None or (cnp.PyArray_CheckExact(weights)
-                                        and weights.dtype == np.float64
-                                        and weights.shape == a.shape))):
-        return np.histogram(a, bins, range, density, weights)
-    result = histogram(
-        np.ascontiguousarray(a).reshape(-1), bins, range,
-        None if weights is None else np.require(weights, np.float64, "CA").reshape(-1))
-    if result is None:
-        return np.histogram(a, bins, range, density, weights)
-    if density:
+    if not cnp.PyArray_CheckExact(a):
+        return too_small
+    if weights is not None and (not cnp.PyArray_CheckExact(weights) or weights.shape != a.shape):
+        return left("weights that it refuses")
+    result = histogram(a, bins, range, weights)
+    if type(result) is not Left and density:
         counts, edges = result
-        widths = np.array(np.diff(edges), float)
-        return counts / widths / counts.sum(), edges
+        return counts / np.array(np.diff(edges), float) / counts.sum(), edges
     return result

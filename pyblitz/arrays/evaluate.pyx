@@ -4,24 +4,19 @@ import numpy as np
 
 cimport numpy as cnp
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy
 from numpy cimport ndarray, ufunc
 
-from pyblitz._python cimport Entry, enter, leave
-from pyblitz.arrays.common cimport Resolved, check, may_overlap, report_flags, resolve, same_memory
-from pyblitz.arrays.compiled cimport CompiledKernel
+from pyblitz.arrays.common cimport (
+    check, may_overlap, run, run_fn, same_memory)
 from pyblitz.arrays.nodes cimport (
-    NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INPUT, NODE_KEPT, Filter, Node, again,
+    NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INPUT, NODE_KEPT, Filter, Node, again,
     call_ufunc, cast, depends, keep, kept, node_of, sliced, visit)
 from pyblitz.arrays.program cimport MAX_STEPS, Program, _TooLarge, one_program
 from pyblitz.kernels.collect cimport (
     Collect, collect_begin, collect_free, collect_place, collect_run, collect_write)
 from pyblitz.kernels.find cimport Count, Find, FindWhich, count_run, find_run
-from pyblitz.kernels.map cimport MAP_DIMS, MAP_OPERANDS, STEP_ARGS, Map, loop_fn, map_run
-from pyblitz.kernels.reduce cimport (
-    Fold, Reduce, dot_double, dot_float, reduce_run, sum_double, sum_float)
-from pyblitz.kernels.user cimport scalar_loop
-from pyblitz.runtime.atomic cimport i64_load_relaxed, u32_load_relaxed
+from pyblitz.kernels.map cimport MAP_DIMS, MAP_OPERANDS, STEP_ARGS, Map, map_run
+from pyblitz.runtime.atomic cimport i64_load_relaxed
 from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()
@@ -164,20 +159,6 @@ cdef bint is_large(Node node) except -1:
 
 
 # ---- running ----------------------------------------------------------------
-
-ctypedef int (*run_fn)(Worker* w, void* ctx) noexcept nogil
-
-
-cdef int run(run_fn fn, void* ctx, str what) except -1:
-    """A kernel of this call's, with its errors."""
-    cdef Entry e
-    cdef int rc
-    with nogil:
-        enter(&e)
-        rc = fn(e.worker, ctx)
-        rc = leave(&e, rc)
-    return check(rc, what)
-
 
 cdef struct Whole:
     Map* map
@@ -324,181 +305,6 @@ cdef list collect_kept(list nodes, object out):
         np.copyto(out, outs[0])
         return [out]
     return outs
-
-
-# ---- folds ------------------------------------------------------------------
-
-cdef bint set_fold(Fold* f, object op, Resolved r, int slot) except -1:
-    """False: there is no loop for it."""
-    if r.dtypes is None or r.loop == NULL or not r.dtypes[0] == r.dtypes[1] == r.dtypes[2]:
-        return False
-    f.inputs = 1
-    f.slots[0] = slot
-    f.itemsize = (<cnp.dtype>r.dtypes[0]).itemsize
-    f.has_start = False
-    f.loop = r.loop
-    f.data = r.data
-    f.join = NULL
-    if op is np.add and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_DOUBLE:
-        f.loop = sum_double
-    elif op is np.add and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_FLOAT:
-        f.loop = sum_float
-    return True
-
-
-cdef void set_dot(Fold* f, object dtype, Program p):
-    """The sum of the products of a program's two values, of float or double."""
-    cdef bint double = dtype.char == "d"
-    cdef float zero = -0.0
-    f.loop = dot_double if double else dot_float
-    f.join = sum_double if double else sum_float
-    f.inputs = 2
-    f.slots[0] = p.slots[0]
-    f.slots[1] = p.slots[1]
-    f.itemsize = 8 if double else 4
-    # Which changes nothing, not even the sign of a zero.
-    f.has_start = True
-    if double:
-        f.start[0] = -0.0
-    else:
-        memcpy(f.start, &zero, sizeof(float))
-
-
-cdef int run_reduce(Reduce* red) except -1:
-    """Leaves the result in red.result."""
-    red.grain = 0
-    run(<run_fn>reduce_run, red, "the reduction")
-    if red.arg == NULL:         # which compares with not-a-number, as NumPy's does silently
-        report_flags("reduce", u32_load_relaxed(&red.flags))
-    return 0
-
-
-cdef list reduce_program(Program p, Reduce* red, list dtypes):
-    """The values of the folds; red.result.items says of how many items."""
-    cdef ndarray value
-    cdef int i
-    red.map = &p.m
-    red.arg = NULL
-    red.folds = len(dtypes)
-    run_reduce(red)
-    p.report()
-    values = []
-    for i in range(red.folds):
-        value = np.empty((), dtypes[i])
-        memcpy(cnp.PyArray_DATA(value), red.result.acc[i], dtypes[i].itemsize)
-        values.append(value)
-    return values
-
-
-cdef Resolved resolve_reduction(object op, Node node):
-    return resolve(op, (None, node.dtype, None), None, "unsafe", True)
-
-
-cdef tuple fold_node(object op, Node node, Resolved r):
-    """(``op.reduce`` of all elements as an array of no dimension, or None of nothing; how
-    many there were); None: there is no loop for it.  r: None, or how op is resolved."""
-    cdef Reduce red
-    cdef Program p
-    if r is None:
-        r = resolve_reduction(op, node)
-    if r.dtypes is None or r.loop == NULL:
-        return None
-    if node.dtype != r.dtypes[1]:
-        node = cast(node, r.dtypes[1])
-    values = [node]
-    if op is np.add and node.kind == NODE_CALL and node.dtype.char in "df" and (
-            node.what is np.square or node.what is np.multiply):
-        # Products are added as they are made; the bits are the same.
-        values = [node.args[0], node.args[len(node.args) - 1]]
-    try:
-        p = program_of(values, None, False)
-    except _TooLarge:
-        values = [node_of(array_of(node))]
-        p = program_of(values, None, False)
-    if len(values) == 2:
-        set_dot(&red.fold[0], node.dtype, p)
-    elif not set_fold(&red.fold[0], op, r, p.slots[0]):
-        return None
-    values = reduce_program(p, &red, [node.dtype])
-    return values[0] if red.result.items else None, red.result.items
-
-
-cdef loop_fn combining_loop(CompiledKernel k, object dtype) except NULL:
-    if k.block or k.kernel.inputs != 2:
-        raise TypeError(f"op: a kernel of signature {k.signature!r} does not combine two elements; "
-                        "expected T (T, T)")
-    if dtype != k.dtype:
-        raise TypeError(f"op: the kernel {k.signature!r} takes {k.dtype}, not {dtype}")
-    return scalar_loop(<char>ord(k.dtype.kind), k.kernel.itemsize)
-
-
-cdef object fold_kernel(CompiledKernel k, CompiledKernel combine, list nodes, object initial):
-    """The same by compiled functions, of the elements of all nodes.  initial: an identity,
-    or no value."""
-    cdef Reduce red
-    cdef Program p
-    cdef Node node
-    cdef ndarray start
-    result = None
-    for n in nodes:
-        node = n
-        red.fold[0].loop = combining_loop(k, node.dtype)
-        red.fold[0].data = &k.kernel
-        red.fold[0].join = NULL if combine is None else combining_loop(combine, node.dtype)
-        red.fold[0].join_data = NULL if combine is None else <void*>&combine.kernel
-        red.fold[0].inputs = 1
-        red.fold[0].itemsize = node.dtype.itemsize
-        red.fold[0].has_start = initial is not np._NoValue
-        if red.fold[0].has_start:
-            start = np.asarray(initial, node.dtype)
-            memcpy(red.fold[0].start, cnp.PyArray_DATA(start), node.dtype.itemsize)
-        p = program_of([node], None, True)
-        red.fold[0].slots[0] = p.slots[0]
-        value = reduce_program(p, &red, [node.dtype])[0]
-        if red.result.items:
-            result = value if result is None else fold_kernel(
-                k if combine is None else combine, None, [node_of(np.array([result, value]))], np._NoValue)
-    if result is None:
-        if initial is np._NoValue:
-            raise ValueError("op: there are no elements, and no initial value")
-        return np.asarray(initial, (<Node>nodes[0]).dtype)[()]
-    return result[()]
-
-
-cdef object reduce_node(object op, Node node, object initial):
-    """``op.reduce`` of all elements; a scalar."""
-    cdef object options = {} if initial is np._NoValue else {"initial": initial}
-    if node.kind == NODE_CONSTANT:
-        return op.reduce(np.asarray(node.what), axis=None, **options)
-    found = fold_node(op, node, None)
-    if found is None:
-        return op.reduce(array_of(node), axis=None, **options)
-    result, items = found
-    if items == 0:
-        return op.reduce(np.empty(0, node.dtype), **options)
-    if options or result == 0:
-        # NumPy's own start, which shows in the sign of a zero.
-        return op.reduce(result.reshape(1), **options)
-    return result[()]
-
-
-cdef tuple reduce_two(object op1, Node one, object op2, Node two):
-    """Two reductions in one pass, of one dtype that stays, or None: (a, b, items)."""
-    cdef Reduce red
-    cdef Program p
-    cdef Resolved r1 = resolve_reduction(op1, one), r2 = resolve_reduction(op2, two)
-    if r1.dtypes is None or r2.dtypes is None:
-        return None
-    try:
-        p = program_of([one if one.dtype == r1.dtypes[1] else cast(one, r1.dtypes[1]),
-                        two if two.dtype == r2.dtypes[1] else cast(two, r2.dtypes[1])], None, False)
-    except _TooLarge:
-        return None
-    if not (set_fold(&red.fold[0], op1, r1, p.slots[0])
-            and set_fold(&red.fold[1], op2, r2, p.slots[1])):
-        return None
-    values = reduce_program(p, &red, [r1.dtypes[0], r2.dtypes[0]])
-    return values[0][()], values[1][()], red.result.items
 
 
 # ---- positions, counts and effects ------------------------------------------

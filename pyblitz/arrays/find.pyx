@@ -3,70 +3,72 @@
 import numpy as np
 
 cimport numpy as cnp
+from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
-from pyblitz._progress import with_progress
-from pyblitz.arrays.compiled cimport is_compiled
-from pyblitz.arrays.iter import ParIter, par_iter
+from pyblitz.arrays.evaluate cimport find_node
+from pyblitz.arrays.front cimport as_array, Left, convert, left_dtype, pays
+from pyblitz.arrays.front import operation
+from pyblitz.arrays.nodes cimport node_of
+from pyblitz.arrays.predicates cimport is_lazy, predicate_mask, predicate_node
+from pyblitz.kernels.find cimport FIND_ANY, FIND_FIRST, FIND_LAST, FindWhich
 
 cnp.import_array()
 
-cdef enum:
-    # Below this NumPy has found it before another thread could help.
-    SMALL_FIND_BYTES = 65536
+# Nanoseconds that NumPy takes to compare a byte and look at the result: see front.pays.
+cdef double BYTE_NS = 0.0625
 
 
-cdef object small_mask(object a, object predicate):
-    """The mask that a predicate stands for, at once, flat; None where the elements are many."""
-    if cnp.PyArray_NBYTES(<ndarray>a) > SMALL_FIND_BYTES and a.dtype.kind in "biufcmM":
-        return None
-    if isinstance(predicate, ParIter) or is_compiled(predicate):
-        return None
-    mask = np.asarray(predicate(a) if callable(predicate) else np.equal(a, predicate))
-    if mask.shape != a.shape:
-        raise ValueError(f"predicate: gave an array of shape {mask.shape} for elements of shape {a.shape}; "
-                         "it must be one number, or give a truth value for each element")
-    return (mask if mask.dtype == np.bool_ else mask != 0).reshape(-1)
+cdef object element(ndarray x, object at):
+    return None if at < 0 else x.flat[at]
 
 
-def predicate_mask(a, predicate):
-    """What is true of each element, as an array of bool of the same shape."""
-    mask = small_mask(a, predicate)
-    if mask is None:
-        mask = par_iter(a.reshape(-1)).mask(predicate).collect()
-    return mask.reshape(a.shape)
+cdef object place(ndarray x, object at):
+    return None if at < 0 else at
 
 
-cdef object search(object a, object predicate, object name):
-    """What the method of that name gives for the lazy array."""
-    cdef Py_ssize_t i
-    if isinstance(a, ParIter):
-        return getattr(a, name)(predicate)
-    a = np.asarray(a)
-    mask = small_mask(a, predicate)
-    if mask is None:
-        return getattr(par_iter(a), name)(predicate)
+cdef object find(ndarray x, object predicate, FindWhich which):
+    """The position in C order, or -1; or what is left to NumPy."""
+    if x.dtype.kind not in "biufcmM":
+        return left_dtype(x.dtype)
+    if not pays(cnp.PyArray_NBYTES(x), BYTE_NS) or cnp.PyArray_NDIM(x) == 0:
+        return find_alone(x, predicate, which)
+    return find_node(predicate_node(predicate, node_of(x), "predicate"), which)
+
+
+cdef object find_alone(ndarray x, object predicate, FindWhich which):
+    """The same, by NumPy."""
+    cdef int64_t i
+    mask = predicate_mask(x, predicate, "predicate", True)
+    if mask.shape != (<object>x).shape:
+        raise ValueError(f"predicate: a mask of shape {mask.shape} for elements of shape {(<object>x).shape}")
     if mask.size == 0:
-        return None
-    i = mask.argmax() if name != "find_last" else mask.size - 1 - mask[::-1].argmax()
-    if not mask[i]:
-        return None
-    return i if name == "position" else a.flat[i]
+        return -1
+    mask = mask.reshape(-1)
+    i = mask.size - 1 - mask[::-1].argmax() if which == FIND_LAST else mask.argmax()
+    return i if mask[i] else -1
 
 
-def par_find_first(a, predicate, *, progress=None):
+def find_first(a, predicate):
+    """The namesake of par_find_first."""
+    if is_lazy(a):
+        return a.find_first(predicate)
+    cdef ndarray x = np.asarray(convert(a))
+    return element(x, find_alone(x, predicate, FIND_FIRST))
+
+
+@operation("a", find_first, method="find_first", masked=False)
+def par_find_first(a, predicate):
     """The first element, in C order, of which a predicate is true.
 
     Parameters
     ----------
     a : array_like or ParIter
-    predicate : number, ufunc, compiled kernel or callable
-        A number is found where an element is equal to it. A ufunc, a kernel (see
+    predicate : number, array_like of bool, ufunc, compiled kernel or callable
+        A number, or another value, is found where an element is equal to it.  Booleans, in
+        the shape of ``a``, say of each element whether it is meant.  A ufunc, a kernel (see
         :func:`par_map`) or a Python function of arrays gives a truth value (zero is
         false) for each element; a Python function is called as in :meth:`ParIter.map`.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -76,7 +78,8 @@ def par_find_first(a, predicate, *, progress=None):
     Raises
     ------
     TypeError, ValueError
-        When the predicate does not fit the elements, or does not give one value for each.
+        When the predicate is nothing of these, or does not fit the elements, or does not
+        give one value for each; for masked arrays.
 
     Notes
     -----
@@ -89,21 +92,27 @@ def par_find_first(a, predicate, *, progress=None):
     >>> pb.par_find_first(np.array([1.0, -2.0, -3.0]), np.signbit)
     np.float64(-2.0)
     """
-    if progress is not None:
-        return with_progress(progress, par_find_first, (a, predicate), {})
-    return search(a, predicate, "find_first")
+    cdef ndarray x = as_array(a)
+    at = find(x, predicate, FIND_FIRST)
+    return at if type(at) is Left else element(x, at)
 
 
-def par_find_last(a, predicate, *, progress=None):
+def find_last(a, predicate):
+    """The namesake of par_find_last."""
+    if is_lazy(a):
+        return a.find_last(predicate)
+    cdef ndarray x = np.asarray(convert(a))
+    return element(x, find_alone(x, predicate, FIND_LAST))
+
+
+@operation("a", find_last, method="find_last", masked=False)
+def par_find_last(a, predicate):
     """The last element, in C order, of which a predicate is true.
 
     Parameters
     ----------
     a, predicate
         As for :func:`par_find_first`.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -125,21 +134,27 @@ def par_find_last(a, predicate, *, progress=None):
     >>> pb.par_find_last(np.array([1.0, -2.0, -3.0]), np.signbit)
     np.float64(-3.0)
     """
-    if progress is not None:
-        return with_progress(progress, par_find_last, (a, predicate), {})
-    return search(a, predicate, "find_last")
+    cdef ndarray x = as_array(a)
+    at = find(x, predicate, FIND_LAST)
+    return at if type(at) is Left else element(x, at)
 
 
-def par_find_any(a, predicate, *, progress=None):
+def find_any(a, predicate):
+    """The namesake of par_find_any."""
+    if is_lazy(a):
+        return a.find_any(predicate)
+    cdef ndarray x = np.asarray(convert(a))
+    return element(x, find_alone(x, predicate, FIND_ANY))
+
+
+@operation("a", find_any, method="find_any", masked=False)
+def par_find_any(a, predicate):
     """An element of which a predicate is true, whichever is found first.
 
     Parameters
     ----------
     a, predicate
         As for :func:`par_find_first`.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -161,21 +176,27 @@ def par_find_any(a, predicate, *, progress=None):
     >>> pb.par_find_any(np.array([1.0, -2.0, 3.0]), -2)
     np.float64(-2.0)
     """
-    if progress is not None:
-        return with_progress(progress, par_find_any, (a, predicate), {})
-    return search(a, predicate, "find_any")
+    cdef ndarray x = as_array(a)
+    at = find(x, predicate, FIND_ANY)
+    return at if type(at) is Left else element(x, at)
 
 
-def par_position(a, predicate, *, progress=None):
+def position(a, predicate):
+    """The namesake of par_position."""
+    if is_lazy(a):
+        return a.position(predicate)
+    cdef ndarray x = np.asarray(convert(a))
+    return place(x, find_alone(x, predicate, FIND_FIRST))
+
+
+@operation("a", position, method="position", masked=False)
+def par_position(a, predicate):
     """The position of the first element, in C order, of which a predicate is true.
 
     Parameters
     ----------
     a, predicate
         As for :func:`par_find_first`.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -197,6 +218,6 @@ def par_position(a, predicate, *, progress=None):
     >>> pb.par_position([5, 7, 9, 7], 7)
     1
     """
-    if progress is not None:
-        return with_progress(progress, par_position, (a, predicate), {})
-    return search(a, predicate, "position")
+    cdef ndarray x = as_array(a)
+    at = find(x, predicate, FIND_FIRST)
+    return at if type(at) is Left else place(x, at)

@@ -12,14 +12,18 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
-from pyblitz._progress import with_progress
 from pyblitz.arrays.common cimport SLICE_ITEMS, Slices
-from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel, is_compiled
-from pyblitz.arrays.evaluate cimport (
-    apply, collect, count_node, find_node, fold_kernel, fold_node, reduce_node, run_node)
+from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
+from pyblitz.arrays.evaluate cimport apply, collect, count_node, find_node, run_node
+from pyblitz.arrays.fold cimport (
+    any_of, fold_kernel, fold_node, mean_of, reduce_parts, variance_of)
+from pyblitz.arrays.front cimport member
+from pyblitz.arrays.front import Ufunc, ending
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, call_blocks, call_kernel,
     cast, depends, index_node, keep, kept, node_of, sliced)
+from pyblitz.arrays.predicates cimport STANDS_MASK, STANDS_VALUE, stands_for
+from pyblitz.arrays.predicates import lazy_arrays
 from pyblitz.arrays.program cimport plan_of
 from pyblitz.arrays.sort import par_sort
 from pyblitz.kernels.find cimport FIND_ANY, FIND_FIRST, FIND_LAST
@@ -68,7 +72,7 @@ def par_iter(*arrays):
     Raises
     ------
     TypeError
-        Without an array; for objects, strings and structured arrays.
+        Without an array; for objects, strings and structured arrays; for masked arrays.
 
     Notes
     -----
@@ -93,11 +97,11 @@ def par_iter(*arrays):
     if not arrays:
         raise TypeError("par_iter: at least one array is needed")
     made = []
-    for a in arrays:
+    for i, a in enumerate(arrays):
         if isinstance(a, ParIter):
             made.append(a)
             continue
-        a = np.asarray(a)
+        a = member(a, f"arrays[{i}]", "par_iter")
         if a.dtype.kind not in "biufcmM":
             raise TypeError(f"par_iter: expected arrays of numbers or times, not {a.dtype}")
         n = node_of(np.atleast_1d(a))
@@ -216,14 +220,18 @@ cdef Node select(Node node, object index):
     return sliced(node, how, {})
 
 
-cdef object predicate_of(object what, tuple values):
-    """The mask that a value, ufunc, kernel or function stands for, lazily."""
-    if isinstance(what, ParIter):
-        mask = what
-    elif callable(what) or is_compiled(what):
-        mask = mapped(what, values, None)
+cdef ParIter predicate_of(object what, tuple values):
+    """The mask that a mask, value, ufunc, kernel or function stands for, lazily."""
+    cdef ParIter x = values[0]
+    kind, thing = stands_for(what, x.dtype, "predicate")
+    if kind == STANDS_MASK:
+        if x.shape is not None and thing.shape != x.shape:
+            raise ValueError(f"predicate: a mask of shape {thing.shape} for elements of shape {x.shape}")
+        return wrap([node_of(thing)])
+    if kind == STANDS_VALUE:
+        mask = call(np.equal, (x, thing), {})
     else:
-        mask = call(np.equal, (values[0], what), {})
+        mask = thing if isinstance(thing, ParIter) else mapped(thing, values, None)
     if not isinstance(mask, ParIter):
         raise TypeError("predicate: must give one value for each element")
     if (<Node>(<ParIter>mask).parts[0]).dtype != np.bool_:
@@ -379,16 +387,19 @@ cdef class ParIter:
         return a if dtype is None else a.astype(dtype, copy=False)
 
     def __getitem__(self, index):
-        if isinstance(index, ParIter):
-            return self.filter(index)
         if not isinstance(index, slice):
-            raise TypeError("a lazy array is indexed with slices of its first axis and with masks")
+            if callable(index) or np.ndim(index) == 0 and not isinstance(index, ParIter):
+                raise TypeError("a lazy array is indexed with slices of its first axis and with masks")
+            return self.filter(index)
         return wrap([select(self.placed().settled().parts[0], index)])
 
     # ---- operators and ufuncs
 
     def __array_ufunc__(self, fn, method, *inputs, out=None, where=True, **options):
         cdef ParIter x
+        if isinstance(fn, Ufunc):
+            # It runs on all cores anyhow.
+            fn.used, fn = True, fn.ufunc
         if method == "reduce" and isinstance(inputs[0], ParIter):
             self.known()
             if set(options) - {"axis", "initial", "keepdims"} or options.get("keepdims") or where is not True:
@@ -758,7 +769,7 @@ cdef class ParIter:
 
         Parameters
         ----------
-        predicate : ufunc, compiled kernel, callable, lazy mask, or a value
+        predicate : ufunc, compiled kernel, callable, mask (of booleans, lazy or not), or a value
             What ``map`` would make of it, taken as true or false; a value keeps the elements
             that are equal to it.
 
@@ -852,7 +863,8 @@ cdef class ParIter:
                     return True
         return False
 
-    def collect(self, out=None, *, progress=None):
+    @ending
+    def collect(self, out=None):
         """All elements, as an array.
 
         Parameters
@@ -872,8 +884,6 @@ cdef class ParIter:
         >>> (pb.par_iter([1, 2]) * 2).collect()
         array([2, 4])
         """
-        if progress is not None:
-            return with_progress(progress, self.collect, (out,), {})
         self.known()
         if len(self.parts) == 1:
             return collect([self.parts[0]], check_out(out))[0]
@@ -895,7 +905,8 @@ cdef class ParIter:
             start = end
         return out
 
-    def reduce(self, op, initial=no_value, *, progress=None):
+    @ending
+    def reduce(self, op, initial=no_value):
         """All elements combined by a ufunc (``op.reduce``, over all axes), or by a compiled
         kernel ``T op(T, T)`` that does not care about grouping.
 
@@ -912,26 +923,13 @@ cdef class ParIter:
         >>> pb.par_iter([1, 5, 3]).reduce(np.maximum)
         np.int64(5)
         """
-        if progress is not None:
-            return with_progress(progress, self.reduce, (op, initial), {})
         self.known()
         kernel = None if isinstance(op, ufunc) else as_kernel(op)
         if kernel is None and not isinstance(op, ufunc):
             raise TypeError(f"op: expected a ufunc or a compiled kernel, not {type(op).__name__}")
         if kernel is not None:
             return fold_kernel(kernel, None, self.parts, initial)
-        if len(self.parts) == 1:
-            return reduce_node(op, self.parts[0], initial)
-        if op.identity is None and initial is no_value and any([(<Node>p).shape is None or
-                                                               0 in (<Node>p).shape for p in self.parts]):
-            return op.reduce(self.collect(), axis=None)
-        values = [reduce_node(op, p, no_value) for p in self.parts]
-        if initial is not no_value:
-            values.insert(0, initial)
-        result = values[0]
-        for value in values[1:]:
-            result = op(result, value)
-        return result
+        return reduce_parts(op, self.parts, initial)
 
     cdef bint takes(self, dict options) except -1:
         """Whether what NumPy's function of this name was given asks for no more than the
@@ -942,7 +940,8 @@ cdef class ParIter:
                 and options.get("out") is None
                 and (axis is None or (type(axis) is int and axis in (0, -1) and self.ndim == 1)))
 
-    def sum(self, initial=no_value, *, progress=None, **options):
+    @ending
+    def sum(self, initial=no_value, **options):
         """``np.sum`` of all elements; floats are summed pairwise, in blocks.
 
         Raises
@@ -956,13 +955,12 @@ cdef class ParIter:
         >>> pb.par_iter([1, 2, 3]).sum()
         np.int64(6)
         """
-        if progress is not None:
-            return with_progress(progress, self.sum, (initial,), options)
         if not self.takes(options):
             return np.sum(self.collect(), initial=initial, **options)
         return self.reduce(np.add, initial)
 
-    def prod(self, initial=no_value, *, progress=None, **options):
+    @ending
+    def prod(self, initial=no_value, **options):
         """``np.prod`` of all elements.
 
         Raises
@@ -976,13 +974,12 @@ cdef class ParIter:
         >>> pb.par_iter([1, 2, 3]).prod()
         np.int64(6)
         """
-        if progress is not None:
-            return with_progress(progress, self.prod, (initial,), options)
         if not self.takes(options):
             return np.prod(self.collect(), initial=initial, **options)
         return self.reduce(np.multiply, initial)
 
-    def min(self, initial=no_value, *, progress=None, **options):
+    @ending
+    def min(self, initial=no_value, **options):
         """``np.min`` of all elements.
 
         Raises
@@ -996,13 +993,12 @@ cdef class ParIter:
         >>> pb.par_iter([3, 1, 2]).min()
         np.int64(1)
         """
-        if progress is not None:
-            return with_progress(progress, self.min, (initial,), options)
         if not self.takes(options):
             return np.min(self.collect(), initial=initial, **options)
         return self.reduce(np.minimum, initial)
 
-    def max(self, initial=no_value, *, progress=None, **options):
+    @ending
+    def max(self, initial=no_value, **options):
         """``np.max`` of all elements.
 
         Raises
@@ -1016,26 +1012,12 @@ cdef class ParIter:
         >>> pb.par_iter([3, 1, 2]).max()
         np.int64(3)
         """
-        if progress is not None:
-            return with_progress(progress, self.max, (initial,), options)
         if not self.takes(options):
             return np.max(self.collect(), initial=initial, **options)
         return self.reduce(np.maximum, initial)
 
-    cdef tuple total(self):
-        """(sum in the type of a mean, number of elements, dtype of the mean)"""
-        dtype = self.dtype
-        kind = np.dtype(np.float64) if dtype.kind in "biu" else np.dtype(np.float32) if dtype == np.float16 else dtype
-        x = self if dtype == kind else self.astype(kind)
-        total, items = kind.type(0), 0
-        for p in (<ParIter>x).parts:
-            value, n = fold_node(np.add, p, None)
-            if n:
-                total = value[()] if items == 0 else total + value[()]
-            items += n
-        return total, items, dtype if dtype.kind in "fc" else kind
-
-    def mean(self, *, progress=None, **options):
+    @ending
+    def mean(self, **options):
         """``np.mean`` of all elements.
 
         Raises
@@ -1049,16 +1031,13 @@ cdef class ParIter:
         >>> pb.par_iter([1, 2]).mean()
         np.float64(1.5)
         """
-        if progress is not None:
-            return with_progress(progress, self.mean, (), options)
         if not self.takes(options) or self.dtype.kind in "mM":
             return np.mean(self.collect(), **options)
-        total, n, dtype = self.total()
-        if n == 0:
-            return np.empty(0, dtype).mean()
-        return dtype.type(total / n)
+        value = mean_of(self.parts)
+        return np.empty(0, self.dtype).mean() if value is None else value
 
-    def var(self, ddof=0, *, progress=None, **options):
+    @ending
+    def var(self, ddof=0, **options):
         """``np.var`` of all elements: two passes.
 
         Raises
@@ -1072,24 +1051,13 @@ cdef class ParIter:
         >>> pb.par_iter([1, 3]).var()
         np.float64(1.0)
         """
-        cdef ParIter rest
-        if progress is not None:
-            return with_progress(progress, self.var, (ddof,), options)
         if not self.takes(options) or self.dtype.kind in "mM" or self.dtype == np.float16:
             return np.var(self.collect(), ddof=ddof, **options)
-        total, n, dtype = self.total()
-        if n - ddof <= 0:
-            return np.var(self.collect(), ddof=ddof)
-        rest = self.astype(total.dtype) - total.dtype.type(total / n)
-        if dtype.kind == "c":
-            real, imaginary = rest.map(np.real), rest.map(np.imag)
-            square = real * real + imaginary * imaginary
-        else:
-            square = rest * rest
-        total = square.sum()
-        return np.dtype(dtype.type(0).real.dtype).type(total / (n - ddof))
+        value = variance_of(self.parts, ddof)
+        return np.var(self.collect(), ddof=ddof) if value is None else value
 
-    def std(self, ddof=0, *, progress=None, **options):
+    @ending
+    def std(self, ddof=0, **options):
         """``np.std`` of all elements: two passes.
 
         Raises
@@ -1103,13 +1071,12 @@ cdef class ParIter:
         >>> pb.par_iter([1, 3]).std()
         np.float64(1.0)
         """
-        if progress is not None:
-            return with_progress(progress, self.std, (ddof,), options)
         if not self.takes(options) or self.dtype.kind in "mM" or self.dtype == np.float16:
             return np.std(self.collect(), ddof=ddof, **options)
         return np.sqrt(self.var(ddof))
 
-    def any(self, predicate=None, *, progress=None, **options):
+    @ending
+    def any(self, predicate=None, **options):
         """Whether the predicate (by default: is not zero) is true of an element; stops at
         the first that is found.
 
@@ -1124,14 +1091,13 @@ cdef class ParIter:
         >>> pb.par_iter([0, 3]).any()
         True
         """
-        if progress is not None:
-            return with_progress(progress, self.any, (predicate,), options)
         if not self.takes(options) or self.dtype.kind == "M":
             return np.any(self.collect(), **options)
         mask = predicate_of((self != 0) if predicate is None else predicate, (self,))
-        return any([find_node(p, FIND_ANY) >= 0 for p in (<ParIter>mask).parts])
+        return any_of((<ParIter>mask).parts)
 
-    def all(self, predicate=None, *, progress=None, **options):
+    @ending
+    def all(self, predicate=None, **options):
         """Whether the predicate (by default: is not zero) is true of all elements; stops at
         the first of which it is not.
 
@@ -1146,14 +1112,13 @@ cdef class ParIter:
         >>> pb.par_iter([0, 3]).all()
         False
         """
-        if progress is not None:
-            return with_progress(progress, self.all, (predicate,), options)
         if not self.takes(options) or self.dtype.kind == "M":
             return np.all(self.collect(), **options)
         mask = predicate_of((self != 0) if predicate is None else predicate, (self,))
         return not (~mask).any()
 
-    def count(self, predicate=None, *, progress=None):
+    @ending
+    def count(self, predicate=None):
         """How many elements there are, or of how many the predicate is true.
 
         Raises
@@ -1167,8 +1132,6 @@ cdef class ParIter:
         >>> pb.par_iter([1, 2, 3]).count(lambda v: v > 1)
         2
         """
-        if progress is not None:
-            return with_progress(progress, self.count, (predicate,), {})
         self.known()
         if predicate is None:
             if self.shape is not None:
@@ -1178,7 +1141,8 @@ cdef class ParIter:
         mask = predicate_of(predicate, (self,))
         return sum([count_node(p) for p in (<ParIter>mask).parts])
 
-    def position(self, predicate, *, progress=None):
+    @ending
+    def position(self, predicate):
         """The position, in C order, of the first element of which it is true, or None.
 
         Raises
@@ -1192,8 +1156,6 @@ cdef class ParIter:
         >>> pb.par_iter([5, 7]).position(7)
         1
         """
-        if progress is not None:
-            return with_progress(progress, self.position, (predicate,), {})
         return self.search(predicate, FIND_FIRST)
 
     cdef object search(self, object predicate, int which):
@@ -1222,7 +1184,8 @@ cdef class ParIter:
                 return collect([select(n, slice(at, at + 1))], None)[0][0]
             at -= n.shape[0]
 
-    def find_first(self, predicate, *, progress=None):
+    @ending
+    def find_first(self, predicate):
         """The first element of which it is true, or None.
 
         Raises
@@ -1236,11 +1199,10 @@ cdef class ParIter:
         >>> pb.par_iter([5, 7, 9]).find_first(lambda v: v > 6)
         np.int64(7)
         """
-        if progress is not None:
-            return with_progress(progress, self.find_first, (predicate,), {})
         return self.item(self.search(predicate, FIND_FIRST))
 
-    def find_last(self, predicate, *, progress=None):
+    @ending
+    def find_last(self, predicate):
         """The last element of which it is true, or None.
 
         Raises
@@ -1254,11 +1216,10 @@ cdef class ParIter:
         >>> pb.par_iter([5, 7, 9]).find_last(lambda v: v > 6)
         np.int64(9)
         """
-        if progress is not None:
-            return with_progress(progress, self.find_last, (predicate,), {})
         return self.item(self.search(predicate, FIND_LAST))
 
-    def find_any(self, predicate, *, progress=None):
+    @ending
+    def find_any(self, predicate):
         """An element of which it is true, the first that is found, or None.
 
         Raises
@@ -1272,11 +1233,10 @@ cdef class ParIter:
         >>> pb.par_iter([5, 7, 1]).find_any(lambda v: v > 6)
         np.int64(7)
         """
-        if progress is not None:
-            return with_progress(progress, self.find_any, (predicate,), {})
         return self.item(self.search(predicate, FIND_ANY))
 
-    def for_each(self, fn, *, progress=None):
+    @ending
+    def for_each(self, fn):
         """Calls ``fn`` with each block of elements, from any thread, in any order.
 
         Raises
@@ -1290,13 +1250,12 @@ cdef class ParIter:
         >>> pb.par_iter([1, 2]).for_each(print)
         [1 2]
         """
-        if progress is not None:
-            return with_progress(progress, self.for_each, (fn,), {})
         self.known()
         for p in (<ParIter>self.inspect(fn)).parts:
             run_node(p)
 
-    def sort(self, *, progress=None, **options):
+    @ending
+    def sort(self, **options):
         """All elements, sorted by :func:`par_sort` with these options, as a new array.
 
         Raises
@@ -1310,8 +1269,6 @@ cdef class ParIter:
         >>> pb.par_iter([3, 1, 2]).sort()
         array([1, 2, 3])
         """
-        if progress is not None:
-            return with_progress(progress, self.sort, (), options)
         a = self.collect()
         for p in self.parts:
             if (<Node>p).what is a:
@@ -1673,3 +1630,18 @@ cdef class Chunked(Slices):
     cdef object part(self, int64_t lo, int64_t hi):
         for i, row in enumerate(self.chunks._rows(lo, hi)):
             self.results[lo + i] = self.fn(row)
+
+
+def node_beside(fn, node):
+    """For predicates: the node of a lazy array, or of a function of elements."""
+    cdef ParIter beside = wrap([node])
+    mask = fn if isinstance(fn, ParIter) else mapped(fn, (beside,), None)
+    if not isinstance(mask, ParIter):
+        return None
+    parts = (<ParIter>mask).parts
+    if (<ParIter>mask).shape != (<Node>node).shape:
+        raise ValueError(f"predicate: an array of shape {mask.shape} for elements of shape {beside.shape}")
+    return parts[0] if len(parts) == 1 else node_of(mask.collect())
+
+
+lazy_arrays(ParIter, node_beside)

@@ -1,21 +1,21 @@
 # cython: wraparound=True, boundscheck=True
-"""``par_merge``, ``par_is_sorted``, and sorting by a user's comparison."""
+"""``par_merge``, ``par_is_sorted``."""
+import operator
+from functools import partial
+
 import numpy as np
 
 cimport numpy as cnp
-from libc.stdint cimport int64_t, intptr_t
+from libc.stdint cimport intptr_t
 from numpy cimport ndarray
 
-from pyblitz._progress import with_progress
-from pyblitz._python cimport Entry, enter, leave
-from pyblitz.arrays.argsort cimport sort_fields, sorting_order
-from pyblitz.arrays.common cimport Slices, at, check, is_plain, longest_axis, may_overlap
-from pyblitz.arrays.compiled cimport CompiledKernel, as_less
+from pyblitz.arrays.common cimport at, axis_of, longest_axis, may_overlap, run, run_fn, slices
+from pyblitz.arrays.front cimport as_array, left_dtype, too_small
+from pyblitz.arrays.front import operation
+from pyblitz.arrays.sorting cimport check_out, is_direct, sort_fields, sorting_order
 from pyblitz.kernels.merge cimport (
-    ORDER_COMPARE, ORDER_LESS, ORDER_LESS_ALONE, ORDER_TRUTH, ORDER_TRUTH_ALONE, MergeSort,
-    MergeTwo, Order, OrderForm, Sorted, compare_bytes, compare_fn, compare_ucs4, is_sorted,
-    merge_sort, merge_two, order_by, order_numbers, sort_rows)
-from pyblitz.runtime.atomic cimport atomic_u32, u32_load_relaxed, u32_store_relaxed
+    ORDER_COMPARE, MergeTwo, Order, Sorted, compare_bytes, compare_fn, compare_ucs4, is_sorted,
+    merge_two, order_by, order_numbers)
 
 cnp.import_array()
 
@@ -27,8 +27,6 @@ cdef extern from "numpy/arrayobject.h":
 cdef enum:
     # Items of a result that is made before another thread could help.
     SMALL_MERGE = 4096
-    # Rows of more items are sorted one after the other, each by all.
-    LONG_ROW = 32768
     # Pairs of a slice that is worth taking the GIL for.
     SLICE_PAIRS = 65536
 
@@ -54,148 +52,29 @@ cdef bint order_of(Order* o, ndarray a):
     return False
 
 
-cdef bint is_direct(ndarray a):
-    """Whether kernels can read it as it lies."""
-    return a.dtype.isnative and cnp.PyArray_IS_C_CONTIGUOUS(a) and cnp.PyArray_ISALIGNED(a)
+# ---- merging ----------------------------------------------------------------
 
-
-cdef int check_axis(int ndim, object axis) except -1:
-    """In NumPy's words."""
-    if type(axis) is not int or not -ndim <= axis < ndim:
-        np.sort(np.empty((1,) * ndim, "?"), axis)
+cdef int check_merge(object a, object b, object out) except -1:
+    for name, each in (("a", a), ("b", b)):
+        if np.ndim(each) != 1:
+            raise ValueError(f"{name}: must have one dimension, not {np.ndim(each)}")
+    if out is not None:
+        check_out(out, (a.size + b.size,), np.result_type(a.dtype, b.dtype), True)
     return 0
 
 
-# ---- a user's comparison ----------------------------------------------------
-
-cdef OrderForm form_of(CompiledKernel k):
-    if k.gives_int:
-        return ORDER_LESS if k.kernel.takes_user else ORDER_LESS_ALONE
-    return ORDER_TRUTH if k.kernel.takes_user else ORDER_TRUTH_ALONE
-
-
-cdef CompiledKernel less_for(object less, object dtype):
-    """The comparison, if it is one of items of that type."""
-    cdef CompiledKernel k = as_less(less)
-    if k is None:
-        raise TypeError(
-            f"less: must be a compiled function, int (const void *, const void *, void *), not "
-            f"{type(less).__name__}; to compare by Python, sort an array of objects that "
-            "functools.cmp_to_key made")
-    if dtype.hasobject or dtype.kind == "T":
-        raise TypeError(f"less: compares plain memory, which items of {dtype} are not")
-    if k.dtype is not None and dtype.kind in "biufmM":
-        # What lies in arrays of other types is the function's own business.
-        ours = np.dtype("i8") if dtype.kind in "mM" else dtype.newbyteorder("=")
-        if k.dtype != ours:
-            raise TypeError(f"less: {k.signature!r} compares {k.dtype}, not {dtype}")
-    return k
-
-
-cdef object sort_rows_by(ndarray rows, ndarray result, CompiledKernel less, bint descending):
-    """Sorts along the last axis of a C-contiguous array into another, or in place when
-    both are one."""
-    cdef MergeSort s
-    cdef Entry e
-    cdef int64_t count, row
-    cdef int rc = 0
-    cdef intptr_t size = cnp.PyArray_ITEMSIZE(result)
-    s.n = cnp.PyArray_DIM(result, cnp.PyArray_NDIM(result) - 1)
-    if s.n == 0 or cnp.PyArray_SIZE(result) == 0:
-        return
-    count = cnp.PyArray_SIZE(result) // s.n
-    s.src = <const char*>cnp.PyArray_DATA(rows)
-    s.dst = <char*>cnp.PyArray_DATA(result)
-    s.leaf = NULL
-    s.arr = NULL
-    order_by(&s.order, form_of(less), less.kernel.fn, less.kernel.user, size)
-    s.order.descending = descending
-    with nogil:
-        enter(&e)
-        if s.n < LONG_ROW:
-            rc = (sort_rows(e.worker, &s, count) if count > 1 else merge_sort(e.worker, &s))
-        else:
-            for row in range(count):
-                rc = merge_sort(e.worker, &s)
-                if rc != 0:
-                    break
-                s.src += s.n * size
-                s.dst += s.n * size
-        rc = leave(&e, rc)
-    check(rc, "the sort")
-
-
-cdef object check_out(object out, tuple shape, object dtype, bint swapped):
-    if not isinstance(out, np.ndarray):
-        raise TypeError(f"out: must be an array, not {type(out).__name__}")
-    if out.shape != shape:
-        raise ValueError(f"out: shape {out.shape} does not match that of the result, {shape}")
-    if out.dtype != dtype and not (swapped and out.dtype.newbyteorder("=") == dtype):
-        raise TypeError(f"out: dtype {out.dtype} does not match that of the result, {dtype}")
-    if not out.flags.writeable:
-        raise ValueError("out: output array is read-only")
-
-
-cdef object sort_by_kernel(ndarray a, object axis, object less, bint descending, object out,
-                           bint indices):
-    cdef CompiledKernel k = less_for(less, a.dtype)
-    cdef ndarray rows, result
-    cdef int ndim, along
-    check_axis(cnp.PyArray_NDIM(a), axis)
-    if out is not None:
-        check_out(out, (a.size,) if axis is None else (<object>a).shape,
-                  np.dtype(np.intp) if indices else a.dtype, False)
-    if axis is None:
-        rows, ndim, along = a.reshape(-1), 1, 0
-    else:
-        ndim = cnp.PyArray_NDIM(a)
-        along = axis if axis >= 0 else axis + ndim
-        rows = a if along == ndim - 1 else np.moveaxis(a, along, -1)
-    if indices:
-        # Pairs of an item and its index, which the comparison takes for items: it reads
-        # what it compares without a detour.
-        pairs = np.empty((<object>rows).shape, np.dtype(
-            [("item", a.dtype.newbyteorder("=")), ("index", np.intp)], align=True))
-        pairs["item"] = rows
-        pairs["index"] = np.arange((<object>rows).shape[ndim - 1])
-        sort_rows_by(pairs, pairs, k, descending)
-        found = pairs["index"] if along == ndim - 1 else np.moveaxis(pairs["index"], -1, along)
-        if out is None:
-            return found.copy()
-        out[...] = found
-        return out
-    native = a.dtype.newbyteorder("=")
-    if out is not None and along == ndim - 1 and is_direct(out):
-        result = out
-    else:
-        result = np.empty((<object>rows).shape, native)
-    if rows.dtype == native and cnp.PyArray_IS_C_CONTIGUOUS(rows) and cnp.PyArray_ISALIGNED(rows):
-        if cnp.PyArray_DATA(rows) == cnp.PyArray_DATA(result):
-            rows = result
-        elif may_overlap(rows, result):
-            rows = rows.copy()
-    else:
-        rows = rows.astype(native, order="C")
-        if result is not out:
-            result = rows
-    sort_rows_by(rows, result, k, descending)
-    if result is out:
-        return out
-    found = result if along == ndim - 1 else np.moveaxis(result, -1, along)
+def merged_by_numpy(a, b, *, out=None):
+    """The same, by NumPy alone."""
+    check_merge(a, b, out)
+    merged = np.sort(np.concatenate([a, b]), kind="stable")
     if out is None:
-        if axis is None:
-            return found.astype(a.dtype, copy=False)
-        # As np.sort's copy: in the array's own layout and byte order.
-        out = np.empty_like(a, subok=False)
-        if out.dtype == found.dtype and out.strides == found.strides:
-            return found
-    out[...] = found
+        return merged
+    out[...] = merged
     return out
 
 
-# ---- merging ----------------------------------------------------------------
-
-def par_merge(a, b, *, out=None, progress=None):
+@operation("a b out", merged_by_numpy, masked=False)
+def par_merge(a, b, *, out=None):
     """Two sorted arrays merged into one, on all cores.
 
     Parameters
@@ -204,9 +83,6 @@ def par_merge(a, b, *, out=None, progress=None):
         Sorted as ``np.sort`` does: not-a-number and not-a-time last.
     out : ndarray, optional
         Where the result goes, of its length and dtype. It may overlap ``a`` and ``b``.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -243,31 +119,21 @@ def par_merge(a, b, *, out=None, progress=None):
     cdef ndarray x, y, result
     cdef MergeTwo t
     cdef Order order
-    cdef Entry e
-    cdef int rc
-    if progress is not None:
-        return with_progress(progress, par_merge, (a, b), {"out": out})
-    plain = is_plain(a) and is_plain(b)
-    if plain:
-        a, b = np.asarray(a), np.asarray(b)
-    for name, each in (("a", a), ("b", b)):
-        if np.ndim(each) != 1:
-            raise ValueError(f"{name}: must have one dimension, not {np.ndim(each)}")
-    if out is not None:
-        check_out(out, (a.size + b.size,), np.result_type(a.dtype, b.dtype), True)
-    if not plain or a.size + b.size < SMALL_MERGE:
-        return merged_by_numpy(a, b, out)
-    dtype = np.result_type(a.dtype, b.dtype)
+    x, y = as_array(a), as_array(b)
+    if x.size + y.size < SMALL_MERGE:
+        return too_small
+    check_merge(x, y, out)
+    dtype = np.result_type(x.dtype, y.dtype)
     if dtype.kind not in "biufcmMSU":
-        return merged_by_numpy(a, b, out)
+        return left_dtype(dtype)
     dtype = dtype.newbyteorder("=")
     if out is not None and is_direct(out):
         result = out
     else:
-        result = np.empty(a.size + b.size, dtype)
+        result = np.empty(x.size + y.size, dtype)
     if not order_of(&order, result):
-        return merged_by_numpy(a, b, out)
-    x, y = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
+        return left_dtype(dtype)
+    x, y = x.astype(dtype, copy=False), y.astype(dtype, copy=False)
     if not is_direct(x) or may_overlap(x, result):
         x = x.copy()
     if not is_direct(y) or may_overlap(y, result):
@@ -276,22 +142,10 @@ def par_merge(a, b, *, out=None, progress=None):
     t.a, t.na = <const char*>cnp.PyArray_DATA(x), cnp.PyArray_SIZE(x)
     t.b, t.nb = <const char*>cnp.PyArray_DATA(y), cnp.PyArray_SIZE(y)
     t.out = <char*>cnp.PyArray_DATA(result)
-    with nogil:
-        enter(&e)
-        rc = merge_two(e.worker, &t)
-        rc = leave(&e, rc)
-    check(rc, "the merge")
+    run(<run_fn>merge_two, &t, "the merge")
     if out is None or result is out:
         return result
     out[...] = result
-    return out
-
-
-cdef object merged_by_numpy(object a, object b, object out):
-    merged = np.sort(np.concatenate([a, b]), kind="stable")
-    if out is None:
-        return merged
-    out[...] = merged
     return out
 
 
@@ -301,8 +155,7 @@ cdef bint run_sorted(ndarray a, int axis, bint descending, bint strict):
     """For a C-contiguous, aligned native array whose items have an order."""
     cdef Sorted s
     cdef Order order
-    cdef Entry e
-    cdef int rc, d
+    cdef int d
     if not order_of(&order, a):
         raise NotImplementedError(f"no order of {a.dtype}")
     s.order = &order
@@ -316,11 +169,7 @@ cdef bint run_sorted(ndarray a, int axis, bint descending, bint strict):
             s.stride *= cnp.PyArray_DIM(a, d)
     s.descending = descending
     s.strict = strict
-    with nogil:
-        enter(&e)
-        rc = is_sorted(e.worker, &s)
-        rc = leave(&e, rc)
-    check(rc, "the check")
+    run(<run_fn>is_sorted, &s, "the check")
     return not s.found
 
 
@@ -345,43 +194,39 @@ cdef bint compared_by_numpy(object x, object y, bint descending, bint strict):
     return not (wrong.any() or (strict and same.any()))
 
 
-cdef class SlicedSorted(Slices):
-    """par_is_sorted for slices of an array."""
-    cdef ndarray a
-    cdef int axis           # that the order is along
-    cdef int along          # that slices are along
-    cdef bint descending
-    cdef bint strict
-    cdef bint by_kernel
-    cdef atomic_u32 found
-
-    cdef object part(self, int64_t lo, int64_t hi):
-        # relaxed: only to save work; the caller reads after the join
-        if u32_load_relaxed(&self.found):
-            return
-        if not self.is_sorted(self.a[at(self.along, lo, hi + (self.along == self.axis))]):
-            u32_store_relaxed(&self.found, 1)
-
-    cdef bint is_sorted(self, object a):
-        cdef ndarray copy
-        if self.by_kernel:
-            copy = np.require(a, a.dtype.newbyteorder("="), "CA")
-            return run_sorted(copy, self.axis, self.descending, self.strict)
-        a = np.moveaxis(a, self.axis, -1)
-        x, y = a[..., :-1], a[..., 1:]
-        if a.dtype.kind in "Ofc":
-            return compared_by_numpy(x, y, self.descending, self.strict)
-        if self.strict and np.any(x == y):
-            return False
-        # What a stable sort leaves as it is.
-        parts = sort_fields(a, None) if a.ndim == 1 else None
-        order = None if parts is None else sorting_order(parts, self.descending)
-        if order is None:
-            order = np.argsort(a[..., ::-1] if self.descending else a, axis=-1, kind="stable")
-        return bool((order == np.arange((<object>a).shape[-1])).all())
+cdef bint slice_is_sorted(object a, int axis, bint descending, bint strict, bint by_kernel):
+    cdef ndarray copy
+    if by_kernel:
+        copy = np.require(a, a.dtype.newbyteorder("="), "CA")
+        return run_sorted(copy, axis, descending, strict)
+    a = np.moveaxis(a, axis, -1)
+    x, y = a[..., :-1], a[..., 1:]
+    if a.dtype.kind in "Ofc":
+        return compared_by_numpy(x, y, descending, strict)
+    if strict and np.any(x == y):
+        return False
+    # What a stable sort leaves as it is.
+    parts = sort_fields(a, None) if a.ndim == 1 else None
+    order = None if parts is None else sorting_order(parts, [descending] * len(parts))
+    if order is None:
+        order = np.argsort(a[..., ::-1] if descending else a, axis=-1, kind="stable")
+    return bool((order == np.arange((<object>a).shape[-1])).all())
 
 
-def par_is_sorted(a, axis=-1, *, descending=None, strict=False, progress=None):
+def sorted_part(a, axis, along, descending, strict, by_kernel, found, lo, hi):
+    """Slices are along `along`, the order is along `axis`."""
+    if not found and not slice_is_sorted(a[at(along, lo, hi + (along == axis))], axis, descending, strict, by_kernel):
+        found.append(True)
+
+
+def looked_at(a, axis=-1, *, descending=None, strict=False):
+    """par_is_sorted of what only other libraries compute with."""
+    return par_is_sorted(np.asarray(a), None if axis is None else operator.index(axis), descending=descending,
+                         strict=strict)
+
+
+@operation("a", looked_at, masked=False)
+def par_is_sorted(a, axis=-1, *, descending=None, strict=False):
     """Whether an array is sorted along an axis, on all cores.
 
     Parameters
@@ -394,9 +239,6 @@ def par_is_sorted(a, axis=-1, *, descending=None, strict=False, progress=None):
         as ``par_sort`` has them.
     strict : bool, optional
         True: no two neighbours are equal. (Those of which none is a number are.)
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -427,19 +269,12 @@ def par_is_sorted(a, axis=-1, *, descending=None, strict=False, progress=None):
     False
     """
     cdef ndarray x
-    cdef SlicedSorted sliced
     cdef int ndim, along
-    if progress is not None:
-        return with_progress(progress, par_is_sorted, (a, axis),
-                             {"descending": descending, "strict": strict})
-    x = np.asarray(a)
-    check_axis(cnp.PyArray_NDIM(x), axis)
+    x = as_array(a)
     if axis is None:
         x = x.reshape(-1)
-        ndim, along = 1, 0
-    else:
-        ndim = cnp.PyArray_NDIM(x)
-        along = axis if axis >= 0 else axis + ndim
+    ndim = cnp.PyArray_NDIM(x)
+    along = 0 if axis is None else axis_of(axis, ndim)
     if cnp.PyArray_DIM(x, along) < 2 or cnp.PyArray_SIZE(x) == 0:
         return True
     down, strictly = bool(descending), bool(strict)
@@ -454,12 +289,10 @@ def par_is_sorted(a, axis=-1, *, descending=None, strict=False, progress=None):
             return run_sorted(x.T, ndim - 1 - along, down, strictly)
     if x.dtype.kind in "SUV" and x.dtype.itemsize == 0:
         return not strictly
-    sliced = SlicedSorted("is_sorted", False)
-    sliced.a, sliced.axis, sliced.by_kernel = x, along, by_kernel
-    sliced.descending, sliced.strict = down, strictly
-    u32_store_relaxed(&sliced.found, 0)
     shape = (<object>x).shape
-    sliced.along = longest_axis(shape, range(ndim))
-    n = shape[sliced.along]
-    sliced.run(max(1, SLICE_PAIRS * n // cnp.PyArray_SIZE(x)), n - (sliced.along == along), False)
-    return not u32_load_relaxed(&sliced.found)
+    across = longest_axis(shape, range(ndim))
+    n = shape[across]
+    found = []
+    slices("is_sorted", partial(sorted_part, x, along, across, down, strictly, by_kernel, found),
+           max(1, SLICE_PAIRS * n // cnp.PyArray_SIZE(x)), n - (across == along), None)
+    return not found

@@ -8,6 +8,7 @@ from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport Resolved, resolve
 from pyblitz.arrays.compiled cimport CompiledKernel
+from pyblitz.arrays.front cimport member
 
 cnp.import_array()
 
@@ -40,7 +41,10 @@ cdef Node node_of(object x):
     cdef ndarray a
     if type(x) is int or type(x) is float or type(x) is complex or type(x) is bool:
         return new_node(NODE_CONSTANT, x, (), (), None if type(x) is not bool else np.dtype(bool), None)
-    a = x if cnp.PyArray_CheckExact(x) else np.asarray(x)
+    if cnp.PyArray_CheckExact(x):
+        a = x
+    else:
+        a = np.asarray(x) if isinstance(x, np.generic) else member(x, "operand", "par_iter")
     return new_node(NODE_CONSTANT if cnp.PyArray_NDIM(a) == 0 else NODE_INPUT, a, (),
                     tuple([cnp.PyArray_DIM(a, i) for i in range(cnp.PyArray_NDIM(a))]), a.dtype, None)
 

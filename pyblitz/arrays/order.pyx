@@ -10,13 +10,14 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
-from pyblitz._progress import with_progress
-from pyblitz._python cimport Entry, enter, leave
-from pyblitz.arrays.argsort cimport Fields, by_numpy, sorting_order, sorting_runs
-from pyblitz.arrays.common cimport Slices, at, check, is_plain, longest_axis
+from pyblitz.arrays.common cimport at, longest_axis, run, run_fn, slices
+from pyblitz.arrays.front cimport Left, left, left_dtype, member, too_small
+from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
-from pyblitz.arrays.move import par_copy, par_flatnonzero, par_take
-from pyblitz.arrays.reduce import par_max
+from pyblitz.arrays.copy import par_copy
+from pyblitz.arrays.gather import par_take
+from pyblitz.arrays.select import par_flatnonzero
+from pyblitz.arrays.sorting cimport Fields, Rows, missing, rows_of, sorting_order, sorting_runs
 from pyblitz.kernels.rank cimport (
     RANK_AVERAGE, RANK_DENSE, RANK_GREATEST, RANK_LEAST, RANK_ORDINAL, Ranks, ranks_write)
 
@@ -36,37 +37,64 @@ cdef dict rank_kinds = {
 
 # ---- orders of any keys -----------------------------------------------------
 
-cdef ndarray codes_of(ndarray key):
-    """Integers in the order of the items, which NumPy alone can compare."""
-    return np.unique(key, return_inverse=True)[1].reshape(-1)
+cdef ndarray codes_of(object key, bint descending, bint nones):
+    """Integers in the order of items that NumPy alone can compare.  Last in both directions:
+    not-a-numbers, then, if it may be one of them, None."""
+    gap = None
+    if key.dtype.kind == "O":
+        gap = [2 if nones and k is None else isinstance(k, float) and k != k for k in key.flat]
+        gap = np.array(gap, np.int64).reshape(key.shape)
+    elif key.dtype.kind in "fc":
+        gap = np.isnan(key).astype(np.int64)
+    result = np.empty(key.shape, np.int64)
+    here = slice(None) if gap is None else gap == 0
+    # With the index its sort is stable, if all that items know is what is less.
+    values, _, codes = np.unique(key[here], return_index=True, return_inverse=True)
+    codes = codes.reshape(key[here].shape)
+    result[here] = values.size - 1 - codes if descending else codes
+    if gap is not None:
+        result[gap != 0] = values.size + gap[gap != 0]
+    return result
 
 
 cdef bint is_sortable(ndarray key):
-    """Whether its items are bytes alone, in an order that is NumPy's for its kind."""
-    return key.dtype.kind in "biufcmMSU"
-
-
-cdef ndarray order_of(list keys, bint descending):
-    order = sorting_order(keys, descending)
-    if order is None:
-        if descending and keys[0].dtype.kind in "OVT":
-            # np.argsort refuses the direction for these.
-            order = np.argsort(-codes_of(keys[0]), kind="stable")
-        elif len(keys) == 1:
-            order = by_numpy(np.argsort, keys[0], -1, None, None, True, descending)
-        elif descending:
-            raise NotImplementedError
-        else:
-            order = np.lexsort(keys[::-1])
-    return order.astype(np.int64, copy=False)
+    """Whether kernels know its order, which is NumPy's."""
+    return key.dtype.kind in "biufcmMSU" and key.dtype.char not in "gG"
 
 
 cdef ndarray plain_column(ndarray key):
-    if not is_sortable(key):
-        return key
-    if cnp.PyArray_ISCARRAY_RO(key):
+    if not is_sortable(key) or cnp.PyArray_ISCARRAY_RO(key):
         return key
     return par_copy(key, key.dtype.newbyteorder("="), "C")
+
+
+cdef Left add_columns(list columns, list downs, ndarray key, bint down, bint alone, bint nones):
+    """The key, or what has its order and can be sorted together with others.  Numbering what
+    NumPy alone can compare is left to be done, unless this is `alone`."""
+    cdef Left declined
+    if is_sortable(key):
+        columns.append(plain_column(key))
+        downs.append(down)
+    elif key.dtype.names and all([key.dtype[name].shape == () for name in key.dtype.names]):
+        for name in key.dtype.names:
+            declined = add_columns(columns, downs, key[name], down, alone, nones)
+            if declined is not None:
+                return declined
+    elif alone:
+        columns.append(codes_of(key, down, nones))
+        downs.append(False)
+    else:
+        return left_dtype(key.dtype)
+    return None
+
+
+cdef object order_of(list keys, list downs, bint alone):
+    cdef list columns = [], column_downs = []
+    for key, down in zip(keys, downs):
+        declined = add_columns(columns, column_downs, key, down, alone, False)
+        if declined is not None:
+            return declined
+    return sorting_order(columns, column_downs)
 
 
 cdef object one_nan(ndarray key):
@@ -78,48 +106,75 @@ cdef object one_nan(ndarray key):
     return key
 
 
-cdef tuple runs_of(list keys):
-    """The order of order_of, and whether a run of equal keys begins at each place in it."""
-    cdef list all_keys = [one_nan(key) for key in keys]
-    made = sorting_runs(all_keys)
-    if made is not None:
-        return made
-    order = order_of(all_keys, False)
-    begins = np.zeros(order.size, np.bool_)
-    begins[:1] = True
-    for key in all_keys:
-        y = par_take(key, order)
-        differs = y[1:] != y[:-1]
-        if key.dtype.kind in "fc":
-            gap = np.isnan(y)
-            differs &= ~(gap[1:] & gap[:-1])
-        begins[1:] |= np.asarray(differs, np.bool_)
-    return order, begins
+cdef list downs_of(object descending, int n):
+    """One bool, or as many as there are keys."""
+    if isinstance(descending, (list, tuple, np.ndarray)):
+        if len(descending) != n:
+            raise ValueError(f"descending: {len(descending)} of them do not match {n} keys")
+        return [bool(d) for d in descending]
+    return [bool(descending)] * n
 
 
-cdef list rows_of(object keys):
-    """The keys of np.lexsort as arrays of one shape; None: NumPy is to see to them."""
+cdef list columns_of(object keys, str function):
+    """The keys, 1-D and of one length; None: there is one, which is no member of a list."""
     cdef list result
-    if cnp.PyArray_CheckExact(keys):
-        if keys.ndim < 2:
-            return None
-        result = list(keys)
-    elif type(keys) is tuple or type(keys) is list:
-        result = [k if cnp.PyArray_CheckExact(k) else np.asarray(k) if is_plain(k) else None
-                  for k in keys]
+    if (type(keys) is tuple or type(keys) is list) and keys and (
+            isinstance(keys[0], (list, tuple)) or np.ndim(keys[0]) > 0):
+        result = [member(key, f"keys[{i}]", function) for i, key in enumerate(keys)]
     else:
-        return None
-    if not result or result[0] is None or result[0].ndim == 0 or result[0].size < FEW_ITEMS:
-        return None
-    for k in result:
-        if k is None or k.shape != result[0].shape or not is_sortable(k):
-            return None
-        if k.dtype.kind == "U" and not k.dtype.isnative:
-            return None         # np.lexsort (2.4.6) compares the bytes: the same for all sizes
+        result = [member(keys, "keys", function)]
+    for i, key in enumerate(result):
+        name = "keys" if len(result) == 1 else f"keys[{i}]"
+        if key.ndim != 1:
+            raise ValueError(f"{name}: must have one dimension, not {key.ndim}")
+        if key.size != result[0].size:
+            raise ValueError(
+                f"{name}: length {key.size} does not match that of keys[0], {result[0].size}")
     return result
 
 
-def par_lexsort(keys, axis=-1, *, progress=None):
+# ---- np.lexsort -------------------------------------------------------------
+
+cdef object lexsort_rows(list rows, object axis, list downs):
+    """The last one is compared first.  Of one shape, and sortable."""
+    cdef Fields fields
+    cdef Rows r
+    cdef ndarray out
+    shape = rows[0].shape
+    if axis != -1:
+        np.lexsort(np.empty((1,) * (len(shape) + 1)), axis)     # NumPy's opinion of it
+    if len(shape) == 1:
+        return sorting_order(rows[::-1], downs[::-1]).astype(np.intp, copy=False)
+    r = rows_of(rows[0], axis, None)
+    fields = Fields()
+    for key, down in zip(rows[::-1], downs[::-1]):
+        fields.add(np.moveaxis(key, r.along, -1).reshape(-1, shape[r.along]), down)
+    out = np.empty((<object>r.rows).shape, np.intp)
+    fields.order(1, out, None)
+    return r.give(out, True)
+
+
+cdef bint any_down(object descending):
+    return bool(descending) if not isinstance(descending, (list, tuple, np.ndarray)) else any(descending)
+
+
+def lexsorted_by_numpy(keys, axis=-1, *, descending=False):
+    """The namesake; with another direction, that of integers in the order of the keys."""
+    if not any_down(descending):
+        return np.lexsort(keys, axis)
+    rows = [member(key, f"keys[{i}]", "par_lexsort") for i, key in enumerate(keys)]
+    downs = downs_of(descending, len(rows))
+    np.lexsort([np.broadcast_to(False, key.shape) for key in rows], axis)   # what is wrong with them
+    for i, key in enumerate(rows):
+        if not is_sortable(key):
+            rows[i], downs[i] = codes_of(key, downs[i], False), False
+    if rows[0].ndim == 0 or rows[0].size == 0:
+        return np.lexsort([np.broadcast_to(False, key.shape) for key in rows], axis)
+    return lexsort_rows(rows, axis, downs)
+
+
+@operation("", lexsorted_by_numpy)
+def par_lexsort(keys, axis=-1, *, descending=False):
     """The order that sorts by several keys, on all cores: ``np.lexsort``.
 
     Parameters
@@ -129,9 +184,9 @@ def par_lexsort(keys, axis=-1, *, progress=None):
         shape; the rows of an array are keys.
     axis : int, optional
         The axis to sort along, the last one by default.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
+    descending : bool, or sequence of bool, optional
+        Whether from the greatest down: by all keys, or one for each of them.
+        Not-a-number and not-a-time are last all the same, and equals keep their order.
 
     Returns
     -------
@@ -141,12 +196,14 @@ def par_lexsort(keys, axis=-1, *, progress=None):
     Raises
     ------
     TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.lexsort`` raises for the same mistake.
+        What ``np.lexsort`` raises for the same mistake; ``descending`` has not as many as
+        there are keys.
 
     Notes
     -----
     As a stable ``par_argsort``: the keys are sorted together, not one after another.
-    Keys of objects, records and variable-width strings: NumPy, alone.
+    Keys of objects, records, variable-width strings, extended precision and big-endian text:
+    NumPy, alone.
 
     Examples
     --------
@@ -154,71 +211,106 @@ def par_lexsort(keys, axis=-1, *, progress=None):
     >>> names, ages = np.array(["Li", "Ada", "Bo"]), np.array([30, 25, 30])
     >>> pb.par_lexsort((names, ages))       # by age, then by name
     array([1, 2, 0])
+    >>> pb.par_lexsort((names, ages), descending=[False, True])
+    array([2, 0, 1])
     """
-    cdef Fields fields
-    cdef ndarray out
-    cdef int along
-    if progress is not None:
-        return with_progress(progress, par_lexsort, (keys, axis), {})
-    if (type(keys) is tuple or type(keys) is list) and keys and (
-            cnp.PyArray_CheckExact(keys[0]) and cnp.PyArray_SIZE(<ndarray>keys[0]) < FEW_ITEMS):
-        return np.lexsort(keys, axis)
-    rows = rows_of(keys)
-    if rows is None or type(axis) is not int or sizeof(Py_ssize_t) != 8:
-        return np.lexsort(keys, axis)
-    shape = rows[0].shape
-    ndim = len(shape)
-    if not -ndim <= axis < ndim:
-        return np.lexsort(keys, axis)
-    along = axis if axis >= 0 else axis + ndim
-    if ndim == 1:
-        order = sorting_order(rows[::-1], False)
-        return np.lexsort(keys, axis) if order is None else order
-    fields = Fields()
-    for key in rows[::-1]:
-        if not fields.add(np.moveaxis(key, along, -1).reshape(-1, shape[along]), False):
-            return np.lexsort(keys, axis)
-    out = np.empty(shape[:along] + shape[along + 1:] + shape[along:along + 1], np.intp)
-    fields.order(1, out, None)
-    return np.ascontiguousarray(np.moveaxis(out, -1, along))
+    cdef bint down = any_down(descending)
+    if (not down and (type(keys) is tuple or type(keys) is list) and keys and cnp.PyArray_CheckExact(keys[0])
+            and cnp.PyArray_SIZE(<ndarray>keys[0]) < FEW_ITEMS):
+        return too_small
+    if type(keys) is not tuple and type(keys) is not list:
+        if hasattr(type(keys), "__array_function__") and type(keys).__array_function__ is not np.ndarray.__array_function__:
+            return left(f"{type(keys).__name__} by its own code")
+        keys = member(keys, "keys", "par_lexsort")
+        if keys.ndim < 2:
+            return too_small
+    rows = []
+    for i, key in enumerate(keys):
+        if not cnp.PyArray_CheckExact(key):
+            if isinstance(key, np.ma.MaskedArray) and not down:
+                return left("masked arrays")
+            if hasattr(type(key), "__array_function__") and not isinstance(key, np.ndarray):
+                return left(f"{type(key).__name__} by its own code")
+            key = member(key, f"keys[{i}]", "par_lexsort")
+        rows.append(key)
+        if key.shape != rows[0].shape:
+            return left("keys of different shapes")
+        if not is_sortable(key):
+            return left_dtype(key.dtype)
+        if key.dtype.kind == "U" and not key.dtype.isnative and not down:
+            return left("big-endian text")      # np.lexsort (2.4.6) compares the bytes
+    downs = downs_of(descending, len(rows))
+    if not rows or rows[0].ndim == 0 or rows[0].size == 0 or (rows[0].size < FEW_ITEMS and not down):
+        return too_small
+    if sizeof(Py_ssize_t) != 8:
+        return left("indices of 32 bits")
+    return lexsort_rows(rows, axis, downs)
 
 
 # ---- records that are columns -----------------------------------------------
 
-def par_sort_by_key(keys, *values, stable=None, descending=None, progress=None):
-    """Sorts arrays together by the first of them, on all cores.
+cdef object sort_by_key(object keys, tuple values, object descending, bint alone):
+    cdef ndarray order
+    cdef list columns = columns_of(keys, "par_sort_by_key")
+    cdef int64_t n = columns[0].shape[0]
+    for i, value in enumerate(values):
+        if np.ndim(value) == 0:
+            raise ValueError(f"values[{i}]: must have a dimension of the length of the keys")
+        if value.shape[0] != n:
+            raise ValueError(f"values[{i}]: length {value.shape[0]} does not match that of the keys, {n}")
+    found = order_of(columns, downs_of(descending, len(columns)), alone)
+    if type(found) is Left:
+        return found
+    order = found
+    columns = [par_take(key, order) for key in columns]
+    first = columns[0]
+    if type(keys) in (tuple, list) and (len(columns) > 1 or np.ndim(keys[0]) > 0):
+        first = tuple(columns)
+    return (first, *[par_take(value, order, axis=0) for value in values])
+
+
+def sorted_by_key_alone(keys, *values, stable=None, descending=None):
+    """Keys that NumPy alone can compare; arrays that only other libraries compute with."""
+    return sort_by_key(keys, tuple([np.asarray(value) for value in values]), descending, True)
+
+
+@operation("*", sorted_by_key_alone, masked=False)
+def par_sort_by_key(keys, *values, stable=None, descending=None):
+    """Sorts arrays together by one of them or several, on all cores.
 
     Parameters
     ----------
-    keys : 1-D array_like
-        What is compared, as ``np.sort`` does.
+    keys : 1-D array_like, or tuple or list of such
+        What is compared, as ``np.sort`` does.  Of several keys, of one length, the first
+        is compared first; the next ones decide between equals.
     *values : array_like
         Each as long as the keys along its first axis.
     stable : bool, optional
         Items of equal keys keep their order, whatever is asked for.
-    descending : bool, optional
-        From the greatest down; not-a-number and not-a-time still last, and equals
-        still in their order.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
+    descending : bool, or sequence of bool, optional
+        From the greatest down, by all keys or one for each of them; not-a-number and
+        not-a-time still last, and equals still in their order.
 
     Returns
     -------
     tuple of ndarray
-        The sorted keys, and each of the values in the same order.
+        The sorted keys, and each of the values in the same order.  Of several keys the
+        first item is a tuple of them.
 
     Raises
     ------
     ValueError
-        The keys are not 1-D, or an array is of another length.
+        A key is not 1-D, an array is of another length, or ``descending`` has not as
+        many as there are keys.
     TypeError
-        NumPy cannot sort the keys.
+        NumPy cannot sort the keys, or an array is masked.
 
     Notes
     -----
-    A stable ``par_argsort`` of the keys, and a ``par_take`` for each array.  Extra
-    memory: the order, 8 bytes an item, and what sorting it takes.
+    A stable ``par_argsort`` of the keys, and a ``par_take`` for each array.  Keys of
+    objects, variable-width strings and extended precision are
+    first numbered by ``np.unique``, alone.  Extra memory: the order, 8 bytes an item, and
+    what sorting it takes.
 
     Examples
     --------
@@ -226,31 +318,14 @@ def par_sort_by_key(keys, *values, stable=None, descending=None, progress=None):
     >>> keys, names = pb.par_sort_by_key([3, 1, 2], ["c", "a", "b"])
     >>> keys, names
     (array([1, 2, 3]), array(['a', 'b', 'c'], dtype='<U1'))
+    >>> (year, month), sales = pb.par_sort_by_key(([1999, 1998, 1999], [3, 7, 2]), [10, 20, 30])
+    >>> sales
+    array([20, 30, 10])
     """
-    cdef ndarray order
-    if progress is not None:
-        return with_progress(progress, par_sort_by_key, (keys, *values),
-                             {"stable": stable, "descending": descending})
-    key = np.asanyarray(keys)
-    if key.ndim != 1:
-        raise ValueError(f"keys: must have one dimension, not {key.ndim}")
-    arrays = [key]
-    for i, value in enumerate(values):
-        value = np.asanyarray(value)
-        if value.ndim == 0 or value.shape[0] != key.shape[0]:
-            if value.ndim == 0:
-                raise ValueError(f"values[{i}]: must have a dimension of the length of the keys")
-            length = value.shape[0]
-            raise ValueError(
-                f"values[{i}]: length {length} does not match that of the keys, {key.shape[0]}")
-        arrays.append(value)
-    order = order_of([plain_column(np.asarray(key))], bool(descending))
-    return tuple([par_take(a, order, axis=0) for a in arrays])
+    return sort_by_key(keys, values, descending, False)
 
 
 # ---- groups -----------------------------------------------------------------
-
-par_subtract = partial(par_map, np.subtract)
 
 GroupBy = namedtuple("GroupBy", ["order", "starts", "counts"], module="pyblitz")
 GroupBy.__doc__ = """What ``par_group_by`` gives.
@@ -273,47 +348,42 @@ array([0, 2])
 """
 
 
-cdef list keys_of(object keys):
-    """The keys of a grouping, 1-D and of one length."""
-    cdef list result
-    if (type(keys) is tuple or type(keys) is list) and keys and (
-            isinstance(keys[0], (np.ndarray, list, tuple)) or hasattr(keys[0], "__array__")
-            and np.ndim(keys[0]) > 0):
-        result = [np.asarray(key) for key in keys]
-    else:
-        result = [np.asarray(keys)]
-    for i, key in enumerate(result):
-        name = "keys" if len(result) == 1 else f"keys[{i}]"
-        if key.ndim != 1:
-            raise ValueError(f"{name}: must have one dimension, not {key.ndim}")
-        if key.size != result[0].size:
-            raise ValueError(
-                f"{name}: length {key.size} does not match that of keys[0], {result[0].size}")
-    return result
+cdef object group_by(object keys, object descending, bint alone):
+    cdef ndarray order, starts, counts
+    cdef list given = columns_of(keys, "par_group_by"), columns = [], downs = []
+    cdef int64_t n
+    for key, down in zip(given, downs_of(descending, len(given))):
+        declined = add_columns(columns, downs, key, down, alone, True)
+        if declined is not None:
+            return declined
+    order, begins = sorting_runs([one_nan(key) for key in columns], downs)
+    starts = par_flatnonzero(begins)
+    n = cnp.PyArray_SIZE(starts)
+    counts = np.empty(n, np.intp)
+    if n:
+        par_map(np.subtract, starts[1:], starts[:-1], out=counts[:-1])
+        counts[-1] = cnp.PyArray_SIZE(order) - starts[-1]
+    return GroupBy(order.astype(np.intp, copy=False), starts, counts)
 
 
-cdef object add_columns(list columns, ndarray key):
-    """The key, or what has its order and can be sorted together with others."""
-    if is_sortable(key):
-        columns.append(plain_column(key))
-    elif key.dtype.names and all([key.dtype[name].shape == () for name in key.dtype.names]):
-        for name in key.dtype.names:
-            add_columns(columns, key[name])
-    else:
-        columns.append(codes_of(key))
+def grouped_alone(keys, *, descending=False):
+    """Keys that NumPy alone can compare."""
+    return group_by(keys, descending, True)
 
 
-def par_group_by(keys, *, progress=None):
+@operation("", grouped_alone, masked=False)
+def par_group_by(keys, *, descending=False):
     """Which items have equal keys, on all cores.
 
     Parameters
     ----------
     keys : 1-D array_like, or tuple or list of such
         Of several keys, of one length, the first is compared first.  Not-a-numbers are
-        equal to each other, and so are not-a-times.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
+        equal to each other, and so are not-a-times.  Among objects, None is a key of its
+        own.
+    descending : bool, or sequence of bool, optional
+        Whether the groups of the greatest keys are first: by all keys, or one for each of
+        them.  Not-a-number, not-a-time and None are last all the same.
 
     Returns
     -------
@@ -326,16 +396,17 @@ def par_group_by(keys, *, progress=None):
     Raises
     ------
     ValueError
-        A key is not 1-D, or of another length than the first.
+        A key is not 1-D, or of another length than the first; ``descending`` has not as
+        many as there are keys.
     TypeError
-        NumPy cannot sort a key.
+        NumPy cannot sort a key, or it is masked.
 
     Notes
     -----
     O(n log n) work at most: a stable ``par_argsort``, which knows where its keys differ
     from those before them, so that no sorted copy of the keys is made.  Records are as many
-    keys as they have fields; objects and variable-width strings are first numbered by
-    ``np.unique``.
+    keys as they have fields; objects, variable-width strings and extended precision are first
+    numbered by ``np.unique``, alone.
     Extra memory: a byte for each item, and what sorting takes.
 
     Examples
@@ -351,22 +422,7 @@ def par_group_by(keys, *, progress=None):
     >>> g.counts
     array([1, 2, 1])
     """
-    cdef ndarray order, starts, counts
-    cdef int64_t n
-    if progress is not None:
-        return with_progress(progress, par_group_by, (keys,), {})
-    columns = []
-    for key in keys_of(keys):
-        add_columns(columns, key)
-    order, begins = runs_of(columns)
-    starts = par_flatnonzero(begins)
-    n = cnp.PyArray_SIZE(starts)
-    counts = np.empty(n, np.intp)
-    if n:
-        subtract = np.subtract if n < FEW_ITEMS else par_subtract
-        subtract(starts[1:], starts[:-1], out=counts[:-1])
-        counts[-1] = cnp.PyArray_SIZE(order) - starts[-1]
-    return GroupBy(order.astype(np.intp, copy=False), starts, counts)
+    return group_by(keys, descending, False)
 
 
 # ---- ranks ------------------------------------------------------------------
@@ -402,12 +458,9 @@ cdef object ranks_by_numpy(object x, str method):
 cdef object ranks_of_row(ndarray x, str method, ndarray out):
     """Of many items without a not-a-number, into a contiguous array of 8 bytes each."""
     cdef Ranks r
-    cdef Entry e
-    cdef int rc
     cdef ndarray order, starts, begins
     x = plain_column(x)
-    order, begins = runs_of([x])
-    order = order.astype(np.int64, copy=False)
+    order, begins = sorting_runs([x], None)
     r.kind = rank_kinds[method]
     r.n = cnp.PyArray_SIZE(order)
     r.order = <const int64_t*>cnp.PyArray_DATA(order)
@@ -421,25 +474,60 @@ cdef object ranks_of_row(ndarray x, str method, ndarray out):
         starts = par_flatnonzero(begins).astype(np.int64, copy=False)
         r.runs = cnp.PyArray_SIZE(starts)
         r.starts = <const int64_t*>cnp.PyArray_DATA(starts)
-    with nogil:
-        enter(&e)
-        rc = ranks_write(e.worker, &r)
-        rc = leave(&e, rc)
-    check(rc, "the ranks")
+    run(<run_fn>ranks_write, &r, "the ranks")
 
 
-cdef class SlicedRank(Slices):
-    cdef ndarray x
-    cdef ndarray out
-    cdef str method
-    cdef int along
-
-    cdef object part(self, int64_t lo, int64_t hi):
-        index = at(self.along, lo, hi)
-        self.out[index] = ranks_by_numpy(self.x[index], self.method)
+def rank_part(x, out, method, along, lo, hi):
+    index = at(along, lo, hi)
+    out[index] = ranks_by_numpy(x[index], method)
 
 
-def par_rank(a, method="average", *, axis=None, progress=None):
+cdef object rank(object a, object method, object axis, bint alone):
+    cdef ndarray x, out, row
+    cdef Rows r
+    if type(method) is not str or method not in rank_kinds:
+        raise ValueError(f"method: there is no {method!r}, only {', '.join(map(repr, rank_kinds))}")
+    x = np.asarray(a)
+    r = rows_of(x, axis, None)
+    x = r.rows
+    dtype = np.float64 if method == "average" else np.intp
+    shape = (<object>x).shape
+    if x.size == 0:
+        return np.empty((<object>r.array).shape, dtype)
+    gaps = x.dtype.kind in "fc" and missing(x) is not None
+    if gaps and len(shape) == 1:
+        return np.full(shape, np.nan)
+    n = shape[-1]
+    if alone:
+        result = ranks_by_numpy(x, method)
+    elif not is_sortable(x):
+        return left_dtype(x.dtype)
+    elif n >= LONG_ROW or len(shape) == 1:
+        out = np.empty(shape, np.float64 if method == "average" else np.int64)
+        for index in np.ndindex(shape[:-1]):
+            row = out[index]
+            ranks_of_row(x[index], method, row)
+        result = out.astype(dtype, copy=False)
+    elif x.size < FEW_ITEMS:
+        return too_small
+    else:
+        result = np.empty(shape, dtype)
+        along = longest_axis(shape, range(len(shape) - 1))
+        slices("rank", partial(rank_part, x, result, method, along),
+               max(1, FEW_ITEMS * shape[along] // x.size), shape[along], None)
+    if gaps:
+        result = result.astype(np.float64, copy=False)
+        result[np.isnan(x).any(axis=-1)] = np.nan
+    return np.moveaxis(result, -1, r.along)
+
+
+def ranked_by_numpy(a, method="average", *, axis=None):
+    """The same, by NumPy alone."""
+    return rank(a, method, axis, True)
+
+
+@operation("a", ranked_by_numpy, masked=False)
+def par_rank(a, method="average", *, axis=None):
     """The ranks of items, from 1, on all cores: ``scipy.stats.rankdata``.
 
     Parameters
@@ -451,9 +539,6 @@ def par_rank(a, method="average", *, axis=None, progress=None):
         next rank; 'ordinal', one rank each, in their order.
     axis : int, optional
         The axis to rank along; None: the flattened array.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -466,15 +551,15 @@ def par_rank(a, method="average", *, axis=None, progress=None):
     ValueError
         There is no such method.
     TypeError
-        NumPy cannot sort the items.
+        NumPy cannot sort the items, or they are masked.
     numpy.exceptions.AxisError
         There is no such axis.
 
     Notes
     -----
     A stable ``par_argsort``, the runs of equals as in ``par_group_by``, and one write
-    of each rank.  Many short rows are shared, each ranked by NumPy; so are objects,
-    records and variable-width strings, alone.
+    of each rank.  Many short rows are shared, each ranked by NumPy; objects, records,
+    variable-width strings and extended precision NumPy sorts alone.
 
     Examples
     --------
@@ -484,43 +569,4 @@ def par_rank(a, method="average", *, axis=None, progress=None):
     >>> pb.par_rank([30, 10, 30], "dense")
     array([2, 1, 2])
     """
-    cdef ndarray x, out, row
-    cdef SlicedRank s
-    if progress is not None:
-        return with_progress(progress, par_rank, (a, method), {"axis": axis})
-    if method not in rank_kinds:
-        raise ValueError(f"method: there is no {method!r}, only {', '.join(map(repr, rank_kinds))}")
-    x = np.asarray(a)
-    if axis is None:
-        x = x.reshape(-1)
-        along = 0
-    else:
-        along = np.lib.array_utils.normalize_axis_index(axis, x.ndim)
-    dtype = np.float64 if method == "average" else np.intp
-    shape = (<object>x).shape
-    if x.size == 0:
-        return np.empty(shape, dtype)
-    gaps = x.dtype.kind in "fc" and np.isnan(par_max(x))
-    if gaps and len(shape) == 1:
-        return np.full(shape, np.nan)
-    x = np.moveaxis(x, along, -1)
-    shape = (<object>x).shape
-    n = shape[-1]
-    if is_sortable(x) and (n >= LONG_ROW or len(shape) == 1):
-        out = np.empty(shape, np.float64 if method == "average" else np.int64)
-        for index in np.ndindex(shape[:-1]):
-            row = out[index]
-            ranks_of_row(x[index], method, row)
-        result = out.astype(dtype, copy=False)
-    elif is_sortable(x) and x.size >= FEW_ITEMS and len(shape) > 1:
-        s = SlicedRank("rank", False)
-        s.x, s.method = x, method
-        s.out = result = np.empty(shape, dtype)
-        s.along = longest_axis(shape, range(len(shape) - 1))
-        s.run(max(1, FEW_ITEMS * shape[s.along] // x.size), shape[s.along], False)
-    else:
-        result = ranks_by_numpy(x, method)
-    if gaps:
-        result = result.astype(np.float64, copy=False)
-        result[np.isnan(x).any(axis=-1)] = np.nan
-    return np.moveaxis(result, -1, along)
+    return rank(a, method, axis, False)

@@ -3,6 +3,7 @@
 ``par_topk``."""
 import operator
 from collections import namedtuple
+from functools import partial
 
 import numpy as np
 
@@ -10,19 +11,23 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
-from pyblitz._progress import with_progress
-from pyblitz._python cimport Entry, enter, leave
-from pyblitz.arrays.common cimport Slices, at, check, is_plain, longest_axis
+from pyblitz.arrays.common cimport at, axis_of, longest_axis, run, run_fn, slices
+from pyblitz.arrays.front cimport as_array, Left, left, left_dtype, too_small
+from pyblitz.arrays.front import operation
 from pyblitz.arrays.argsort import par_argsort
 from pyblitz.arrays.map import par_map
-from pyblitz.arrays.move import par_copy, par_flatnonzero, par_take
+from pyblitz.arrays.copy import par_copy
+from pyblitz.arrays.gather import par_take
+from pyblitz.arrays.select import par_flatnonzero
+from pyblitz.arrays.order cimport is_sortable, order_of, plain_column
 from pyblitz.arrays.reduce import par_count_nonzero
-from pyblitz.arrays.order cimport order_of, plain_column
-from pyblitz.arrays.sort import par_sort
+from pyblitz.arrays.sort cimport sort
+from pyblitz.arrays.sorting cimport sort_fields
 from pyblitz.kernels.radix cimport KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED
 from pyblitz.kernels.select cimport (
     SPLIT_F32, SPLIT_F64, SPLIT_I32, SPLIT_I64, SPLIT_TIME, SPLIT_U32, SPLIT_U64, First, Split,
     first_run, split_blocks, split_count, split_sample, split_write)
+from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()
 
@@ -31,7 +36,7 @@ cdef enum:
     FEW_ITEMS = 32768
     # Items of a part that NumPy ends alone.
     PART_ITEMS = 8192
-    # One- and two-byte items of so many are sorted by counting.
+    # Two-byte items of so many are sorted by counting; of fewer, NumPy's kernel is faster.
     COUNTED_ITEMS = 1048576
     MAX_SAMPLES = 16384
     # As many positions, far from each other, are passes enough to sort by.
@@ -54,7 +59,7 @@ cdef dict key_kinds = {
 
 
 cdef object kind_of(ndarray a):
-    """Of a split; None: NumPy is to do it."""
+    """Of a split, or None."""
     return split_kinds.get(f"{a.dtype.kind}{a.dtype.itemsize}") if a.dtype.isnative else None
 
 
@@ -113,11 +118,14 @@ cdef object splitters(ndarray a, int64_t k):
     return result
 
 
-cdef object split(ndarray a, ndarray dst, bint indices, object around, int64_t[2] sizes):
+cdef int run_split(Worker* w, Split* s) noexcept nogil:
+    cdef int rc = split_count(w, s)
+    return split_write(w, s) if rc == 0 else rc
+
+
+cdef int split(ndarray a, ndarray dst, bint indices, object around, int64_t[2] sizes) except -1:
     """Around two values; sizes: items that are less, and in the middle."""
     cdef Split s
-    cdef Entry e
-    cdef int rc
     cdef ndarray low = around[:1], high = around[1:]
     cdef ndarray counts
     s.kind = kind_of(a)
@@ -129,15 +137,10 @@ cdef object split(ndarray a, ndarray dst, bint indices, object around, int64_t[2
     s.counts = <int64_t*>cnp.PyArray_DATA(counts)
     s.dst = <char*>cnp.PyArray_DATA(dst)
     s.indices = indices
-    with nogil:
-        enter(&e)
-        rc = split_count(e.worker, &s)
-        if rc == 0:
-            rc = split_write(e.worker, &s)
-        rc = leave(&e, rc)
-    check(rc, "the partition")
+    run(<run_fn>run_split, &s, "the partition")
     sizes[0] = s.less
     sizes[1] = s.middle
+    return 0
 
 
 cdef list parts_of(ndarray a, ndarray dst, bint indices, list kths):
@@ -189,100 +192,103 @@ cdef ndarray order_around(ndarray a, list kths, int depth):
 # ---- np.partition -----------------------------------------------------------
 
 cdef list kths_of(object kth, int64_t n):
-    """The positions, rising, each once; None: NumPy is to refuse them."""
-    if type(kth) is int:
-        kths = [kth]
-    else:
-        array = np.asarray(kth)
-        if array.dtype.kind not in "iu" or array.ndim > 1 or array.size == 0:
-            return None
-        kths = array.reshape(-1).tolist()
-    if min(kths) < -n or max(kths) >= n:
-        return None
+    """The positions, rising, each once."""
+    kths = [operator.index(kth)] if np.ndim(kth) == 0 else np.asarray(kth).tolist()
     return sorted({k + n if k < 0 else k for k in kths})
 
 
-cdef class SlicedPartition(Slices):
+def partition_part(x, out, kths, indices, axis, along, lo, hi):
     """In place, or the order of it."""
-    cdef ndarray x
+    index = at(along, lo, hi)
+    if indices:
+        out[index] = np.argpartition(x[index], kths, axis)
+    else:
+        out[index].partition(kths, axis)
+
+
+cdef object partition_rows(ndarray x, list kths, int axis, bint indices):
+    """Rows along an axis, several of them."""
     cdef ndarray out
-    cdef object kth
-    cdef bint indices
-    cdef int axis
-    cdef int along
-
-    cdef object part(self, int64_t lo, int64_t hi):
-        index = at(self.along, lo, hi)
-        if self.indices:
-            self.out[index] = np.argpartition(self.x[index], self.kth, self.axis)
-        else:
-            self.out[index].partition(self.kth, self.axis)
-
-
-cdef object partition(object a, object kth, object axis, object kind, object order, bint indices):
-    """The result, or None: NumPy is to do it."""
-    cdef ndarray x, row, out
-    cdef SlicedPartition s
-    cdef int64_t n, size
-    cdef int ndim, along
-    if order is not None or type(kind) is not str or kind != "introselect":
-        return None
-    if not cnp.PyArray_CheckExact(a):
-        if not is_plain(a):
-            return None
-        a = np.asarray(a)
-    x = a
-    size = cnp.PyArray_SIZE(x)
-    if size < FEW_ITEMS or x.dtype.hasobject or x.dtype.kind not in "biufcmMSU":
-        return None
-    if axis is None:
-        x = x.reshape(-1)
-        axis = 0
-    ndim = cnp.PyArray_NDIM(x)
-    if type(axis) is not int or not -ndim <= axis < ndim:
-        return None
-    along = axis if axis >= 0 else axis + ndim
-    n = cnp.PyArray_DIM(x, along)
-    kths = kths_of(kth, n)
-    if kths is None:
-        return None
-    if ndim == 1:
-        return partition_row(x, kths, indices)
+    cdef int64_t n = cnp.PyArray_DIM(x, axis), size = cnp.PyArray_SIZE(x)
+    shape = (<object>x).shape
     if n >= FEW_ITEMS and size < 16 * n and kind_of(x) is not None:
         out = np.empty_like(x, np.intp if indices else None)
-        rows, to = np.moveaxis(x, along, -1), np.moveaxis(out, along, -1)
+        rows, to = np.moveaxis(x, axis, -1), np.moveaxis(out, axis, -1)
         for index in np.ndindex(to.shape[:-1]):
-            to[index] = partition_row(rows[index], kths, indices)
+            row = partition_row(rows[index], kths, indices)
+            if type(row) is Left:
+                return row
+            to[index] = row
         return out
-    s = SlicedPartition("partition", False)
-    s.x, s.kth, s.axis, s.indices = x, kths, along, indices
-    s.out = np.empty((<object>x).shape, np.intp) if indices else par_copy(x)
-    s.along = longest_axis((<object>x).shape, [d for d in range(ndim) if d != along])
-    s.run(max(1, PART_ITEMS * x.shape[s.along] // size), x.shape[s.along], False)
-    return s.out
+    out = np.empty(shape, np.intp) if indices else par_copy(x)
+    along = longest_axis(shape, [d for d in range(len(shape)) if d != axis])
+    slices("partition", partial(partition_part, x, out, kths, indices, axis, along),
+           max(1, PART_ITEMS * shape[along] // size), shape[along], None)
+    return out
 
 
 cdef object partition_row(ndarray x, list kths, bint indices):
     """Of many items."""
     cdef ndarray out
+    cdef int64_t n = cnp.PyArray_SIZE(x)
     if kind_of(x) is None:
-        if x.dtype.itemsize <= 2 and x.dtype.kind in "biuf" and x.size >= COUNTED_ITEMS:
-            if indices:
-                return order_of([x], False).astype(np.intp, copy=False)
-            return par_sort(x)
-        return np.argpartition(x, kths) if indices else np.partition(x, kths)
+        if x.dtype.itemsize == 2 and n < COUNTED_ITEMS:
+            return left("one row of two-byte items, which it does as fast")
+        if x.dtype.kind == "c":
+            return left("one row of complex numbers")       # all sort them in twice its time
+        return sorted_instead(x, -1, None, indices)
     if len(kths) > MAX_KTHS:
-        return order_of([x], False).astype(np.intp, copy=False) if indices else par_sort(x)
+        return sorted_instead(x, -1, None, indices)
     if not cnp.PyArray_ISCARRAY_RO(x):
         x = par_copy(x, order="C")
     if indices:
         return order_around(x, kths, 0).astype(np.intp, copy=False)
-    out = np.empty(cnp.PyArray_SIZE(x), x.dtype)
+    out = np.empty(n, x.dtype)
     partition_into(x, out, kths, 0)
     return out
 
 
-def par_partition(a, kth, axis=-1, kind="introselect", order=None, *, progress=None):
+cdef object sorted_instead(ndarray x, object axis, object order, bint indices):
+    """Sorting partitions, too."""
+    if indices:
+        return par_argsort(x, axis, order=order)
+    return sort(x, axis, order, False, False, None)
+
+
+cdef object partition(object a, object kth, object axis, object kind, object order, bint indices):
+    """np.partition or np.argpartition, or what is left to it."""
+    cdef ndarray x = as_array(a)
+    cdef object dtype = x.dtype
+    cdef int64_t n
+    cdef list kths
+    if cnp.PyArray_SIZE(x) < FEW_ITEMS:
+        return too_small
+    if dtype.hasobject or sort_fields(x, order) is None:
+        return left_dtype(dtype)
+    if np.asarray(kth).dtype.kind not in "iu" or np.ndim(kth) > 1 or np.size(kth) == 0:
+        return left("positions that it may refuse")
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    # What is wrong with the arguments, in NumPy's words.
+    (np.argpartition if indices else np.partition)(np.empty((1,) * x.ndim, dtype), 0, axis, kind, order)
+    axis = axis_of(axis, x.ndim)
+    n = cnp.PyArray_DIM(x, axis)
+    if np.min(kth) < -n or np.max(kth) >= n:
+        return left("positions that it may refuse")
+    kths = kths_of(kth, n)
+    if dtype.kind in "SUV":
+        # NumPy, too, sorts such.
+        return sorted_instead(x, axis, order, indices)
+    if not dtype.isnative:
+        x = par_copy(x, dtype.newbyteorder("="))
+    made = partition_row(x, kths, indices) if x.ndim == 1 else partition_rows(x, kths, axis, indices)
+    if type(made) is Left or indices or dtype.isnative:
+        return made
+    return par_copy(made, dtype)
+
+
+@operation("a", np.partition, gives="same")
+def par_partition(a, kth, axis=-1, kind="introselect", order=None):
     """A partitioned copy of an array, on all cores: ``np.partition``.
 
     Parameters
@@ -297,9 +303,6 @@ def par_partition(a, kth, axis=-1, kind="introselect", order=None, *, progress=N
     kind : {'introselect'}, optional
     order : str or list of str, optional
         Fields to compare, for structured arrays.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -317,11 +320,12 @@ def par_partition(a, kth, axis=-1, kind="introselect", order=None, *, progress=N
     O(n) work.  A long row of numbers or times of four or eight bytes is split around
     two items of a sample that have the position between them (Floyd and Rivest, 1975):
     one pass counts, one writes, and what is between them, a few percent, is split
-    again, or ended by NumPy.  Items of one or two bytes are sorted by counting, rows
-    with more than three positions by ``par_sort``.  Many short rows are shared, each
-    partitioned by NumPy.  Not-a-number and not-a-time go last.
+    again, or ended by NumPy.  Items of one or two bytes are sorted by counting; rows
+    with more than three positions, strings and records by ``par_sort``.  Many short rows are shared, each partitioned by
+    NumPy.  Not-a-number and not-a-time go last.  Objects, variable-width strings,
+    extended precision and one row of complex numbers: NumPy, alone.
 
-    Extra memory: a few percent of the array.
+    Extra memory: a few percent of the array, or what sorting takes.
 
     Examples
     --------
@@ -329,15 +333,11 @@ def par_partition(a, kth, axis=-1, kind="introselect", order=None, *, progress=N
     >>> pb.par_partition([7, 1, 5, 9], 1)[1]
     np.int64(5)
     """
-    if progress is not None:
-        return with_progress(progress, par_partition, (a, kth, axis, kind, order), {})
-    if cnp.PyArray_CheckExact(a) and cnp.PyArray_SIZE(<ndarray>a) < FEW_ITEMS:
-        return np.partition(a, kth, axis, kind, order)
-    result = partition(a, kth, axis, kind, order, False)
-    return np.partition(a, kth, axis, kind, order) if result is None else result
+    return partition(a, kth, axis, kind, order, False)
 
 
-def par_argpartition(a, kth, axis=-1, kind="introselect", order=None, *, progress=None):
+@operation("a", np.argpartition, method="argpartition", gives="same")
+def par_argpartition(a, kth, axis=-1, kind="introselect", order=None):
     """The indices that partition an array, on all cores: ``np.argpartition``.
 
     Parameters
@@ -350,9 +350,6 @@ def par_argpartition(a, kth, axis=-1, kind="introselect", order=None, *, progres
     kind : {'introselect'}, optional
     order : str or list of str, optional
         Fields to compare, for structured arrays.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -375,12 +372,7 @@ def par_argpartition(a, kth, axis=-1, kind="introselect", order=None, *, progres
     >>> pb.par_argpartition([7, 1, 5, 9], 0)[0]
     np.int64(1)
     """
-    if progress is not None:
-        return with_progress(progress, par_argpartition, (a, kth, axis, kind, order), {})
-    if cnp.PyArray_CheckExact(a) and cnp.PyArray_SIZE(<ndarray>a) < FEW_ITEMS:
-        return np.argpartition(a, kth, axis, kind, order)
-    result = partition(a, kth, axis, kind, order, True)
-    return np.argpartition(a, kth, axis, kind, order) if result is None else result
+    return partition(a, kth, axis, kind, order, True)
 
 
 # ---- the first few ----------------------------------------------------------
@@ -403,26 +395,28 @@ array([1])
 """
 
 
+cdef struct FirstRows:
+    First f
+    int64_t rows
+
+
+cdef int run_first(Worker* w, FirstRows* r) noexcept nogil:
+    return first_run(w, &r.f, r.rows)
+
+
 cdef object first_of_rows(ndarray x, int64_t k, bint largest):
     """Indices along the last axis of a contiguous array, by a heap for each row."""
-    cdef First f
-    cdef Entry e
-    cdef int rc
-    cdef int64_t rows
+    cdef FirstRows r
     cdef ndarray out = np.empty((<object>x).shape[:-1] + (k,), np.int64)
-    f.n = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1)
-    f.k = k
-    f.src = <const char*>cnp.PyArray_DATA(x)
-    f.itemsize = cnp.PyArray_ITEMSIZE(x)
-    f.kind = key_kinds[x.dtype.kind]
-    f.greatest = largest
-    f.out = <int64_t*>cnp.PyArray_DATA(out)
-    rows = cnp.PyArray_SIZE(x) // f.n
-    with nogil:
-        enter(&e)
-        rc = first_run(e.worker, &f, rows)
-        rc = leave(&e, rc)
-    check(rc, "the first items")
+    r.f.n = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1)
+    r.f.k = k
+    r.f.src = <const char*>cnp.PyArray_DATA(x)
+    r.f.itemsize = cnp.PyArray_ITEMSIZE(x)
+    r.f.kind = key_kinds[x.dtype.kind]
+    r.f.greatest = largest
+    r.f.out = <int64_t*>cnp.PyArray_DATA(out)
+    r.rows = cnp.PyArray_SIZE(x) // r.f.n
+    run(<run_fn>run_first, &r, "the first items")
     return out
 
 
@@ -444,10 +438,10 @@ cdef object first_by_sample(ndarray x, int64_t k, bint largest, bint in_order):
         return None
     items = par_take(x, found)
     if in_order:
-        return par_take(found, order_of([items], largest)[:k])
+        return par_take(found, order_of([items], [largest], True)[:k])
     # All that are beyond the last one, and the first ones that are equal to it.
     at = cnp.PyArray_SIZE(found) - k if largest else k - 1
-    last = par_partition(items, at)[at : at + 1]
+    last = (np.partition(items, at) if items.size < FEW_ITEMS else partition_row(items, [at], False))[at : at + 1]
     mask = par_map(np.greater if largest else np.less, items, last)
     equal = par_flatnonzero(par_map(np.equal, items, last))
     mask[equal[: k - par_count_nonzero(mask)]] = True
@@ -467,10 +461,49 @@ cdef object first_of_row(ndarray x, int64_t k, bint largest, bint in_order):
             found = first_by_sample(x, k, largest, in_order)
             if found is not None:
                 return found
-    return order_of([x], largest)[:k]
+    return order_of([x], [largest], True)[:k]
 
 
-def par_topk(a, k, axis=-1, *, largest=True, sorted=True, progress=None):
+cdef object topk(object a, object k, object axis, object largest, object in_order, bint alone):
+    cdef ndarray x, out
+    cdef int64_t n, count
+    x = np.asarray(a)
+    if axis is None:
+        x = x.reshape(-1)
+    along = 0 if axis is None else axis_of(axis, x.ndim)
+    n = x.shape[along]
+    wanted = operator.index(k)
+    if not 0 <= wanted <= n:
+        raise ValueError(f"k: must be from 0 to {n}, the length of the axis, not {wanted}")
+    if not alone and not is_sortable(x) and x.dtype.names is None:
+        return left_dtype(x.dtype)
+    count = wanted
+    if x.ndim == 1:
+        found = first_of_row(x, count, bool(largest), bool(in_order)).astype(np.intp, copy=False)
+        return TopK(par_take(x, found), found)
+    rows = np.moveaxis(x, along, -1)
+    shape = rows.shape[:-1]
+    if rows.size == 0 or count == 0:
+        out = np.empty((*shape, count), np.intp)
+    elif n >= FEW_FIRST or x.dtype.kind not in key_kinds or x.dtype.itemsize > 8:
+        out = np.empty((*shape, count), np.intp)
+        for index in np.ndindex(shape):
+            out[index] = first_of_row(rows[index], count, bool(largest), bool(in_order))
+    elif HEAP_SHARE * count > n:
+        out = np.ascontiguousarray(par_argsort(rows, descending=bool(largest))[..., :count])
+    else:
+        out = first_of_rows(plain_column(rows), count, bool(largest)).astype(np.intp, copy=False)
+    found = np.ascontiguousarray(np.moveaxis(out, -1, along))
+    return TopK(np.take_along_axis(x, found, along), found)
+
+
+def topk_alone(a, k, axis=-1, *, largest=True, sorted=True):
+    """What NumPy alone can compare; arrays that only other libraries compute with."""
+    return topk(a, k, axis, largest, sorted, True)
+
+
+@operation("a", topk_alone, masked=False)
+def par_topk(a, k, axis=-1, *, largest=True, sorted=True):
     """The k greatest items, or the least, and where they are, on all cores.
 
     Parameters
@@ -484,9 +517,6 @@ def par_topk(a, k, axis=-1, *, largest=True, sorted=True, progress=None):
     sorted : bool, optional
         False: in what order is left open, though it is always the same; faster when
         ``k`` is a large part of a long row.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -498,9 +528,10 @@ def par_topk(a, k, axis=-1, *, largest=True, sorted=True, progress=None):
     Raises
     ------
     ValueError
-        ``k`` is negative or greater than the length of the axis.
+        ``k`` is negative or greater than the length of the axis, as a position may not be
+        for ``np.partition``.
     TypeError
-        ``k`` is no integer, or NumPy cannot sort the items.
+        ``k`` is no integer, NumPy cannot sort the items, or they are masked.
     numpy.exceptions.AxisError
         There is no such axis.
 
@@ -509,7 +540,8 @@ def par_topk(a, k, axis=-1, *, largest=True, sorted=True, progress=None):
     O(n + k log k) work.  In a long row of numbers a sample says beyond which value there
     are k items, or a few more; these are picked, and sorted as by ``par_argsort``.  Short
     rows are shared, each with a heap of the k first so far.  When k is a large part of
-    n, or items are no numbers of up to eight bytes, all are sorted.
+    n, or items are no numbers of up to eight bytes, all are sorted; objects, variable-width
+    strings and extended precision by NumPy, alone.
 
     Examples
     --------
@@ -517,36 +549,4 @@ def par_topk(a, k, axis=-1, *, largest=True, sorted=True, progress=None):
     >>> pb.par_topk([4, 9, 6, 9], 3)
     TopK(values=array([9, 9, 6]), indices=array([1, 3, 2]))
     """
-    cdef ndarray x, out
-    cdef int64_t n, count
-    if progress is not None:
-        return with_progress(progress, par_topk, (a, k, axis),
-                             {"largest": largest, "sorted": sorted})
-    x = np.asarray(a)
-    if axis is None:
-        x = x.reshape(-1)
-        along = 0
-    else:
-        along = np.lib.array_utils.normalize_axis_index(axis, x.ndim)
-    n = x.shape[along]
-    wanted = operator.index(k)
-    if not 0 <= wanted <= n:
-        raise ValueError(f"k: must be from 0 to {n}, the length of the axis, not {wanted}")
-    count = wanted
-    if x.ndim == 1:
-        found = first_of_row(x, count, bool(largest), bool(sorted)).astype(np.intp, copy=False)
-        return TopK(par_take(x, found), found)
-    rows = np.moveaxis(x, along, -1)
-    shape = rows.shape[:-1]
-    if rows.size == 0 or count == 0:
-        out = np.empty((*shape, count), np.intp)
-    elif n >= FEW_FIRST or x.dtype.kind not in key_kinds or x.dtype.itemsize > 8:
-        out = np.empty((*shape, count), np.intp)
-        for index in np.ndindex(shape):
-            out[index] = first_of_row(rows[index], count, bool(largest), bool(sorted))
-    elif HEAP_SHARE * count > n:
-        out = np.ascontiguousarray(par_argsort(rows, descending=bool(largest))[..., :count])
-    else:
-        out = first_of_rows(plain_column(rows), count, bool(largest)).astype(np.intp, copy=False)
-    found = np.ascontiguousarray(np.moveaxis(out, -1, along))
-    return TopK(np.take_along_axis(x, found, along), found)
+    return topk(a, k, axis, largest, sorted, False)

@@ -1,28 +1,26 @@
 # cython: wraparound=True, boundscheck=True
 """``par_reduce`` and its relatives: sums, extremes, moments, dot products."""
 import warnings
+from functools import partial
 
 import numpy as np
 
 cimport numpy as cnp
-from libc.stdint cimport INT64_MAX, int64_t
-from libc.string cimport memcpy
+from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
-from pyblitz._progress import with_progress
 from pyblitz.arrays.common cimport (
-    SLICE_ITEMS, Resolved, Slices, at, idempotent, is_associative, is_plain, longest_axis,
-    may_overlap, report_flags, resolve)
+    SLICE_ITEMS, Resolved, Slices, at, axes_of, idempotent, longest_axis, report_flags, resolve,
+    slices)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
-from pyblitz.arrays.evaluate cimport (
-    apply, count_node, find_node, fold_kernel, fold_node, program_of, reduce_node, reduce_two,
-    run_reduce, set_fold)
-from pyblitz.arrays.nodes cimport call_kernel, cast, node_of, side_by_side
-from pyblitz.arrays.program cimport Program
-from pyblitz.kernels.find cimport FIND_ANY
-from pyblitz.kernels.map cimport Map
-from pyblitz.kernels.reduce cimport (
-    Reduce, arg_fn, zero_nans_double, zero_nans_float)
+from pyblitz.arrays.copy cimport native
+from pyblitz.arrays.evaluate cimport apply, collect, count_node
+from pyblitz.arrays.fold cimport (
+    any_of, arg_row, fold_kernel, fold_node, mean_of, mean_type, reduce_node, reduce_two, variance_of)
+from pyblitz.arrays.front cimport as_array, Left, left, left_dtype, pays, too_small
+from pyblitz.arrays.front import operation
+from pyblitz.arrays.nodes cimport Node, call_kernel, cast, node_of
+from pyblitz.kernels.reduce cimport arg_fn, zero_nans_double, zero_nans_float
 
 cnp.import_array()
 
@@ -33,11 +31,19 @@ cdef extern from "numpy/arrayobject.h":
     PyArray_ArrFuncs* PyDataType_GetArrFuncs(cnp.PyArray_Descr*)
 
 cdef enum:
-    # Below this NumPy's reduction is done before another thread could help.
-    SMALL_REDUCE_BYTES = 131072
+    # Along axes that are kept, from so many on each is one's own; fewer are done one after
+    # another, each by all.
+    MANY_ROWS = 32
+
+# Nanoseconds that a byte takes NumPy, about: see front.pays.
+cdef double BYTE_NS = 0.031
+# And an item of whatever type, at least.
+cdef double ITEM_NS = 0.25
 
 cdef object no_initial = np._NoValue
 
+
+# ---- any ufunc --------------------------------------------------------------
 
 cdef class SlicedReduce(Slices):
     """op.reduce on slices: along a kept axis into parts of the output, or along
@@ -71,17 +77,8 @@ cdef class SlicedReduce(Slices):
         self.partials[right] = None
 
 
-cdef bint loop_fits(object op, ndarray x, Resolved r):
-    """Whether the ufunc's own loop can reduce all of x as one row."""
-    return (r.dtypes is not None and r.loop != NULL and is_associative(op)
-            and r.dtypes[0] is x.dtype and r.dtypes[1] is x.dtype
-            and r.dtypes[2] is x.dtype and cnp.PyArray_ISALIGNED(x)
-            and (cnp.PyArray_IS_C_CONTIGUOUS(x) or cnp.PyArray_IS_F_CONTIGUOUS(x)))
-
-
 cdef object direct_reduce(object op, object a, object axis, object dtype, object out,
                           object keepdims, object initial, object where):
-    # Only what was given: other types see NumPy's own defaults.
     options = {}
     if axis != 0 or type(axis) is not int:
         options["axis"] = axis
@@ -89,51 +86,16 @@ cdef object direct_reduce(object op, object a, object axis, object dtype, object
         options["dtype"] = dtype
     if out is not None:
         options["out"] = out
-    if keepdims is not False:
+    if keepdims is not False and keepdims is not no_initial:
         options["keepdims"] = keepdims
     if initial is not no_initial:
         options["initial"] = initial
-    if where is not True:
+    if where is not True and where is not no_initial:
         options["where"] = where
     return op.reduce(a, **options)
 
 
-cdef void map_of_row(Map* m, ndarray a) noexcept:
-    """All elements of a contiguous array, in memory order, without a step."""
-    m.operands = m.dims = 1
-    m.registers = m.constants = m.n_steps = 0
-    m.size = m.shape[0] = cnp.PyArray_SIZE(a)
-    m.sizes[0] = m.strides[0][0] = cnp.PyArray_ITEMSIZE(a)
-    m.base[0] = <char*>cnp.PyArray_DATA(a)
-    m.block = INT64_MAX
-
-
-cdef object reduce_row(ufunc op, ndarray a, Resolved r, object initial):
-    """All elements of a contiguous array, by the ufunc's own loop: a scalar."""
-    cdef Map m
-    cdef Reduce red
-    map_of_row(&m, a)
-    red.map = &m
-    red.arg = NULL
-    red.folds = 1
-    set_fold(&red.fold[0], op, r, 0)
-    run_reduce(&red)
-    result = np.empty((), a.dtype)
-    memcpy(cnp.PyArray_DATA(<ndarray>result), red.result.acc[0], cnp.PyArray_ITEMSIZE(a))
-    if initial is not no_initial or result == 0:
-        # NumPy's own start: `initial`, or the identity, which shows in the sign
-        # of a zero.
-        return started(op, result, initial)
-    return result[()]
-
-
-cdef object started(object op, ndarray result, object initial):
-    """From NumPy's own start, in the same type.  Of times, the unit may not be named."""
-    return op.reduce(result.reshape(1), 0, None if result.dtype.kind in "mM" else result.dtype, None, False,
-                     initial)
-
-
-cdef object place(object result, object out, tuple kept, object keepdims, int ndim):
+cdef object place(object result, object out, tuple kept, object keepdims):
     """The result as reduce would return it: in ``out``, in the right shape, and
     0-d arrays as scalars."""
     if keepdims:
@@ -144,8 +106,106 @@ cdef object place(object result, object out, tuple kept, object keepdims, int nd
     return result if result.ndim else result[()]
 
 
+cdef int truth_of(object flag) except -2:
+    """Of ``keepdims`` and its like; -1: it is unusual, and NumPy's to take or to refuse."""
+    if flag is no_initial:
+        return 0
+    return bool(flag) if isinstance(flag, (bool, int, np.bool_, np.integer)) else -1
+
+
+cdef object in_out(object out):
+    return out[0] if type(out) is tuple and len(out) == 1 else out
+
+
+cdef object reduce_ufunc(object op, ndarray x, object axis, object dtype, object out, object keepdims,
+                         object initial, object where):
+    """``op.reduce``, or what is left to it."""
+    cdef Resolved r
+    cdef int ndim = cnp.PyArray_NDIM(x), keeps
+    if where is not True and where is not no_initial and not (
+            where is np.True_ or (cnp.PyArray_CheckExact(where) and where.dtype == np.bool_)):
+        return left("where= that is not of booleans")
+    if not pays(cnp.PyArray_NBYTES(x), BYTE_NS):
+        # NumPy's namesakes are slower than their ufunc's method.
+        return direct_reduce(op, x, axis, dtype, out, keepdims, initial, where)
+    out = in_out(out)
+    if ((axis is None or (ndim == 1 and type(axis) is int and axis == 0)) and out is None and dtype is None
+            and (where is True or where is no_initial) and (keepdims is False or keepdims is no_initial)):
+        # The most common call, without the general one's bookkeeping.
+        r = resolve(op, (None, x.dtype, None), None, "unsafe", True)
+        if r.dtypes is not None and r.dtypes[2].kind in "biufcmM" and r.dtypes[0] == r.dtypes[2] and r.associative:
+            return reduce_node(op, node_of(x), initial, r)
+    keeps = truth_of(keepdims)
+    if (<ufunc>op).nin != 2 or (<ufunc>op).nout != 1 or (<ufunc>op).signature is not None:
+        return left("a ufunc that cannot reduce")
+    if keeps < 0 or not (out is None or cnp.PyArray_CheckExact(out)):
+        return left("an unusual keepdims or out")
+    if where is no_initial or where is np.True_:
+        where = True
+    r = resolve(op, (None if out is None else out.dtype, x.dtype, None),
+                None if dtype is None else (np.dtype(dtype), None, None), "unsafe", True)
+    if r.dtypes is None or r.dtypes[0] != r.dtypes[2] or r.dtypes[2].kind not in "biufcmM":
+        return left_dtype(x.dtype)
+    return reduce_axes(op, x, axes_of(axis, ndim), dtype, out, keeps, initial, where, r)
+
+
+cdef object reduce_axes(object op, ndarray x, set axes, object dtype, object out, bint keepdims, object initial,
+                        object where, Resolved r):
+    """The same along these axes, of what can be shared."""
+    cdef SlicedReduce s
+    cdef int ndim = cnp.PyArray_NDIM(x), kept_axis, cut_axis
+    cdef int64_t size = cnp.PyArray_SIZE(x)
+    cdef bint associative = r.associative
+    shape = tuple([cnp.PyArray_DIM(x, d) for d in range(ndim)])
+    kept = tuple([1 if d in axes else shape[d] for d in range(ndim)])
+    small = tuple([shape[d] for d in range(ndim) if d not in axes])
+    if not axes:
+        return left("no axis")
+    if out is not None and (out.shape != (kept if keepdims else small) or not cnp.PyArray_ISWRITEABLE(out)):
+        return left("an out of another shape")
+    if len(axes) > 1 and not associative:
+        return left(f"np.{op.__name__}, which is not associative, along several axes")
+    if len(axes) == ndim and where is True and associative and out is None and dtype is None:
+        return place(np.asarray(reduce_node(op, node_of(x), initial, r)), out, kept, keepdims)
+    kept_axis = longest_axis(shape, [d for d in range(ndim) if d not in axes])
+    cut_axis = longest_axis(shape, sorted(axes))
+    if not associative and kept_axis < 0:
+        return left(f"np.{op.__name__}, which is not associative, along all axes")
+    s = SlicedReduce("reduce", True)
+    s.op = op
+    s.a = x
+    try:
+        s.where = None if where is True else np.broadcast_to(where, shape)
+    except ValueError:
+        return left("where= of another shape")
+    # A given `out` decides the dtype; of times, the unit may not be named.
+    s.options = {"axis": tuple(sorted(axes)), "keepdims": True,
+                 "dtype": dtype if out is None or r.dtypes[2].kind in "mM" else r.dtypes[2]}
+    s.initial = initial
+    if kept_axis >= 0 and (shape[kept_axis] >= MANY_ROWS or not associative):
+        s.axis = kept_axis
+        s.initial_once = False
+        result = np.empty(kept, r.dtypes[2])
+        s.out = result
+    else:
+        s.axis = cut_axis
+        s.initial_once = op not in idempotent
+        s.out = None
+    # At least a slice's worth, at most 64 slices.
+    s.grain = max(1, SLICE_ITEMS * shape[s.axis] // size, shape[s.axis] // 64)
+    if s.out is None:
+        s.partials = [None] * (-(-shape[s.axis] // s.grain))
+        s.run(s.grain, shape[s.axis], True)
+        result = s.partials[0]
+    else:
+        s.run(s.grain, shape[s.axis], False)
+    report_flags("reduce", s.flags.seen)
+    return place(result.reshape(small), out, kept, keepdims)
+
+
+@operation("a out where", own="combine", of_ufunc=True, method="reduce", gives="wrap", masked=False)
 def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._NoValue,
-               where=True, *, combine=None, progress=None):
+               where=True, *, combine=None):
     """Reduces an array by a binary ufunc, on all cores: ``op.reduce``.
 
     Parameters
@@ -170,9 +230,6 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
         Which elements to include.
     combine : compiled kernel, optional
         For a kernel: what joins the accumulated values of two stretches of elements.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -206,27 +263,22 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
     array([1., 1., 1.])
     """
     cdef CompiledKernel k
-    if progress is not None:
-        return with_progress(
-            progress, par_reduce, (op, a, axis, dtype, out, keepdims, initial, where),
-            {"combine": combine})
+    a = as_array(a)
     if isinstance(op, ufunc):
         if combine is not None:
             raise TypeError("combine: only a compiled kernel takes it")
         return reduce_ufunc(op, a, axis, dtype, out, keepdims, initial, where)
     if isinstance(getattr(op, "ufunc", None), ufunc):
         # Numba's DUFunc: a call on nothing makes it compile the loop for these types.
-        one = np.asarray(a).reshape(-1)[:0]
+        one = a.reshape(-1)[:0]
         try:
             op(one, one)
         except Exception:
-            # It says itself what is wrong.
-            return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
+            return left("a ufunc of Numba's for other types")      # it says itself what is wrong
         return reduce_ufunc(op.ufunc, a, axis, dtype, out, keepdims, initial, where)
     k = as_kernel(op)
     if k is None:
         raise TypeError(f"op: expected a ufunc or a compiled kernel, not {type(op).__name__}")
-    a = np.asarray(a)
     if (dtype is not None and np.dtype(dtype) != k.dtype) or out is not None or keepdims or where is not True:
         raise TypeError("dtype, out, keepdims and where: only a ufunc takes them")
     if axis is not None and not (a.ndim == 1 and axis in (0, -1)):
@@ -239,170 +291,11 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
     return fold_kernel(k, joined, [node_of(np.atleast_1d(a))], initial)
 
 
-cdef object reduce_ufunc(object op, object a, object axis, object dtype, object out, object keepdims,
-                         object initial, object where):
-    cdef ndarray x
-    cdef Resolved r
-    cdef SlicedReduce s
-    cdef int ndim, kept_axis, cut_axis
-    cdef int64_t size
-    if not cnp.PyArray_CheckExact(a):
-        if not is_plain(a):
-            return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
-        a = np.asarray(a)
-    x = a
-    size = cnp.PyArray_SIZE(x)
-    ndim = cnp.PyArray_NDIM(x)
-    if (size * cnp.PyArray_ITEMSIZE(x) <= SMALL_REDUCE_BYTES or (<ufunc>op).nin != 2
-            or (<ufunc>op).nout != 1 or (<ufunc>op).signature is not None
-            or not (out is None or cnp.PyArray_CheckExact(out)
-                    or (type(out) is tuple and len(out) == 1))):
-        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
-    if type(out) is tuple:
-        out = out[0]
-    # What is unusual is taken or refused by NumPy, which is strict about some of it.
-    if type(keepdims) is not bool or not (axis is None or type(axis) is int or type(axis) is tuple):
-        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
-    if where is not True and not (cnp.PyArray_CheckExact(where) and where.dtype == np.bool_):
-        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
-    if ((axis is None or (ndim == 1 and type(axis) is int and axis == 0)) and out is None and where is True
-            and keepdims is False and dtype is None):
-        # The most common call, without the general one's bookkeeping.
-        r = resolve(op, (None, x.dtype, None), None, "unsafe", True)
-        if loop_fits(op, x, r):
-            return reduce_row(op, x, r, initial)
-    r = resolve(op, (None if out is None else out.dtype, x.dtype, None),
-                None if dtype is None else (np.dtype(dtype), None, None), "unsafe", True)
-    # What the reduction is, in axes; NumPy explains what is wrong with it.
-    try:
-        axes = set(range(ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, ndim))
-    except (TypeError, ValueError):
-        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
-    if (r.dtypes is None or not axes or r.dtypes[0] != r.dtypes[2] or r.dtypes[2].kind not in "biufcmM"
-            or (where is not True and not is_plain(where))):
-        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
-    shape = tuple([cnp.PyArray_DIM(x, d) for d in range(ndim)])
-    kept = tuple([1 if d in axes else shape[d] for d in range(ndim)])
-    small = tuple([shape[d] for d in range(ndim) if d not in axes])
-    if out is not None and (
-            out.dtype != r.dtypes[2] or out.shape != (kept if keepdims else small)
-            or not cnp.PyArray_ISWRITEABLE(out) or may_overlap(out, x)):
-        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
-    associative = is_associative(op)
-    if len(axes) > 1 and not associative:
-        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
-
-    if len(axes) == ndim and where is True and associative:
-        if loop_fits(op, x, r):
-            return place(np.asarray(reduce_row(op, x, r, initial)), out, kept, keepdims, ndim)
-        found = fold_node(op, node_of(x), r)
-        if found is not None:
-            result = found[0]
-            if initial is not no_initial or result == 0:
-                result = np.asarray(started(op, result, initial))
-            return place(result, out, kept, keepdims, ndim)
-
-    kept_axis = longest_axis(shape, [d for d in range(ndim) if d not in axes])
-    cut_axis = longest_axis(shape, sorted(axes))
-    s = SlicedReduce("reduce", True)
-    s.op = op
-    s.a = x
-    try:
-        s.where = None if where is True else np.broadcast_to(where, shape)
-    except ValueError:
-        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
-    # A given `out` decides the dtype; of times, the unit may not be named.
-    s.options = {"axis": tuple(sorted(axes)), "keepdims": True,
-                 "dtype": dtype if out is None or r.dtypes[2].kind in "mM" else r.dtypes[2]}
-    s.initial = initial
-    if kept_axis >= 0 and (shape[kept_axis] >= 32 or not associative):
-        s.axis = kept_axis
-        s.initial_once = False
-        result = np.empty(kept, r.dtypes[2])
-        s.out = result
-    elif associative:
-        s.axis = cut_axis
-        s.initial_once = op not in idempotent
-        s.out = None
-    else:
-        return direct_reduce(op, a, axis, dtype, out, keepdims, initial, where)
-    # At least a slice's worth, at most 64 slices.
-    s.grain = max(1, SLICE_ITEMS * shape[s.axis] // size, shape[s.axis] // 64)
-    if s.out is None:
-        s.partials = [None] * (-(-shape[s.axis] // s.grain))
-        s.run(s.grain, shape[s.axis], True)
-        result = s.partials[0]
-    else:
-        s.run(s.grain, shape[s.axis], False)
-    report_flags("reduce", s.flags.seen)
-    return place(result.reshape(small), out, kept, keepdims, ndim)
-
-
 # ---- namesakes --------------------------------------------------------------
-# What NumPy's functions of these names do, in terms of the above.  Arrays that are not
-# plain go to NumPy's own function, which asks them for their method.
 
-cdef bint is_small(object a):
-    """Plain, and too small to share."""
-    return cnp.PyArray_CheckExact(a) and cnp.PyArray_NBYTES(<ndarray>a) <= SMALL_REDUCE_BYTES
-
-
-cdef dict given(dict options):
-    return {name: value for name, value in options.items() if value is not no_initial}
-
-
-cdef object reduce_as(object op, object namesake, object a, object axis, object dtype, object out,
-                      object keepdims, object initial, object where):
-    if not is_plain(a):
-        options = given({"axis": axis, "out": out, "keepdims": keepdims, "initial": initial, "where": where})
-        if dtype is not None:
-            options["dtype"] = dtype
-        return namesake(a, **options)
-    return reduce_ufunc(op, a, axis, dtype, out, False if keepdims is no_initial else keepdims, initial,
-                        True if where is no_initial else where)
-
-
-cdef class KeptAxis(Slices):
-    """A function of an array along some axes, on slices of another axis."""
-    cdef object fn
-    cdef object a
-    cdef object out
-    cdef dict options
-    cdef int axis
-
-    cdef object part(self, int64_t lo, int64_t hi):
-        index = at(self.axis, lo, hi)
-        self.out[index] = self.fn(self.a[index], **self.options)
-
-
-cdef object along_kept(object fn, ndarray a, object axis, object keepdims, dict options):
-    """``fn(a, axis=axis, ...)``, shared along an axis that stays, or None when there is none
-    that is long enough."""
-    cdef KeptAxis s
-    cdef int ndim = cnp.PyArray_NDIM(a), kept
-    if axis is None:
-        return None
-    axes = np.lib.array_utils.normalize_axis_tuple(axis, ndim)
-    shape = (<object>a).shape
-    kept = longest_axis(shape, [d for d in range(ndim) if d not in axes])
-    if kept < 0 or shape[kept] < 32:
-        return None
-    options = {**options, "axis": axis, "keepdims": True}
-    whole = tuple([1 if d in axes else shape[d] for d in range(ndim)])
-    s = KeptAxis(fn.__name__, True)
-    s.fn = fn
-    s.a = a
-    s.axis = kept
-    s.options = options
-    one = fn(a[at(kept, 0, 1)], **options)      # its dtype, and what is wrong with the arguments
-    s.out = np.empty(whole, one.dtype)
-    s.run(max(1, SLICE_ITEMS * shape[kept] // max(cnp.PyArray_SIZE(a), 1), shape[kept] // 64), shape[kept], False)
-    report_flags(fn.__name__, s.flags.seen)
-    return s.out if keepdims is True else s.out.reshape(tuple([shape[d] for d in range(ndim) if d not in axes]))
-
-
+@operation("a out where", np.sum, method="sum", gives="wrap")
 def par_sum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np._NoValue,
-            where=np._NoValue, *, progress=None):
+            where=np._NoValue):
     """The sum of array elements, on all cores: ``np.sum``.
 
     Parameters
@@ -420,9 +313,6 @@ def par_sum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np
         What to start from.
     where : array_like of bool, optional
         Which elements to include.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -446,24 +336,18 @@ def par_sum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np
     >>> pb.par_sum(np.arange(100_000))
     np.int64(4999950000)
     """
-    if progress is not None:
-        return with_progress(
-            progress, par_sum, (a, axis, dtype, out, keepdims, initial, where),
-            {})
-    return reduce_as(np.add, np.sum, a, axis, dtype, out, keepdims, initial, where)
+    return reduce_ufunc(np.add, as_array(a), axis, dtype, out, keepdims, initial, where)
 
 
+@operation("a out where", np.prod, method="prod", gives="wrap")
 def par_prod(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np._NoValue,
-             where=np._NoValue, *, progress=None):
+             where=np._NoValue):
     """The product of array elements, on all cores: ``np.prod``.
 
     Parameters
     ----------
     a, axis, dtype, out, keepdims, initial, where
         As for :func:`par_sum`.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -485,24 +369,18 @@ def par_prod(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=n
     >>> pb.par_prod(np.arange(1, 6))
     np.int64(120)
     """
-    if progress is not None:
-        return with_progress(
-            progress, par_prod, (a, axis, dtype, out, keepdims, initial, where),
-            {})
-    return reduce_as(np.multiply, np.prod, a, axis, dtype, out, keepdims, initial, where)
+    return reduce_ufunc(np.multiply, as_array(a), axis, dtype, out, keepdims, initial, where)
 
 
+@operation("a out where", np.min, method="min", gives="wrap")
 def par_min(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue,
-            *, progress=None):
+            *):
     """The least array element, on all cores: ``np.min``; not-a-number if there is one.
 
     Parameters
     ----------
     a, axis, out, keepdims, initial, where
         As for :func:`par_sum`.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -524,22 +402,18 @@ def par_min(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, w
     >>> pb.par_min([[3, 1], [2, 5]], axis=1)
     array([1, 2])
     """
-    if progress is not None:
-        return with_progress(progress, par_min, (a, axis, out, keepdims, initial, where), {})
-    return reduce_as(np.minimum, np.min, a, axis, None, out, keepdims, initial, where)
+    return reduce_ufunc(np.minimum, as_array(a), axis, None, out, keepdims, initial, where)
 
 
+@operation("a out where", np.max, method="max", gives="wrap")
 def par_max(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue,
-            *, progress=None):
+            *):
     """The greatest array element, on all cores: ``np.max``; not-a-number if there is one.
 
     Parameters
     ----------
     a, axis, out, keepdims, initial, where
         As for :func:`par_sum`.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -561,12 +435,15 @@ def par_max(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, w
     >>> pb.par_max([[3, 1], [2, 5]], axis=1)
     array([3, 5])
     """
-    if progress is not None:
-        return with_progress(progress, par_max, (a, axis, out, keepdims, initial, where), {})
-    return reduce_as(np.maximum, np.max, a, axis, None, out, keepdims, initial, where)
+    return reduce_ufunc(np.maximum, as_array(a), axis, None, out, keepdims, initial, where)
 
 
-def par_minmax(a, axis=None, *, progress=None):
+def least_and_greatest(a, axis=None):
+    return np.min(a, axis), np.max(a, axis)
+
+
+@operation("a", least_and_greatest, method="min", gives="wrap")
+def par_minmax(a, axis=None):
     """The least and the greatest element, in one pass over the array.
 
     Parameters
@@ -574,9 +451,6 @@ def par_minmax(a, axis=None, *, progress=None):
     a : array_like
     axis : None or int or tuple of int, optional
         What to reduce along; all axes by default.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -598,41 +472,59 @@ def par_minmax(a, axis=None, *, progress=None):
     >>> pb.par_minmax(np.array([3.0, 1.0, 2.0]))
     (np.float64(1.0), np.float64(3.0))
     """
-    if progress is not None:
-        return with_progress(progress, par_minmax, (a, axis), {})
-    if is_plain(a):
-        a = np.asarray(a)
-        if not is_small(a) and (axis is None or a.ndim == 1 and axis in (0, -1)):
-            node = node_of(a)
-            found = reduce_two(np.minimum, node, np.maximum, node)
-            if found is not None:
-                return found[0], found[1]
-    return par_min(a, axis), par_max(a, axis)
+    x = as_array(a)
+    if pays(x.nbytes, BYTE_NS) and (axis is None or x.ndim == 1) and x.dtype.kind in "biufmM":
+        axes_of(axis, x.ndim)
+        node = node_of(x)
+        found = reduce_two(np.minimum, node, np.maximum, node)
+        if found is not None:
+            return found[0], found[1]
+    least = reduce_ufunc(np.minimum, x, axis, None, None, False, no_initial, True)
+    return least if type(least) is Left else (
+        least, reduce_ufunc(np.maximum, x, axis, None, None, False, no_initial, True))
 
 
-cdef bint is_odd(object axis, object keepdims):
-    """What some functions of NumPy refuse and its reductions take."""
-    return type(axis) is bool or not (keepdims is no_initial or type(keepdims) is bool)
+# ---- moments ----------------------------------------------------------------
+
+cdef object counted(ndarray x, object axis, object keepdims, object where, object total):
+    """How many elements each of the results is made of; None: of none in some."""
+    if where is True or where is no_initial:
+        return x.size // np.size(total) if np.size(total) and x.size else None
+    counts = reduce_ufunc(np.add, np.broadcast_to(where, (<object>x).shape), axis, np.intp, None, keepdims,
+                          no_initial, True)
+    return counts if type(counts) is Left or np.all(counts > 0) else None
 
 
-cdef object mean_type(object dtype):
-    """What NumPy sums in for a mean of this type, or None."""
-    if dtype.kind in "biu":
-        return np.dtype(np.float64)
-    return np.dtype(np.float32) if dtype == np.float16 else dtype if dtype.kind in "fc" else None
+cdef object mean(ndarray x, object axis, object dtype, object out, object keepdims, object where):
+    """``np.mean``, or what is left to it."""
+    kind = mean_type(x.dtype) if dtype is None else np.dtype(dtype)
+    if kind is None or kind.kind not in "fc":
+        return left_dtype(x.dtype)
+    if out is not None and not (cnp.PyArray_CheckExact(out) and out.dtype == kind):
+        return left("an out of another dtype")
+    total = reduce_ufunc(np.add, x, axis, kind, None, keepdims, no_initial, where)
+    if type(total) is Left:
+        return total
+    count = counted(x, axis, keepdims, where, total)
+    if count is None or type(count) is Left:
+        return left("means of nothing")
+    result = np.true_divide(total, count, dtype=kind)
+    if out is not None:
+        if out.shape != result.shape or not cnp.PyArray_ISWRITEABLE(out):
+            return left("an out of another shape")
+        out[...] = result
+        return out
+    return result.astype(np.float16) if x.dtype == np.float16 and dtype is None else result
 
 
-def par_mean(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, *, where=np._NoValue,
-             progress=None):
+@operation("a out where", np.mean, method="mean", gives="wrap", ns=ITEM_NS)
+def par_mean(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
     """The arithmetic mean, on all cores: ``np.mean``.
 
     Parameters
     ----------
     a, axis, dtype, out, keepdims, where
         As for :func:`par_sum`; integers are averaged as float64.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -654,35 +546,120 @@ def par_mean(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, *, where=
     >>> pb.par_mean(np.arange(5))
     np.float64(2.0)
     """
-    if progress is not None:
-        return with_progress(progress, par_mean, (a, axis, dtype, out, keepdims), {"where": where})
-    if type(a) is list or type(a) is tuple:
-        a = np.asarray(a)
-    if (not cnp.PyArray_CheckExact(a) or is_small(a) or where is not no_initial or out is not None
-            or dtype is not None or is_odd(axis, keepdims) or mean_type(a.dtype) is None):
-        return np.mean(a, axis, dtype, out, **given({"keepdims": keepdims, "where": where}))
-    kept = keepdims is not no_initial and bool(keepdims)
-    total = reduce_ufunc(np.add, a, axis, mean_type(a.dtype), None, kept, no_initial, True)
-    size = np.size(total)
-    if size == 0:
-        return np.mean(a, axis, **given({"keepdims": keepdims}))
-    result = np.true_divide(total, a.size // size)
-    want = a.dtype if a.dtype.kind in "fc" else result.dtype
-    return result.astype(want, copy=False)
+    x = as_array(a)
+    out = in_out(out)
+    if not pays(x.nbytes, BYTE_NS):
+        return too_small
+    if truth_of(keepdims) < 0:
+        return left("an unusual keepdims")
+    if axis is None and dtype is None and out is None and where is no_initial and truth_of(keepdims) == 0 and (
+            mean_type(x.dtype) is not None and x.size):
+        return mean_of([node_of(x)])
+    return mean(x, axis, dtype, out, keepdims, where)
 
 
-cdef tuple moments(ndarray a, object ddof):
-    """The variance of all elements, in the type of the mean."""
-    kind = mean_type(a.dtype)
-    node = node_of(a) if a.dtype == kind else cast(node_of(a), kind)
-    n = a.size
-    mean = kind.type(reduce_node(np.add, node, no_initial) / n)
-    rest = apply(np.subtract, (node, mean), {})
-    total = reduce_node(np.add, apply(np.multiply, (rest, rest), {}), no_initial)
-    return kind.type(total / (n - ddof)), a.dtype if a.dtype.kind == "f" else kind
+def rows_part(fn, a, out, options, axis, lo, hi):
+    index = at(axis, lo, hi)
+    out[index] = fn(a[index], **options)
 
 
-def par_var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, *, progress=None,
+cdef object along_kept(object fn, object row, ndarray a, object axis, object keepdims, dict options):
+    """NumPy's ``fn`` along axes, each row of the kept ones by itself; ``row``: the same of one
+    whole row, shared among all."""
+    cdef int ndim = cnp.PyArray_NDIM(a), kept
+    axes = axes_of(axis, ndim)
+    shape = (<object>a).shape
+    whole = tuple([1 if d in axes else shape[d] for d in range(ndim)])
+    small = tuple([shape[d] for d in range(ndim) if d not in axes])
+    if 0 in shape:
+        return left("nothing")
+    kept = longest_axis(shape, [d for d in range(ndim) if d not in axes])
+    # Its dtype, and what is wrong with the arguments.
+    numpys = {**options, "axis": axis, "keepdims": True}
+    one = fn(a[tuple([slice(0, 1) for d in range(ndim)])], **numpys)
+    out = np.empty(whole, one.dtype)
+    if kept >= 0 and shape[kept] >= MANY_ROWS:
+        slices(fn.__name__, partial(rows_part, fn, a, out, numpys, kept),
+               max(1, SLICE_ITEMS * shape[kept] // max(cnp.PyArray_SIZE(a), 1), shape[kept] // 64), shape[kept],
+               fn.__name__)
+    else:
+        order = [d for d in range(ndim) if d not in axes] + sorted(axes)
+        rows = np.transpose(a, order)
+        flat = out.reshape(small)
+        for index in np.ndindex(*small):
+            flat[index] = row(rows[index], **options)
+    if truth_of(keepdims) == 1:
+        return out
+    return out.reshape(small) if small else out.reshape(())[()]
+
+
+cdef object variance(ndarray x, object ddof):
+    """Of all elements; None: of too few."""
+    return variance_of([node_of(x)], ddof)
+
+
+def var_row(a, ddof):
+    return variance(a, ddof)
+
+
+def std_row(a, ddof):
+    return np.sqrt(variance(a, ddof))
+
+
+cdef object spread(object namesake, object row, ndarray x, object axis, object dtype, object out, object ddof,
+                   object keepdims, dict options):
+    """``np.var`` or ``np.std``, or what is left to it."""
+    cdef object deviations, count
+    if not pays(cnp.PyArray_NBYTES(x), BYTE_NS):
+        return too_small
+    where = options.get("where", True)
+    out = in_out(out)
+    if x.dtype == np.float16 and dtype is None:
+        return left_dtype(x.dtype)      # NumPy's sums overflow there
+    if (x.dtype.kind not in "biufc" or options.keys() - {"where"} or not isinstance(ddof, (int, float))
+            or truth_of(keepdims) < 0 or cnp.PyArray_SIZE(x) == 0):
+        return left_dtype(x.dtype) if x.dtype.kind not in "biufc" else left("correction=, mean= or an unusual option")
+    x = native(x)
+    if dtype is None and out is None and where is True and x.dtype.kind != "c":
+        if axis is None or cnp.PyArray_NDIM(x) == 1:
+            axes_of(axis, cnp.PyArray_NDIM(x))
+            if cnp.PyArray_SIZE(x) <= ddof:
+                return left("more degrees of freedom than elements")
+            value = row(x, ddof)
+            return value if truth_of(keepdims) == 0 else np.full((1,) * cnp.PyArray_NDIM(x), value)
+        return along_kept(namesake, row, x, axis, keepdims, {"ddof": ddof})
+    # As NumPy computes it, step by step, each step shared.
+    if not (out is None or cnp.PyArray_CheckExact(out)) or (dtype is not None and np.dtype(dtype).kind != "f"):
+        return left("an unusual out or dtype")
+    center = mean(x, axis, dtype, None, True, where)
+    if type(center) is Left:
+        return center
+    deviations = collect([apply(np.subtract, (node_of(x), node_of(center)), {})], None)[0]
+    if deviations.dtype.kind == "c":
+        square = np.square
+        deviations = collect([apply(np.add, (apply(square, (node_of(deviations.real),), {}),
+                                             apply(square, (node_of(deviations.imag),), {})), {})], None)[0]
+    else:
+        deviations = collect([apply(np.multiply, (node_of(deviations), node_of(deviations)), {})], None)[0]
+    total = reduce_ufunc(np.add, deviations, axis, dtype, None, keepdims, no_initial, where)
+    if type(total) is Left:
+        return total
+    count = counted(x, axis, keepdims, where, total)
+    if count is None or type(count) is Left or np.any(np.less_equal(count, ddof)):
+        return left("more degrees of freedom than elements")
+    result = np.true_divide(total, np.subtract(count, ddof), dtype=total.dtype)
+    if namesake is np.std:
+        result = np.sqrt(result)
+    if out is None:
+        return result
+    if out.shape != np.shape(result) or out.dtype != result.dtype or not cnp.PyArray_ISWRITEABLE(out):
+        return left("an out of another shape or dtype")
+    out[...] = result
+    return out
+
+
+@operation("a out where", np.var, method="var", gives="wrap", ns=ITEM_NS)
+def par_var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, *,
             **options):
     """The variance, on all cores: ``np.var``.
 
@@ -694,9 +671,6 @@ def par_var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, *,
         The divisor is the number of elements less this.
     **options
         ``where``, ``mean`` and ``correction``, as for ``np.var``.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -719,12 +693,11 @@ def par_var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, *,
     >>> pb.par_var(np.array([1.0, 2.0, 3.0, 4.0]))
     np.float64(1.25)
     """
-    if progress is not None:
-        return with_progress(progress, par_var, (a, axis, dtype, out, ddof, keepdims), {**options})
-    return spread(np.var, a, axis, dtype, out, ddof, keepdims, options)
+    return spread(np.var, var_row, as_array(a), axis, dtype, out, ddof, keepdims, options)
 
 
-def par_std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, *, progress=None,
+@operation("a out where", np.std, method="std", gives="wrap", ns=ITEM_NS)
+def par_std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, *,
             **options):
     """The standard deviation, on all cores: ``np.std``.
 
@@ -732,9 +705,6 @@ def par_std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, *,
     ----------
     a, axis, dtype, out, ddof, keepdims, **options
         As for :func:`par_var`.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -756,73 +726,53 @@ def par_std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, *,
     >>> pb.par_std(np.array([1.0, 1.0, 3.0, 3.0]))
     np.float64(1.0)
     """
-    if progress is not None:
-        return with_progress(progress, par_std, (a, axis, dtype, out, ddof, keepdims), {**options})
-    return spread(np.std, a, axis, dtype, out, ddof, keepdims, options)
+    return spread(np.std, std_row, as_array(a), axis, dtype, out, ddof, keepdims, options)
 
 
-cdef object spread(object namesake, object a, object axis, object dtype, object out, object ddof,
-                   object keepdims, dict options):
-    if type(a) is list or type(a) is tuple:
-        a = np.asarray(a)
-    if not (not cnp.PyArray_CheckExact(a) or is_small(a) or options or out is not None or dtype is not None
-            or is_odd(axis, keepdims) or a.dtype.kind not in "biuf" or a.dtype == np.float16
-            or type(ddof) is not int):
-        if axis is None or (a.ndim == 1 and type(axis) is int and axis in (0, -1)):
-            if keepdims in (no_initial, False) and a.size - ddof > 0:
-                value, kind = moments(a, ddof)
-                return kind.type(np.sqrt(value) if namesake is np.std else value)
-        else:
-            found = along_kept(namesake, a, axis, keepdims, {"ddof": ddof})
-            if found is not None:
-                return found
-    return namesake(a, axis, dtype, out, ddof, **given({"keepdims": keepdims}), **options)
+# ---- positions of extremes --------------------------------------------------
+
+cdef arg_fn arg_loop(ndarray x, bint least):
+    cdef PyArray_ArrFuncs* f = PyDataType_GetArrFuncs(cnp.PyArray_DESCR(x))
+    return f.argmin if least else f.argmax
 
 
-cdef object arg_reduce(object namesake, bint least, object a, object axis, object out, object keepdims):
-    cdef ndarray x
-    cdef cnp.dtype dtype
-    cdef arg_fn f = NULL
-    if type(a) is list or type(a) is tuple:
-        a = np.asarray(a)
-    if cnp.PyArray_CheckExact(a) and not is_small(a) and out is None:
-        x = a
-        dtype = a.dtype
-        if dtype.kind in "biufcmM" and dtype.isnative:
-            f = (PyDataType_GetArrFuncs(cnp.PyArray_DESCR(x)).argmin if least
-                 else PyDataType_GetArrFuncs(cnp.PyArray_DESCR(x)).argmax)
-        if f != NULL and (axis is None or (cnp.PyArray_NDIM(x) == 1 and type(axis) is int and axis in (0, -1))) \
-                and keepdims is no_initial:
-            return arg_row(x, f)
-        if axis is not None and f != NULL and type(axis) is int:
-            found = along_kept(namesake, x, axis, keepdims, {})
-            if found is not None:
-                return found
-    return namesake(a, axis, out, **given({"keepdims": keepdims}))
+def argmin_row(a):
+    return arg_row(a, arg_loop(a, True))
 
 
-cdef object arg_row(ndarray x, arg_fn f):
-    cdef Map m
-    cdef Reduce red
-    cdef Program program
-    if cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_ISALIGNED(x):
-        map_of_row(&m, x)
-        red.map = &m
-        red.fold[0].slots[0] = 0
+def argmax_row(a):
+    return arg_row(a, arg_loop(a, False))
+
+
+cdef object arg_reduce(object namesake, object row, object a, object axis, object out, object keepdims):
+    cdef ndarray x = as_array(a)
+    if not pays(cnp.PyArray_NBYTES(x), BYTE_NS):
+        return too_small
+    out = in_out(out)
+    if x.dtype.kind not in "biufcmM":
+        return left_dtype(x.dtype)
+    if truth_of(keepdims) < 0 or type(axis) is tuple:
+        return left("an unusual axis or keepdims")
+    x = native(x)
+    ndim = cnp.PyArray_NDIM(x)
+    if axis is None or ndim == 1:
+        axes_of(axis, ndim)
+        result = row(x)
+        if truth_of(keepdims) == 1:
+            result = np.full((1,) * ndim, result)
     else:
-        # In C order, a block at a time, side by side.
-        program = program_of([side_by_side(node_of(x))], None, True)
-        red.map = &program.m
-        red.fold[0].slots[0] = program.slots[0]
-    red.folds = 0
-    red.arg = f
-    red.arr = <void*>x
-    red.fold[0].itemsize = cnp.PyArray_ITEMSIZE(x)
-    run_reduce(&red)
-    return np.intp(red.result.at)
+        result = along_kept(namesake, row, x, axis, keepdims, {})
+    if out is None or type(result) is Left:
+        return result
+    if not cnp.PyArray_CheckExact(out) or out.dtype != np.intp or out.shape != np.shape(result) or (
+            not cnp.PyArray_ISWRITEABLE(out)):
+        return left("an out of another shape or dtype")
+    out[...] = result
+    return out
 
 
-def par_argmin(a, axis=None, out=None, *, keepdims=np._NoValue, progress=None):
+@operation("a out", np.argmin, method="argmin", gives="same", ns=ITEM_NS)
+def par_argmin(a, axis=None, out=None, *, keepdims=np._NoValue):
     """The position of the least element, on all cores: ``np.argmin``.
 
     Parameters
@@ -834,9 +784,6 @@ def par_argmin(a, axis=None, out=None, *, keepdims=np._NoValue, progress=None):
         Where the result goes.
     keepdims : bool, optional
         Whether the axis stays, with length one.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -858,21 +805,17 @@ def par_argmin(a, axis=None, out=None, *, keepdims=np._NoValue, progress=None):
     >>> pb.par_argmin(np.array([3, 1, 2, 1]))
     np.int64(1)
     """
-    if progress is not None:
-        return with_progress(progress, par_argmin, (a, axis, out), {"keepdims": keepdims})
-    return arg_reduce(np.argmin, True, a, axis, out, keepdims)
+    return arg_reduce(np.argmin, argmin_row, a, axis, out, keepdims)
 
 
-def par_argmax(a, axis=None, out=None, *, keepdims=np._NoValue, progress=None):
+@operation("a out", np.argmax, method="argmax", gives="same", ns=ITEM_NS)
+def par_argmax(a, axis=None, out=None, *, keepdims=np._NoValue):
     """The position of the greatest element, on all cores: ``np.argmax``.
 
     Parameters
     ----------
     a, axis, out, keepdims
         As for :func:`par_argmin`.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -894,28 +837,31 @@ def par_argmax(a, axis=None, out=None, *, keepdims=np._NoValue, progress=None):
     >>> pb.par_argmax(np.array([3, 1, 3, 1]))
     np.int64(0)
     """
-    if progress is not None:
-        return with_progress(progress, par_argmax, (a, axis, out), {"keepdims": keepdims})
-    return arg_reduce(np.argmax, False, a, axis, out, keepdims)
+    return arg_reduce(np.argmax, argmax_row, a, axis, out, keepdims)
 
 
-cdef object truth(object namesake, object op, object compare, object a, object axis, object out,
-                  object keepdims, object where):
+# ---- truth ------------------------------------------------------------------
+
+cdef Node mask_node(ndarray x):
+    """Where it is not zero."""
+    return node_of(x) if x.dtype == np.bool_ else apply(np.not_equal, (node_of(x), 0), {})
+
+
+cdef object truth(object op, bint negated, object a, object axis, object out, object keepdims, object where):
     """any, and all as "not any that is not"."""
-    if type(a) is list or type(a) is tuple:
-        a = np.asarray(a)
-    if is_odd(axis, keepdims) or not cnp.PyArray_CheckExact(a) or is_small(a) or a.dtype.kind not in "biufc":
-        return namesake(a, axis, out, **given({"keepdims": keepdims, "where": where}))
-    if (axis is None and out is None and keepdims in (no_initial, False) and where is no_initial):
-        node = node_of(a)
-        mask = node if compare is np.not_equal and a.dtype == np.bool_ else apply(compare, (node, 0), {})
-        found = find_node(mask, FIND_ANY) >= 0
-        return np.bool_(found if compare is np.not_equal else not found)
-    return reduce_ufunc(op, a, axis, None, out, keepdims is not no_initial and keepdims,
-                        no_initial, True if where is no_initial else where)
+    cdef ndarray x = as_array(a)
+    if not pays(cnp.PyArray_NBYTES(x), BYTE_NS):
+        return too_small
+    if x.dtype.kind not in "biufc":
+        return left_dtype(x.dtype)
+    if axis is None and out is None and truth_of(keepdims) == 0 and (where is no_initial or where is True):
+        node = apply(np.equal, (node_of(x), 0), {}) if negated else mask_node(x)
+        return np.bool_(any_of([node]) != negated)
+    return reduce_ufunc(op, x, axis, None, out, keepdims, no_initial, where)
 
 
-def par_any(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue, progress=None):
+@operation("a out where", np.any, method="any", gives="wrap", ns=ITEM_NS)
+def par_any(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
     """Whether any element is true (not zero), on all cores: ``np.any``.
 
     Parameters
@@ -925,9 +871,6 @@ def par_any(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue, 
         What to look along; all axes by default.
     out, keepdims, where
         As for :func:`par_sum`.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -948,21 +891,17 @@ def par_any(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue, 
     >>> pb.par_any(np.zeros(1_000_000))
     np.False_
     """
-    if progress is not None:
-        return with_progress(progress, par_any, (a, axis, out, keepdims), {"where": where})
-    return truth(np.any, np.logical_or, np.not_equal, a, axis, out, keepdims, where)
+    return truth(np.logical_or, False, a, axis, out, keepdims, where)
 
 
-def par_all(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue, progress=None):
+@operation("a out where", np.all, method="all", gives="wrap", ns=ITEM_NS)
+def par_all(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
     """Whether all elements are true (not zero), on all cores: ``np.all``.
 
     Parameters
     ----------
     a, axis, out, keepdims, where
         As for :func:`par_any`.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -983,12 +922,11 @@ def par_all(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue, 
     >>> pb.par_all(np.arange(1_000_000))
     np.False_
     """
-    if progress is not None:
-        return with_progress(progress, par_all, (a, axis, out, keepdims), {"where": where})
-    return truth(np.all, np.logical_and, np.equal, a, axis, out, keepdims, where)
+    return truth(np.logical_and, True, a, axis, out, keepdims, where)
 
 
-def par_count_nonzero(a, axis=None, *, keepdims=False, progress=None):
+@operation("a", np.count_nonzero, gives="wrap", ns=ITEM_NS)
+def par_count_nonzero(a, axis=None, *, keepdims=False):
     """How many elements are not zero, on all cores: ``np.count_nonzero``.
 
     Parameters
@@ -998,9 +936,6 @@ def par_count_nonzero(a, axis=None, *, keepdims=False, progress=None):
         What to count along; all axes by default.
     keepdims : bool, optional
         Whether the axes stay, with length one.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -1021,21 +956,27 @@ def par_count_nonzero(a, axis=None, *, keepdims=False, progress=None):
     >>> int(pb.par_count_nonzero(np.arange(1_000_000)))
     999999
     """
-    if progress is not None:
-        return with_progress(progress, par_count_nonzero, (a, axis), {"keepdims": keepdims})
-    if type(a) is list or type(a) is tuple:
-        a = np.asarray(a)
-    if cnp.PyArray_CheckExact(a) and not is_small(a) and a.dtype.kind in "biufc":
-        if axis is None and not keepdims:
-            count = count_node(node_of(a) if a.dtype == np.bool_ else apply(np.not_equal, (node_of(a), 0), {}))
-            return type(np.count_nonzero(np.empty(0)))(count)
-        found = None if is_odd(axis, keepdims) else along_kept(np.count_nonzero, a, axis, keepdims, {})
-        if found is not None:
-            return found
-    return np.count_nonzero(a, axis, keepdims=keepdims)
+    x = as_array(a)
+    if not pays(x.nbytes, BYTE_NS):
+        return too_small
+    if x.dtype.kind not in "biufc":
+        return left_dtype(x.dtype)
+    if truth_of(keepdims) < 0:
+        return left("an unusual keepdims")
+    if axis is None and truth_of(keepdims) == 0:
+        return type(np.count_nonzero(np.empty(0)))(count_node(mask_node(x)))
+    mask = collect([mask_node(x)], None)[0]
+    return reduce_ufunc(np.add, mask, axis, np.intp, None, keepdims, no_initial, True)
 
 
-def par_dot(a, b, out=None, *, progress=None):
+# ---- products ---------------------------------------------------------------
+
+def dot_part(a, b, out, lo, hi):
+    np.dot(a[lo:hi], b, out[lo:hi])
+
+
+@operation("a b out", np.dot, ns=ITEM_NS)
+def par_dot(a, b, out=None):
     """The dot product of two arrays, on all cores: ``np.dot``.
 
     Parameters
@@ -1044,9 +985,6 @@ def par_dot(a, b, out=None, *, progress=None):
         Two rows give a scalar, rows and matrices what ``np.dot`` gives.
     out : ndarray, optional
         Where the result goes.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -1070,50 +1008,43 @@ def par_dot(a, b, out=None, *, progress=None):
     >>> pb.par_dot(np.arange(4.0), np.ones(4))
     np.float64(6.0)
     """
-    cdef ndarray x, y
-    if progress is not None:
-        return with_progress(progress, par_dot, (a, b, out), {})
-    if not (cnp.PyArray_CheckExact(a) and cnp.PyArray_CheckExact(b)) or is_small(a):
-        return np.dot(a, b) if out is None else np.dot(a, b, out)
-    x = a
-    y = b
-    if out is None and x.dtype == y.dtype and x.dtype.isnative:
-        if cnp.PyArray_NDIM(x) == 1 == cnp.PyArray_NDIM(y) and cnp.PyArray_SIZE(x) == cnp.PyArray_SIZE(y):
-            if x.dtype.kind in "iuf" and x.dtype != np.float16:
-                return dot_rows(x, y)
-        elif (cnp.PyArray_NDIM(x) == 2 == cnp.PyArray_NDIM(y) and x.dtype.kind in "iu"
-                and cnp.PyArray_DIM(x, 1) == cnp.PyArray_DIM(y, 0)):
-            return dot_matrices(x, y)
-    return np.dot(a, b) if out is None else np.dot(a, b, out)
+    x, y = as_array(a), as_array(b)
+    if not pays(x.nbytes, BYTE_NS):
+        return too_small
+    if x.dtype.kind not in "biufc" or y.dtype.kind not in "biufc":
+        return left_dtype(x.dtype if x.dtype.kind not in "biufc" else y.dtype)
+    kind = np.result_type(x, y).newbyteorder("=")
+    if x.ndim == y.ndim == 1 and x.size == y.size:
+        result = dot_rows(x, y, kind)
+    elif x.ndim == 2 and y.ndim in (1, 2) and x.shape[1] == y.shape[0] and kind.char not in "fdFD":
+        result = np.empty(x.shape[:1] + y.shape[1:], kind)
+        rows = max(len(x), 1)
+        slices("dot ", partial(dot_part, x.astype(kind, copy=False), y.astype(kind, copy=False), result),
+               max(1, rows // 64), len(x), None)
+    else:
+        return left("matrices of floats, which its BLAS shares itself, or several dimensions")
+    if out is None:
+        return result
+    if not cnp.PyArray_CheckExact(out) or out.dtype != kind or out.shape != np.shape(result) or (
+            not out.flags.c_contiguous or not out.flags.writeable):
+        return left("an out that it may refuse")
+    out[...] = result
+    return out
 
 
-cdef object dot_rows(ndarray x, ndarray y):
-    product = apply(np.multiply, (node_of(x), node_of(y)), {})
+cdef object dot_rows(ndarray x, ndarray y, object kind):
+    if kind == np.bool_:
+        return np.bool_(any_of([apply(np.logical_and, (node_of(x), node_of(y)), {})]))
+    # Products of halves are summed as NumPy's are, in single precision.
+    wide = np.dtype(np.float32) if kind == np.float16 else kind
+    product = apply(np.multiply, (cast(node_of(x), wide), cast(node_of(y), wide)), {})
     # In NumPy's own type, which a sum would widen.
     value = fold_node(np.add, product, resolve(
-        np.add, (None, x.dtype, None), (x.dtype, None, None), "unsafe", True))[0][()]
-    return value + x.dtype.type(0)      # NumPy starts from a zero, whose sign stays
+        np.add, (None, wide, None), (wide, None, None), "unsafe", True))[0][()]
+    return kind.type(value + wide.type(0))      # NumPy starts from a zero, whose sign stays
 
 
-cdef class RowsDot(Slices):
-    cdef object a
-    cdef object b
-    cdef object out
-
-    cdef object part(self, int64_t lo, int64_t hi):
-        np.dot(self.a[lo:hi], self.b, self.out[lo:hi])
-
-
-cdef object dot_matrices(ndarray x, ndarray y):
-    cdef RowsDot s
-    cdef int64_t rows = cnp.PyArray_DIM(x, 0)
-    s = RowsDot("dot ", False)
-    s.a = x
-    s.b = y
-    s.out = np.empty((rows, cnp.PyArray_DIM(y, 1)), x.dtype)
-    s.run(max(1, rows // 64), rows, False)
-    return s.out
-
+# ---- without what is no number ----------------------------------------------
 
 cdef CompiledKernel zeroing(object dtype):
     """not-a-number -> zero."""
@@ -1127,17 +1058,20 @@ cdef CompiledKernel zeroing(object dtype):
     return k
 
 
+def zero_part(a, axis, lo, hi):
+    part = a[at(axis, lo, hi)]
+    np.copyto(part, 0, where=np.isnan(part))
+
+
+@operation("a out where", np.nansum, gives="wrap", ns=ITEM_NS)
 def par_nansum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np._NoValue,
-               where=np._NoValue, *, progress=None):
+               where=np._NoValue):
     """The sum of the elements that are numbers, on all cores: ``np.nansum``.
 
     Parameters
     ----------
     a, axis, dtype, out, keepdims, initial, where
         As for :func:`par_sum`.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -1159,49 +1093,43 @@ def par_nansum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial
     >>> pb.par_nansum(np.array([1.0, np.nan, 2.0]))
     np.float64(3.0)
     """
-    if progress is not None:
-        return with_progress(
-            progress, par_nansum, (a, axis, dtype, out, keepdims, initial, where),
-            {})
-    if type(a) is list or type(a) is tuple:
-        a = np.asarray(a)
-    if cnp.PyArray_CheckExact(a) and not is_small(a) and a.dtype.kind in "biuf" and not is_odd(axis, keepdims):
-        if a.dtype.kind != "f":
-            return reduce_as(np.add, np.sum, a, axis, dtype, out, keepdims, initial, where)
-        if out is None and where is no_initial and dtype is None and a.dtype.isnative and a.dtype.char in "df":
-            if axis is None and keepdims in (no_initial, False):
-                return reduce_node(np.add, call_kernel(zeroing(a.dtype), (node_of(a),)), initial)
-            if axis is not None and initial is no_initial:
-                found = along_kept(np.nansum, a, axis, keepdims, {})
-                if found is not None:
-                    return found
-    options = given({"keepdims": keepdims, "initial": initial, "where": where})
-    return np.nansum(a, axis, dtype, out, **options)
+    x = as_array(a)
+    if not pays(x.nbytes, BYTE_NS):
+        return too_small
+    if x.dtype.kind not in "biufc":
+        return left_dtype(x.dtype)
+    if x.dtype.kind in "fc":
+        if (axis is None and out is None and where is no_initial and dtype is None and truth_of(keepdims) == 0
+                and x.dtype.isnative and x.dtype.char in "df"):
+            return reduce_node(np.add, call_kernel(zeroing(x.dtype), (node_of(x),)), initial, None)
+        cut = longest_axis(x.shape, range(x.ndim))
+        x = x.astype(x.dtype.newbyteorder("="))
+        slices("nansum ", partial(zero_part, x, cut), max(1, SLICE_ITEMS * x.shape[cut] // max(x.size, 1)),
+               x.shape[cut], None)
+    return reduce_ufunc(np.add, x, axis, dtype, out, keepdims, initial, where)
 
 
-cdef object nan_extreme(object op, object namesake, object a, object axis, object out, object keepdims,
-                        object initial, object where):
-    options = given({"keepdims": keepdims, "initial": initial, "where": where})
-    if is_odd(axis, keepdims) or not cnp.PyArray_CheckExact(a) or is_small(a) or a.dtype.kind not in "biuf" or out is not None:
-        return namesake(a, axis, out, **options)
-    result = reduce_ufunc(op, a, axis, None, None, keepdims is not no_initial and keepdims, initial,
-                          True if where is no_initial else where)
-    if np.isnan(result).any():
+cdef object nan_extreme(object op, object a, object axis, object out, object keepdims, object initial, object where):
+    cdef ndarray x = as_array(a)
+    if not pays(cnp.PyArray_NBYTES(x), BYTE_NS):
+        return too_small
+    if x.dtype.kind not in "biuf":
+        return left_dtype(x.dtype)
+    result = reduce_ufunc(op, x, axis, None, out, keepdims, initial, where)
+    if type(result) is not Left and np.isnan(result).any():
         warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=2)
     return result
 
 
+@operation("a out where", np.nanmin, gives="wrap", ns=ITEM_NS)
 def par_nanmin(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue,
-               where=np._NoValue, *, progress=None):
+               where=np._NoValue):
     """The least element that is a number, on all cores: ``np.nanmin``.
 
     Parameters
     ----------
     a, axis, out, keepdims, initial, where
         As for :func:`par_sum`.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -1223,22 +1151,18 @@ def par_nanmin(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue
     >>> pb.par_nanmin(np.array([3.0, np.nan, 2.0]))
     np.float64(2.0)
     """
-    if progress is not None:
-        return with_progress(progress, par_nanmin, (a, axis, out, keepdims, initial, where), {})
-    return nan_extreme(np.fmin, np.nanmin, a, axis, out, keepdims, initial, where)
+    return nan_extreme(np.fmin, a, axis, out, keepdims, initial, where)
 
 
+@operation("a out where", np.nanmax, gives="wrap", ns=ITEM_NS)
 def par_nanmax(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue,
-               where=np._NoValue, *, progress=None):
+               where=np._NoValue):
     """The greatest element that is a number, on all cores: ``np.nanmax``.
 
     Parameters
     ----------
     a, axis, out, keepdims, initial, where
         As for :func:`par_sum`.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -1260,6 +1184,4 @@ def par_nanmax(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue
     >>> pb.par_nanmax(np.array([3.0, np.nan, 2.0]))
     np.float64(3.0)
     """
-    if progress is not None:
-        return with_progress(progress, par_nanmax, (a, axis, out, keepdims, initial, where), {})
-    return nan_extreme(np.fmax, np.nanmax, a, axis, out, keepdims, initial, where)
+    return nan_extreme(np.fmax, a, axis, out, keepdims, initial, where)

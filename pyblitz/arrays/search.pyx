@@ -1,22 +1,22 @@
 # cython: wraparound=True, boundscheck=True
 """``par_searchsorted``, ``par_digitize``."""
+from functools import partial
+
 import numpy as np
 
 cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
-from pyblitz._progress import with_progress
-from pyblitz._python cimport Entry, enter, leave
-from pyblitz.arrays.common cimport Slices, at, check, is_plain, longest_axis
+from pyblitz.arrays.common cimport at, longest_axis, run, run_fn, slices
+from pyblitz.arrays.front cimport as_array, Left, left, left_dtype, pays, too_small
+from pyblitz.arrays.front import operation
 from pyblitz.kernels.search cimport (
     SEARCH_F32, SEARCH_F64, SEARCH_I32, SEARCH_I64, SEARCH_U32, SEARCH_U64, Search, search_run)
 
 cnp.import_array()
 
 cdef enum:
-    # Fewer keys are found before another thread could help.
-    FEW_KEYS = 2048
     # Keys of a slice that is worth taking the GIL for.
     SLICE_KEYS = 8192
 
@@ -24,77 +24,62 @@ cdef dict search_kinds = {
     "i4": SEARCH_I32, "u4": SEARCH_U32, "i8": SEARCH_I64, "u8": SEARCH_U64,
     "f4": SEARCH_F32, "f8": SEARCH_F64,
 }
+# Nanoseconds that a key takes NumPy, about: see front.pays.
+cdef double KEY_NS = 2.0
+
 cdef dict sides = {"left": False, "right": True}
 
 
-cdef class SlicedSearch(Slices):
-    """np.searchsorted for slices of the keys."""
-    cdef ndarray a
-    cdef ndarray v
-    cdef object side
-    cdef object sorter
-    cdef ndarray out
-    cdef int axis
-
-    cdef object part(self, int64_t lo, int64_t hi):
-        index = at(self.axis, lo, hi)
-        self.out[index] = np.searchsorted(self.a, self.v[index], self.side, self.sorter)
+def search_part(a, v, side, sorter, out, axis, lo, hi):
+    """np.searchsorted on a slice of the keys."""
+    index = at(axis, lo, hi)
+    out[index] = np.searchsorted(a, v[index], side, sorter)
 
 
 cdef object search(ndarray a, ndarray v, object side, object sorter):
-    """The result, or None: NumPy is to do it alone.  For v that is not small."""
+    """``np.searchsorted``, or what is left to it."""
     cdef Search s
-    cdef Entry e
-    cdef SlicedSearch sliced
-    cdef int rc
-    cdef int64_t keys = cnp.PyArray_SIZE(v)
     cdef ndarray result
-    if cnp.PyArray_NDIM(a) != 1 or type(side) is not str or side not in sides:
-        return None
+    cdef int axis
+    cdef int64_t keys = cnp.PyArray_SIZE(v)
+    if cnp.PyArray_NDIM(a) != 1 or type(side) is not str or side not in sides or keys == 0:
+        return left("arguments that it may refuse")
     dtype = a.dtype
     if v.dtype != dtype:
         try:
             dtype = np.promote_types(dtype, v.dtype)
         except TypeError:
-            return None
+            return left(f"{a.dtype} and {v.dtype}")
     # Numbers in order are in none as strings.
     if dtype.hasobject or (dtype.kind in "SUT" and dtype.kind != a.dtype.kind):
-        return None
+        return left_dtype(dtype)
     if sorter is not None:
-        if not cnp.PyArray_CheckExact(sorter) or sorter.dtype != np.intp or sorter.shape != (<object>a).shape:
-            return None
+        sorter = np.asarray(sorter)
+        if sorter.dtype.kind not in "iu" or sorter.shape != (<object>a).shape:
+            return left("a sorter of another shape")
         if sorter.size and (sorter.min() < 0 or sorter.max() >= sorter.size):
-            return None
-    kind = search_kinds.get(dtype.str[1:]) if dtype.isnative else None
+            return left("a sorter out of bounds")
+    native = dtype.newbyteorder("=")
+    kind = search_kinds.get(native.str[1:])
     shape = (<object>v).shape
-    if kind is not None and v.dtype == dtype and cnp.PyArray_ISALIGNED(v) and (
-            cnp.PyArray_IS_C_CONTIGUOUS(v)):
-        if sorter is not None:
-            a = a[sorter]
-        a = np.require(a, dtype, "CA")
-        result = np.empty(shape, np.intp)
-        if sizeof(Py_ssize_t) == 8:
-            s.kind = kind
-            s.right = sides[side]
-            s.row = <const char*>cnp.PyArray_DATA(a)
-            s.n = cnp.PyArray_SIZE(a)
-            s.keys = <const char*>cnp.PyArray_DATA(v)
-            s.out = <int64_t*>cnp.PyArray_DATA(result)
-            with nogil:
-                enter(&e)
-                rc = search_run(e.worker, &s, keys)
-                rc = leave(&e, rc)
-            check(rc, "the search")
-            return result
-    sliced = SlicedSearch("searchsorted", False)
-    # What each slice would convert for itself.
-    sliced.a = np.require(a, dtype, "CA")
-    sliced.v = v
-    sliced.side = side
-    sliced.sorter = sorter
-    sliced.out = result = np.empty(shape, np.intp)
-    sliced.axis = longest_axis(shape, range(len(shape)))
-    sliced.run(max(1, SLICE_KEYS * shape[sliced.axis] // keys), shape[sliced.axis], False)
+    result = np.empty(shape, np.intp)
+    if kind is not None and sizeof(Py_ssize_t) == 8:
+        # What each slice would convert for itself.
+        a = np.require(a if sorter is None else a[sorter], native, "CA")
+        v = np.require(v, native, "CA")
+        s.kind = kind
+        s.right = sides[side]
+        s.row = <const char*>cnp.PyArray_DATA(a)
+        s.n = cnp.PyArray_SIZE(a)
+        s.keys = <const char*>cnp.PyArray_DATA(v)
+        s.count = keys
+        s.out = <int64_t*>cnp.PyArray_DATA(result)
+        run(<run_fn>search_run, &s, "the search")
+        return result
+    axis = longest_axis(shape, range(len(shape)))
+    slices("searchsorted", partial(
+        search_part, np.require(a, dtype, "CA"), v, side, sorter, result, axis),
+        max(1, SLICE_KEYS * shape[axis] // keys), shape[axis], None)
     return result
 
 
@@ -102,7 +87,8 @@ cdef bint is_text(object a):
     return cnp.PyArray_CheckExact(a) and a.dtype.kind == "T" and not hasattr(a.dtype, "na_object")
 
 
-def par_searchsorted(a, v, side="left", sorter=None, *, progress=None):
+@operation("a v sorter", np.searchsorted, method="searchsorted")
+def par_searchsorted(a, v, side="left", sorter=None):
     """Where items belong in a sorted array, on all cores: ``np.searchsorted``.
 
     Parameters
@@ -115,9 +101,6 @@ def par_searchsorted(a, v, side="left", sorter=None, *, progress=None):
         Before equal items, or after them.
     sorter : 1-D array_like of int, optional
         Indices that sort ``a``, as from ``np.argsort``.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -142,20 +125,17 @@ def par_searchsorted(a, v, side="left", sorter=None, *, progress=None):
     >>> pb.par_searchsorted([1, 2, 3], [0, 2, 9])
     array([0, 1, 3])
     """
-    if progress is not None:
-        return with_progress(progress, par_searchsorted, (a, v, side, sorter), {})
-    if is_text(a) and is_text(v):
-        # Of these NumPy (2.4.6, its issue 31533) reads beyond what it copied.
-        a, v = a.astype(object), v.astype(object)
-    if (not cnp.PyArray_CheckExact(v) or cnp.PyArray_SIZE(<ndarray>v) < FEW_KEYS
-            or not (cnp.PyArray_CheckExact(a) or type(a) is list or type(a) is tuple)):
-        return np.searchsorted(a, v, side, sorter)
-    x = np.asarray(a)
-    result = search(x, v, side, np.asarray(sorter) if type(sorter) is list else sorter)
-    return np.searchsorted(a, v, side, sorter) if result is None else result
+    x, keys = as_array(a), as_array(v)
+    if is_text(x) and is_text(keys):
+        # Of StringDType NumPy's (2.4.6, its issue 31533) reads beyond what it copied.
+        return np.searchsorted(x.astype(object), keys.astype(object), side, sorter)
+    if not pays(cnp.PyArray_SIZE(keys), KEY_NS):
+        return too_small
+    return search(x, keys, side, sorter)
 
 
-def par_digitize(x, bins, right=False, *, progress=None):
+@operation("x bins", np.digitize, ns=KEY_NS)
+def par_digitize(x, bins, right=False):
     """Which bin each value falls into, on all cores: ``np.digitize``.
 
     Parameters
@@ -165,9 +145,6 @@ def par_digitize(x, bins, right=False, *, progress=None):
         The edges, in increasing or decreasing order.
     right : bool, optional
         Whether a bin includes its right edge instead of its left one.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -189,23 +166,17 @@ def par_digitize(x, bins, right=False, *, progress=None):
     >>> pb.par_digitize([0.2, 6.4, 3.0], [0.0, 1.0, 2.5, 4.0])
     array([1, 4, 3])
     """
-    if progress is not None:
-        return with_progress(progress, par_digitize, (x, bins, right), {})
-    if (not cnp.PyArray_CheckExact(x) or cnp.PyArray_SIZE(<ndarray>x) < FEW_KEYS
-            or not is_plain(bins) or x.dtype.kind not in "biuf"):
-        return np.digitize(x, bins, right)
     edges = np.asarray(bins)
-    if edges.ndim != 1 or edges.size == 0 or edges.dtype.kind not in "biuf":
-        return np.digitize(x, bins, right)
+    if x.dtype.kind not in "biuf" or edges.ndim != 1 or edges.size == 0 or edges.dtype.kind not in "biuf":
+        return left_dtype(x.dtype)
     # NumPy's opinion of the bins, and what it says of them.
     np.digitize(np.empty(0, x.dtype), edges, right)
     if edges.dtype.kind == "f" and np.isnan(edges).any():
-        return np.digitize(x, bins, right)
+        return left("edges that are no numbers")
     side = "left" if right else "right"
-    if edges[0] > edges[-1]:
-        result = search(edges[::-1], x, side, None)
-        if result is not None:
-            np.subtract(edges.size, result, out=result)
-    else:
-        result = search(edges, x, side, None)
-    return np.digitize(x, bins, right) if result is None else result
+    if edges[0] <= edges[-1]:
+        return search(edges, x, side, None)
+    result = search(edges[::-1], x, side, None)
+    if type(result) is not Left:
+        np.subtract(edges.size, result, out=result)
+    return result

@@ -9,14 +9,16 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 from numpy cimport ndarray
 
-from pyblitz._progress import with_progress
-from pyblitz._python cimport Entry, enter, leave
-from pyblitz.arrays.argsort cimport sorting_order
-from pyblitz.arrays.common cimport check
+from pyblitz.arrays.common cimport axis_of, run, run_fn
+from pyblitz.arrays.front cimport as_array, Left, left, left_dtype, too_small
+from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
-from pyblitz.arrays.move import par_take
+from pyblitz.arrays.gather import par_put, par_take
+from pyblitz.arrays.join import par_repeat
+from pyblitz.arrays.select import par_flatnonzero
 from pyblitz.arrays.search import par_searchsorted
-from pyblitz.arrays.sort import par_sort
+from pyblitz.arrays.sort cimport sort
+from pyblitz.arrays.sorting cimport sort_fields, sorting_order, sorting_runs
 from pyblitz.kernels.distinct cimport (
     DISTINCT_LIMIT, Distinct, distinct_free, distinct_inverse, distinct_may_be_few, distinct_run)
 from pyblitz.kernels.member cimport (
@@ -27,6 +29,7 @@ from pyblitz.kernels.runs cimport (
     RUN_BYTES, RUN_C64, RUN_C128, RUN_F16, RUN_F32, RUN_F64, Runs, runs_blocks, runs_count,
     runs_write)
 from pyblitz.runtime.atomic cimport atomic_u32
+from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()
 
@@ -54,11 +57,23 @@ cdef bint has_sorted = "sorted" in inspect.signature(np.unique).parameters
 
 # ---- unique -----------------------------------------------------------------
 
-cdef object unique_by_numpy(object ar, object index, object inverse, object counts, object axis,
-                            object equal_nan, object ordered):
-    if has_sorted:
-        return np.unique(ar, index, inverse, counts, axis, equal_nan=equal_nan, sorted=ordered)
-    return np.unique(ar, index, inverse, counts, axis, equal_nan=equal_nan)
+def unique_by_numpy(ar, return_index=False, return_inverse=False, return_counts=False, axis=None, *,
+                    equal_nan=True, sorted=True):
+    """The namesake, whatever the version of NumPy."""
+    if cnp.PyArray_CheckExact(ar):
+        if has_sorted:
+            return np.unique(ar, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan, sorted=sorted)
+        return np.unique(ar, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
+    # Other libraries' do not know all options.
+    options = {}
+    for name, given, usual in (
+            ("return_index", return_index, False), ("return_inverse", return_inverse, False),
+            ("return_counts", return_counts, False), ("axis", axis, None), ("equal_nan", equal_nan, True)):
+        if given is not usual:
+            options[name] = given
+    if has_sorted and sorted is not True:
+        options["sorted"] = sorted
+    return np.unique(ar, **options)
 
 
 cdef ndarray copy_of(const int64_t* items, int64_t n):
@@ -72,12 +87,21 @@ cdef bint may_be_none(ndarray x):
     return x.dtype.kind in "fcmM"
 
 
+cdef struct Back:
+    Distinct* d
+    const int64_t* ranks
+    int64_t* out
+
+
+cdef int run_back(Worker* w, Back* b) noexcept nogil:
+    return distinct_inverse(w, b.d, b.ranks, b.out)
+
+
 cdef list unique_of_few(ndarray x, bint index, bint inverse, bint counts, bint equal_nan):
     """Values, index, inverse and counts, of what was asked for; None: there are more than
     a few values."""
     cdef Distinct d
-    cdef Entry e
-    cdef int rc
+    cdef Back b
     cdef ndarray first, ranks, back
     cdef object order, values, result = None
     d.items = <const char*>cnp.PyArray_DATA(x)
@@ -90,12 +114,8 @@ cdef list unique_of_few(ndarray x, bint index, bint inverse, bint counts, bint e
     d.limit = min(<int64_t>DISTINCT_LIMIT, d.n // 8)
     if not distinct_may_be_few(&d):
         return None
-    with nogil:
-        enter(&e)
-        rc = distinct_run(e.worker, &d)
-        rc = leave(&e, rc)
     try:
-        check(rc, "the distinct items")
+        run(<run_fn>distinct_run, &d, "the distinct items")
         if d.many:
             return None
         first = copy_of(d.first, d.count)
@@ -111,12 +131,10 @@ cdef list unique_of_few(ndarray x, bint index, bint inverse, bint counts, bint e
             ranks = np.empty(d.count, np.int64)
             (<object>ranks)[order] = np.arange(d.count)
             back = np.empty(d.n, np.int64)
-            with nogil:
-                enter(&e)
-                rc = distinct_inverse(e.worker, &d, <const int64_t*>cnp.PyArray_DATA(ranks),
-                                      <int64_t*>cnp.PyArray_DATA(back))
-                rc = leave(&e, rc)
-            check(rc, "the inverse")
+            b.d = &d
+            b.ranks = <const int64_t*>cnp.PyArray_DATA(ranks)
+            b.out = <int64_t*>cnp.PyArray_DATA(back)
+            run(<run_fn>run_back, &b, "the inverse")
             made.append(back.view(np.intp))
         if counts:
             made.append(copy_of(d.counts, d.count)[order].astype(np.intp, copy=False))
@@ -144,8 +162,6 @@ cdef list unique_of_sorted(ndarray x, ndarray order, bint index, bint inverse, b
     """As unique_of_few.  order: where each item of x was, in the row that is meant; or
     None."""
     cdef Runs r
-    cdef Entry e
-    cdef int rc
     cdef int64_t runs, n = cnp.PyArray_SIZE(x)
     cdef ndarray before, values = None, starts = None, firsts = None, back = None
     r.kind = run_kinds.get(x.dtype.str[1:], RUN_BYTES)
@@ -156,11 +172,7 @@ cdef list unique_of_sorted(ndarray x, ndarray order, bint index, bint inverse, b
     r.equal_nan = equal_nan
     before = np.empty(runs_blocks(&r) + 1, np.int64)
     r.before = <int64_t*>cnp.PyArray_DATA(before)
-    with nogil:
-        enter(&e)
-        rc = runs_count(e.worker, &r)
-        rc = leave(&e, rc)
-    check(rc, "the runs")
+    run(<run_fn>runs_count, &r, "the runs")
     runs = before[-1]
     r.values = NULL
     r.starts = r.index = r.inverse = NULL
@@ -185,11 +197,7 @@ cdef list unique_of_sorted(ndarray x, ndarray order, bint index, bint inverse, b
         back = np.empty(n, np.int64)
         r.inverse = <int64_t*>cnp.PyArray_DATA(back)
     if r.values != NULL or counts or r.index != NULL or inverse:
-        with nogil:
-            enter(&e)
-            rc = runs_write(e.worker, &r)
-            rc = leave(&e, rc)
-        check(rc, "the runs")
+        run(<run_fn>runs_write, &r, "the runs")
     made = [values]
     if index:
         made.append(firsts.view(np.intp))
@@ -200,39 +208,70 @@ cdef list unique_of_sorted(ndarray x, ndarray order, bint index, bint inverse, b
     return made
 
 
-cdef list unique(ndarray x, bint index, bint inverse, bint counts, bint equal_nan):
-    """As unique_of_few; None: NumPy is to do it alone."""
-    cdef list made
+cdef object unique_of_records(ndarray x, bint index, bint inverse, bint counts):
+    """As unique_of_few.  Of records NumPy never calls those equal that have a not-a-number."""
+    cdef ndarray order, begins, starts
+    cdef int64_t n = cnp.PyArray_SIZE(x)
+    parts = sort_fields(x, None)
+    if parts is None:
+        return left_dtype(x.dtype)
+    order, begins = sorting_runs([x], None)
+    for part in parts:
+        if part.dtype.kind in "fcmM":
+            gap = np.isnan(part)
+            if gap.any():
+                begins |= par_take(gap, order)
+    starts = par_flatnonzero(begins)
+    firsts = par_take(order, starts)
+    lengths = np.empty(cnp.PyArray_SIZE(starts), np.intp)
+    par_map(np.subtract, starts[1:], starts[:-1], out=lengths[:-1])
+    lengths[-1] = n - starts[-1]
+    made = [par_take(x, firsts)]
+    if index:
+        made.append(firsts.astype(np.intp, copy=False))
+    if inverse:
+        back = np.empty(n, np.intp)
+        par_put(back, order, par_repeat(np.arange(lengths.size), lengths))
+        made.append(back)
+    if counts:
+        made.append(lengths)
+    return made
+
+
+cdef object unique(ndarray x, bint index, bint inverse, bint counts, bint equal_nan):
+    """As unique_of_few, or what is left to NumPy."""
     cdef ndarray order
     cdef str kind = x.dtype.kind
     cdef int64_t size = cnp.PyArray_ITEMSIZE(x)
-    if kind not in "biufcmMSU" or size == 0 or sizeof(Py_ssize_t) != 8:
-        return None
-    if (kind == "f" and size > 8) or (kind == "c" and size > 16):
-        return None
+    if size == 0:
+        return left("items of no bytes")
+    if kind == "V":
+        return unique_of_records(x, index, inverse, counts)
+    if kind not in "biufcmMSU" or x.dtype.char in "gG":
+        return left_dtype(x.dtype)
     if kind in "mM" and not equal_nan and np.isnat(x).any():
         # Here NumPy's versions, and its own roads, differ.
-        return None
+        return left("not-a-times that differ")
     if kind in "biufmM":
         # Half-precision floats NumPy may sort wrong: see half_is_wrong in arrays/sort.
         if size == 2 and kind != "f" and cnp.PyArray_SIZE(x) < FEW_SHORTS:
-            return None
+            return too_small
         made = unique_of_few(x, index, inverse, counts, equal_nan)
         if made is not None:
             return made
     if not index and not inverse:
         # Of equal floats, which can be told apart by the sign of zero, the first one.
-        return unique_of_sorted(
-            par_sort(x, stable=True if kind in "fc" else None), None, False, False, counts,
-            equal_nan)
-    order = sorting_order([x], False)
-    if order is None:
-        return None
+        made = sort(x, -1, None, kind in "fc", False, None)
+        if type(made) is Left:
+            return made
+        return unique_of_sorted(made, None, False, False, counts, equal_nan)
+    order = sorting_order([x], None)
     return unique_of_sorted(par_take(x, order), order, index, inverse, counts, equal_nan)
 
 
+@operation("ar", unique_by_numpy, gives="item")
 def par_unique(ar, return_index=False, return_inverse=False, return_counts=False, axis=None, *,
-               equal_nan=True, sorted=True, progress=None):
+               equal_nan=True, sorted=True):
     """The distinct values of an array, sorted, on all cores: ``np.unique``.
 
     Parameters
@@ -252,9 +291,6 @@ def par_unique(ar, return_index=False, return_inverse=False, return_counts=False
     sorted : bool, optional
         False allows any order.  Below some thousand items it is NumPy's; otherwise they
         are sorted in any case.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -277,7 +313,10 @@ def par_unique(ar, return_index=False, return_inverse=False, return_counts=False
     - Of others, and of complex numbers and fixed-width strings, a sorted copy is made by
       ``par_sort``, or a sorted order when indices are wanted; then the places where a
       value begins are counted, and the values moved there: O(n log n) work.
-    - Other types are NumPy's, alone.
+    - Of records the sorted order says where values begin.
+    - Objects, variable-width strings, extended precision, records with fields of several
+      items, of half or of extended precision, and not-a-times that are to differ are
+      NumPy's, alone.
 
     Extra memory: some megabytes for tables, or what sorting takes: a copy of the array,
     and with indices its order.
@@ -288,25 +327,19 @@ def par_unique(ar, return_index=False, return_inverse=False, return_counts=False
     >>> pb.par_unique([3, 1, 3, 2], return_counts=True)
     (array([1, 2, 3]), array([1, 1, 2]))
     """
-    cdef ndarray a, x
-    cdef list made
-    if progress is not None:
-        return with_progress(
-            progress, par_unique, (ar, return_index, return_inverse, return_counts, axis),
-            {"equal_nan": equal_nan, "sorted": sorted})
-    if (not cnp.PyArray_CheckExact(ar) or cnp.PyArray_SIZE(<ndarray>ar) < FEW_ITEMS
-            or not (axis is None or (cnp.PyArray_NDIM(<ndarray>ar) == 1 and type(axis) is int
-                                     and -1 <= axis <= 0))):
-        return unique_by_numpy(
-            ar, return_index, return_inverse, return_counts, axis, equal_nan, sorted)
-    a = ar
-    made = None
+    cdef ndarray a = as_array(ar), x
+    if cnp.PyArray_SIZE(a) < FEW_ITEMS:
+        return too_small
+    if axis is not None and (cnp.PyArray_NDIM(a) != 1 or axis_of(axis, 1) != 0):
+        return left("subarrays along an axis")
+    if sizeof(Py_ssize_t) != 8:
+        return left("indices of 32 bits")
+    x = a.reshape(-1)
     if a.dtype.kind in "biufcmMSU":
-        x = np.require(a.reshape(-1), a.dtype.newbyteorder("="), "CA")
-        made = unique(x, return_index, return_inverse, return_counts, equal_nan)
-    if made is None:
-        return unique_by_numpy(
-            ar, return_index, return_inverse, return_counts, axis, equal_nan, sorted)
+        x = np.require(x, a.dtype.newbyteorder("="), "CA")
+    made = unique(x, return_index, return_inverse, return_counts, equal_nan)
+    if type(made) is Left:
+        return made
     made[0] = made[0].astype(a.dtype, copy=False)
     if return_inverse:
         at = 2 if return_index else 1
@@ -316,67 +349,78 @@ def par_unique(ar, return_index=False, return_inverse=False, return_counts=False
 
 # ---- isin -------------------------------------------------------------------
 
+cdef struct AskBits:
+    Bits bits
+    const void* members
+    int64_t m
+    MemberKind member_kind
+    const void* items
+    int64_t n
+    MemberKind item_kind
+    bint invert
+    uint8_t* out
+
+
+cdef int run_bits(Worker* w, AskBits* a) noexcept nogil:
+    cdef int rc = bits_put(w, &a.bits, a.members, a.m, a.member_kind)
+    if rc != 0:
+        return rc
+    return bits_ask(w, &a.bits, a.items, a.n, a.item_kind, a.invert, a.out)
+
+
 cdef object isin_bits(ndarray e, ndarray t, object low, object high, bint invert):
     """For integers: t, whose extremes these are, as a table of bits."""
-    cdef Bits bits
-    cdef Entry entry
-    cdef int rc
+    cdef AskBits a
     cdef ndarray words, result
-    cdef MemberKind e_kind = member_kinds[e.dtype.str[1:]], t_kind = member_kinds[t.dtype.str[1:]]
-    cdef const void* items = cnp.PyArray_DATA(e)
-    cdef const void* members = cnp.PyArray_DATA(t)
-    cdef int64_t n = cnp.PyArray_SIZE(e), m = cnp.PyArray_SIZE(t)
-    cdef uint8_t* out
-    # What e cannot hold is not in it.
-    info = np.iinfo(np.uint8 if e.dtype == np.bool_ else e.dtype)
-    low, high = max(low, int(info.min)), min(high, int(info.max))
-    if low > high:
-        return np.full(n, invert)
-    bits.low = <uint64_t>(low & 0xFFFFFFFFFFFFFFFF)
-    bits.range = <uint64_t>(high - low)
+    a.items, a.n, a.item_kind = cnp.PyArray_DATA(e), cnp.PyArray_SIZE(e), member_kinds[e.dtype.str[1:]]
+    a.members, a.m, a.member_kind = cnp.PyArray_DATA(t), cnp.PyArray_SIZE(t), member_kinds[t.dtype.str[1:]]
+    a.invert = invert
+    a.bits.low = <uint64_t>(low & 0xFFFFFFFFFFFFFFFF)
+    a.bits.range = <uint64_t>(high - low)
     words = np.zeros((high - low) // 32 + 1, np.uint32)
-    bits.words = <atomic_u32*>cnp.PyArray_DATA(words)
-    result = np.empty(n, np.bool_)
-    out = <uint8_t*>cnp.PyArray_DATA(result)
-    with nogil:
-        enter(&entry)
-        rc = bits_put(entry.worker, &bits, members, m, t_kind)
-        if rc == 0:
-            rc = bits_ask(entry.worker, &bits, items, n, e_kind, invert, out)
-        rc = leave(&entry, rc)
-    check(rc, "the members")
+    a.bits.words = <atomic_u32*>cnp.PyArray_DATA(words)
+    result = np.empty(a.n, np.bool_)
+    a.out = <uint8_t*>cnp.PyArray_DATA(result)
+    run(<run_fn>run_bits, &a, "the members")
     return result
+
+
+cdef struct AskKeys:
+    Keys keys
+    const void* members
+    const void* items
+    int64_t n
+    bint invert
+    uint8_t* out
+
+
+cdef int run_keys(Worker* w, AskKeys* a) noexcept nogil:
+    cdef int rc = keys_put(w, &a.keys, a.members)
+    if rc == 0 and not a.keys.crowded:
+        rc = keys_ask(w, &a.keys, a.items, a.n, a.invert, a.out)
+    keys_free(&a.keys)
+    return rc
 
 
 cdef object isin_keys(ndarray e, ndarray t, bint invert):
     """For items of one type, of 4 or 8 bytes: t as a hash table.  None: too many of t
     have one hash."""
-    cdef Keys keys
-    cdef Entry entry
-    cdef int rc
+    cdef AskKeys a
     cdef ndarray result
-    cdef const void* items = cnp.PyArray_DATA(e)
-    cdef const void* members = cnp.PyArray_DATA(t)
-    cdef int64_t n = cnp.PyArray_SIZE(e)
-    cdef uint8_t* out
-    keys.kind = member_kinds[e.dtype.str[1:3]]
-    keys.n = cnp.PyArray_SIZE(t)
-    result = np.empty(n, np.bool_)
-    out = <uint8_t*>cnp.PyArray_DATA(result)
-    with nogil:
-        enter(&entry)
-        rc = keys_put(entry.worker, &keys, members)
-        if rc == 0 and not keys.crowded:
-            rc = keys_ask(entry.worker, &keys, items, n, invert, out)
-        keys_free(&keys)
-        rc = leave(&entry, rc)
-    check(rc, "the members")
-    return None if keys.crowded else result
+    a.items, a.n = cnp.PyArray_DATA(e), cnp.PyArray_SIZE(e)
+    a.members = cnp.PyArray_DATA(t)
+    a.keys.kind = member_kinds[e.dtype.str[1:3]]
+    a.keys.n = cnp.PyArray_SIZE(t)
+    a.invert = invert
+    result = np.empty(a.n, np.bool_)
+    a.out = <uint8_t*>cnp.PyArray_DATA(result)
+    run(<run_fn>run_keys, &a, "the members")
+    return None if a.keys.crowded else result
 
 
 cdef object isin_sorted(ndarray e, ndarray t, bint invert):
     """For items of one type: a search for each in t, sorted."""
-    t = par_sort(t)
+    t = sort(t, -1, None, False, False, None)
     near = par_take(t, par_searchsorted(t, e), mode="clip")
     return par_map(np.not_equal if invert else np.equal, near, e)
 
@@ -387,35 +431,38 @@ cdef ndarray plain(ndarray a, object dtype):
 
 
 cdef object isin(ndarray e, ndarray t, bint invert, object kind):
-    """The result, flat; None: NumPy is to do it alone."""
+    """The result, flat; or what is left to NumPy."""
     cdef str of_e = e.dtype.kind, of_t = t.dtype.kind
     cdef int64_t n = cnp.PyArray_SIZE(e), m = cnp.PyArray_SIZE(t)
-    if m == 0 or sizeof(Py_ssize_t) != 8 or not (kind is None or type(kind) is str):
-        return None
-    if kind is not None and kind != "sort" and kind != "table":
-        return None
+    if m == 0 or not (kind is None or (type(kind) is str and (kind == "sort" or kind == "table"))):
+        return left("arguments that it may refuse")
+    if sizeof(Py_ssize_t) != 8:
+        return left("indices of 32 bits")
     if of_e in "biu" and of_t in "biu":
         t = plain(t, t.dtype.newbyteorder("="))
         low, high = int(t.min()), int(t.max())
         if kind == "table" and t.dtype.kind != "b" and high - low > np.iinfo(t.dtype).max:
-            return None
-        if kind == "table" or high - low <= ITEM_BITS * (n + m):
-            return isin_bits(plain(e, e.dtype.newbyteorder("=")), t, low, high, invert)
-        # Of one signed and one unsigned type of eight bytes, NumPy makes floats.
-        if np.result_type(e, t).kind not in "iu" or e.dtype.itemsize < 4:
-            return None
-        info = np.iinfo(e.dtype)
-        if low < info.min or high > info.max:
-            t = t[(t >= max(low, info.min)) & (t <= min(high, info.max))]
+            return left("arguments that it may refuse")
+        # What e cannot hold is not in it.
+        info = np.iinfo(np.uint8 if of_e == "b" else e.dtype)
+        least, greatest = max(low, int(info.min)), min(high, int(info.max))
+        if least > greatest:
+            return np.full(n, invert)
+        if kind == "table" or greatest - least <= ITEM_BITS * (n + m):
+            return isin_bits(plain(e, e.dtype.newbyteorder("=")), t, least, greatest, invert)
+        if np.result_type(e, t).kind not in "iu":
+            return left("signed among unsigned integers")       # of which NumPy makes floats
+        if least > low or greatest < high:
+            t = t[(t >= least) & (t <= greatest)]
             if t.size == 0:
                 return np.full(n, invert)
         common = e.dtype.newbyteorder("=")
     elif kind == "table":
-        return None
+        return left("arguments that it may refuse")
     elif of_e in "biuf" and of_t in "biuf":
         common = np.result_type(e, t, np.float32)
         if common.itemsize > 8:
-            return None
+            return left_dtype(common)
         if common == np.float64 and e.dtype == np.float32:
             # Rather than doubles of e, those of t that are floats.
             wide = plain(t, common)
@@ -428,9 +475,11 @@ cdef object isin(ndarray e, ndarray t, bint invert, object kind):
     elif of_e == of_t and (of_e in "SUc" or (of_e in "mM" and e.dtype == t.dtype)):
         common = np.result_type(e, t).newbyteorder("=")
         if common.itemsize == 0:
-            return None
+            return left("items of no bytes")
+        if common.char == "G":
+            return left_dtype(common)
     else:
-        return None
+        return left(f"{e.dtype} among {t.dtype}")
     e, t = plain(e, common), plain(t, common)
     result = None
     if common.kind in "iufmM" and cnp.PyArray_SIZE(t) <= MOST_KEYS:
@@ -438,8 +487,8 @@ cdef object isin(ndarray e, ndarray t, bint invert, object kind):
     return isin_sorted(e, t, invert) if result is None else result
 
 
-def par_isin(element, test_elements, assume_unique=False, invert=False, *, kind=None,
-             progress=None):
+@operation("element test_elements", np.isin)
+def par_isin(element, test_elements, assume_unique=False, invert=False, *, kind=None):
     """Which items are among others, on all cores: ``np.isin``.
 
     Parameters
@@ -454,9 +503,6 @@ def par_isin(element, test_elements, assume_unique=False, invert=False, *, kind=
         Whether to say instead which are not.
     kind : {None, 'sort', 'table'}, optional
         As for ``np.isin``; the answer is the same for all.
-    progress : bool or callable, optional
-        True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
-        now and then.
 
     Returns
     -------
@@ -487,17 +533,8 @@ def par_isin(element, test_elements, assume_unique=False, invert=False, *, kind=
     >>> pb.par_isin([1, 5, 2, 5], [5, 7])
     array([False,  True, False,  True])
     """
-    cdef ndarray e
-    if progress is not None:
-        return with_progress(
-            progress, par_isin, (element, test_elements, assume_unique, invert), {"kind": kind})
-    if (not cnp.PyArray_CheckExact(element)
-            or cnp.PyArray_SIZE(<ndarray>element) < FEW_ELEMENTS
-            or not (cnp.PyArray_CheckExact(test_elements) or type(test_elements) is list
-                    or type(test_elements) is tuple)):
-        return np.isin(element, test_elements, assume_unique, invert, kind=kind)
-    e = element
+    cdef ndarray e = np.asarray(element)
+    if cnp.PyArray_SIZE(e) < FEW_ELEMENTS:
+        return too_small
     result = isin(e, np.asarray(test_elements), invert, kind)
-    if result is None:
-        return np.isin(element, test_elements, assume_unique, invert, kind=kind)
-    return result.reshape((<object>e).shape)
+    return result if type(result) is Left else result.reshape((<object>e).shape)

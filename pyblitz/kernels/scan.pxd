@@ -41,11 +41,11 @@ cdef struct Scan:
     # The first floating-point flags that any step raised, also of the totals; not
     # 0: the scan stopped, and dst holds part of it.
     atomic_u32 flags
+    int64_t n               # items
     # -- the rest is the scan's own
-    int64_t n
     int64_t block           # items
     atomic_i64 ticket       # the next block
     ScanCell* cells         # [block]
 
 # 0, ENOMEM, or -1 with an exception set.
-cdef int scan_run(Worker* w, Scan* s, int64_t n) noexcept nogil
+cdef int scan_run(Worker* w, Scan* s) noexcept nogil

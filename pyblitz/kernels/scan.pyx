@@ -264,16 +264,15 @@ cdef int scan_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     return 0
 
 
-cdef int scan_run(Worker* w, Scan* s, int64_t n) noexcept nogil:
+cdef int scan_run(Worker* w, Scan* s) noexcept nogil:
     cdef Leaf leaf
     cdef int64_t blocks, i
     cdef int rc
-    s.n = n
     if s.kind == SCAN_LOOP:
         s.block = LOOP_BYTES // s.itemsize
     else:
         s.block = CHAINS * (CHAIN_BYTES // s.itemsize)
-    blocks = (n + s.block - 1) // s.block
+    blocks = (s.n + s.block - 1) // s.block
     s.cells = <ScanCell*>malloc(blocks * sizeof(ScanCell))
     if s.cells == NULL:
         return ENOMEM

@@ -23,10 +23,11 @@ cdef struct Search:
     int64_t n
     int64_t numbers         # items before the first not-a-number; search_prepare's
     const char* keys
+    int64_t count           # keys
     int64_t* out
 
 cdef void search_prepare(Search* s) noexcept nogil
 # Where keys lo .. hi belong, to out[0 .. hi - lo].
 cdef void search_block(const Search* s, int64_t lo, int64_t hi, int64_t* out) noexcept nogil
 # 0, or -1 with an exception set.
-cdef int search_run(Worker* w, Search* s, int64_t keys) noexcept nogil
+cdef int search_run(Worker* w, Search* s) noexcept nogil

@@ -114,8 +114,8 @@ cdef int search_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
     return 0
 
 
-cdef int search_run(Worker* w, Search* s, int64_t keys) noexcept nogil:
+cdef int search_run(Worker* w, Search* s) noexcept nogil:
     cdef Bridge b
     search_prepare(s)
     bridge_init(&b, search_leaf, NULL, s, LEAF_KEYS)
-    return bridge_run(w, &b, keys)
+    return bridge_run(w, &b, s.count)

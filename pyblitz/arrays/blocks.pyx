@@ -1,0 +1,292 @@
+# cython: wraparound=True, boundscheck=True
+"""Python functions of arrays, called on blocks: see blocks.pxd."""
+import contextvars
+
+import numpy as np
+
+cimport numpy as cnp
+from libc.stdint cimport int64_t
+from numpy cimport ndarray
+
+from pyblitz._progress import with_progress
+from pyblitz.arrays.common cimport Slices, may_overlap, same_memory
+
+cnp.import_array()
+
+cdef enum:
+    # Bytes of one block that a Python function is called with.
+    BLOCK_CALL_BYTES = 524288
+    # Of fewer rows, each may be so dear that eight more are too many.
+    CHECKED_ROWS = 1024
+
+
+# ---- what a function of elements is -----------------------------------------
+
+cdef dict instead():
+    """NumPy's functions that are not element by element, and what to call instead."""
+    found = {}
+    ours = {
+        "cumsum": "par_cumsum", "cumprod": "par_cumprod", "sort": "par_sort", "argsort": "par_argsort",
+        "partition": "par_partition", "argpartition": "par_argpartition", "unique": "par_unique",
+        "sum": "par_sum", "prod": "par_prod", "mean": "par_mean", "std": "par_std", "var": "par_var",
+        "min": "par_min", "max": "par_max", "any": "par_any", "all": "par_all", "argmin": "par_argmin",
+        "argmax": "par_argmax", "nansum": "par_nansum", "nanmin": "par_nanmin", "nanmax": "par_nanmax",
+        "count_nonzero": "par_count_nonzero", "flatnonzero": "par_flatnonzero", "bincount": "par_bincount",
+        "cumulative_sum": "par_cumsum", "cumulative_prod": "par_cumprod",
+    }
+    others = ("nancumsum nancumprod diff ediff1d gradient trapezoid convolve correlate roll rot90 flip fliplr flipud "
+              "median average percentile quantile ptp nanmean nanstd nanvar nanmedian interp unwrap")
+    for name in list(ours) + others.split():
+        if hasattr(np, name):
+            found[getattr(np, name)] = ours.get(name)
+    for name in np.fft.__all__:
+        found[getattr(np.fft, name)] = None
+    return found
+
+
+cdef dict not_elementwise_functions = instead()
+
+
+cdef int refuse_known(object fn) except -1:
+    try:
+        known = fn in not_elementwise_functions
+    except TypeError:           # it has no hash
+        return 0
+    if known:
+        ours = not_elementwise_functions[fn]
+        raise ValueError(f"fn: {fn.__name__} is not elementwise; call "
+                         + (f"pyblitz.{ours}" if ours else "it on the whole array"))
+    return 0
+
+
+cdef object wrong_shape(tuple shape, tuple expected):
+    return ValueError(
+        f"fn returned an array of shape {shape} for a block of shape {expected}; it must be elementwise "
+        "(a function of scalars needs elementwise=True)")
+
+
+cdef object wrong_call(object error):
+    """What fn raised for an array, when it is made for scalars; or None."""
+    text = str(error)
+    for sign in ("truth value of an array", "only length-1 arrays", "only 0-dimensional arrays",
+                 "only size-1 arrays"):
+        if sign in text:
+            return type(error)(f"fn: {text}; it is called with arrays, the blocks, and seems to be made for scalars: "
+                               "give elementwise=True")
+    return None
+
+
+cdef object called(object fn, list blocks, tuple expected):
+    """What fn gives for blocks, of their shape."""
+    try:
+        result = fn(*blocks)
+    except (TypeError, ValueError) as error:
+        told = wrong_call(error)
+        if told is None:
+            raise
+        raise told from error
+    if result is None:
+        raise TypeError("fn returned None for a block; expected an array of the block's shape "
+                        "(a function of scalars needs elementwise=True)")
+    result = np.asanyarray(result)
+    if result.shape != expected:
+        raise wrong_shape(result.shape, expected)
+    return result
+
+
+# ---- the check --------------------------------------------------------------
+
+cdef class Sample:
+    """A few rows, to be computed again in other company: those at the ends of blocks."""
+    cdef object rows
+    cdef list ins
+
+    cdef object compare(self, object fn, object out, object casting):
+        """ValueError when fn of these rows is not what it was among others, beyond rounding."""
+        cdef bint same = False
+        told = (f"fn is not elementwise: rows {self.rows.tolist()}, came out otherwise "
+                "when they were computed again by themselves. par_map calls it on blocks; for running results there are par_cumsum and par_scan, for "
+                "orders par_sort, and check=False for a function that is to differ (random numbers)")
+        ours = out[self.rows]
+        try:
+            again = np.empty_like(ours)
+            # What fn calls is no part of what the caller's progress= counts.
+            np.copyto(again, with_progress(nobody, contextvars.copy_context().run,
+                                           (quietly, fn, self.ins, ours.shape), {}), casting=casting)
+        except Exception as error:
+            raise ValueError(told) from error
+        if ours.dtype.kind in "fc":
+            with np.errstate(all="ignore"):
+                # An error of rounding is small beside what it was made of.
+                near = np.sqrt(np.finfo(ours.dtype).eps)
+                far = np.abs(ours - again) > near * np.fmax.reduce(
+                    [np.abs(ours), np.abs(again)] + [np.abs(a) for a in self.ins if a.dtype.kind in "biufc"])
+                same = not (far & ~(np.isnan(ours) & np.isnan(again))).any() and (
+                    np.isfinite(ours) == np.isfinite(again)).all()
+        else:
+            same = bool(np.all((ours == again) | ((ours != ours) & (again != again))))
+        if not same:
+            raise ValueError(told)
+
+
+def nobody(done, total):
+    """Listens to the progress of what nobody asked for."""
+
+
+def quietly(fn, ins, shape):
+    """What floating point has to say of these rows was said."""
+    with np.errstate(all="ignore"):
+        return called(fn, ins, shape)
+
+
+cdef Sample sample_of(list ins, int64_t grain, int64_t n):
+    cdef Sample s = Sample()
+    last = (n - 1) // grain * grain
+    # In an order that is no order.
+    s.rows = np.array([n - 1, grain, 0, last, grain // 2, last - 1, grain - 1, (last + n) // 2], np.intp)
+    s.ins = [a[s.rows] for a in ins]
+    return s
+
+
+# ---- blocks -----------------------------------------------------------------
+
+cdef class BlockMap(Slices):
+    cdef object fn
+    cdef list ins
+    cdef object out
+    cdef object casting
+    cdef object first       # the result of block 0, computed to learn the dtype
+    cdef bint fixed         # that dtype is the result's
+
+    cdef object part(self, int64_t lo, int64_t hi):
+        if lo == 0 and self.first is not None:
+            result, self.first = self.first, None
+        else:
+            result = called(self.fn, [a[lo:hi] for a in self.ins], (hi - lo,) + self.ins[0].shape[1:])
+        if self.out is None:
+            self.first = result
+        elif self.fixed and not np.can_cast(result.dtype, self.out.dtype, "safe"):
+            raise wrong_dtype("a block", result.dtype, self.out.dtype)
+        else:
+            np.copyto(self.out[lo:hi], result, casting=self.casting)
+
+
+cdef object wrong_dtype(str what, object dtype, object first):
+    return TypeError(f"fn returned {dtype} for {what}, but {first} for the first one; give dtype= or out=")
+
+
+cdef object map_one_block(object fn, tuple arrays):
+    """Of arrays of one shape that are one block; None if they are not."""
+    for a in arrays:
+        if not cnp.PyArray_CheckExact(a) or a.ndim == 0 or a.shape != arrays[0].shape:
+            return None
+        if cnp.PyArray_NBYTES(<ndarray>a) > BLOCK_CALL_BYTES or not len(a):
+            return None
+    # Never one of the inputs.
+    return contextvars.copy_context().run(one_call, fn, arrays).copy()
+
+
+def one_call(fn, arrays):
+    return np.asarray(called(fn, [a[:] for a in arrays], arrays[0].shape))
+
+
+cdef object check_target(object out, tuple shape):
+    if type(out) is tuple and len(out) == 1:
+        out = out[0]
+    if out is not None:
+        if not isinstance(out, np.ndarray):
+            raise TypeError("out: must be an array")
+        if out.shape != shape:
+            raise ValueError(f"out: shape {out.shape} does not match {shape}")
+        if not out.flags.writeable:
+            raise ValueError("out: output array is read-only")
+    return out
+
+
+cdef object map_blocks(object fn, tuple arrays, object out, object dtype, object casting, bint checked):
+    cdef BlockMap s
+    cdef Sample sample = None
+    cdef int64_t n, grain, row_bytes
+    if not arrays:
+        raise TypeError("par_map: at least one array is needed")
+    refuse_known(fn)
+    if out is None and dtype is None:
+        result = map_one_block(fn, arrays)
+        if result is not None:
+            return result
+    ins = list(np.broadcast_arrays(*[np.asarray(a) for a in arrays]))
+    out = check_target(out, ins[0].shape)
+    if ins[0].ndim == 0:
+        scalar = map_blocks(fn, tuple([a[np.newaxis] for a in ins]),
+                            None if out is None else out[np.newaxis], dtype, casting, checked)
+        return scalar[0] if out is None else out
+    n = ins[0].shape[0]
+    row_bytes = max([a[:1].nbytes for a in ins]) if n else 1
+    grain = max(<int64_t>1, BLOCK_CALL_BYTES // max(row_bytes, <int64_t>1))
+    s = BlockMap("block ", False)
+    s.fn = fn
+    s.ins = ins
+    s.casting = casting
+    s.first = None
+    if checked and n > grain and n >= CHECKED_ROWS:
+        # Now, since out may be one of them.
+        sample = sample_of(ins, grain, n)
+    if out is not None:
+        for a in ins:
+            if may_overlap(out, a) and not same_memory(out, a):
+                # Blocks would read what other blocks wrote.
+                s.ins = [b.copy() for b in ins]
+                break
+    if out is None:
+        try:
+            s.run_part(0, min(grain, n))
+        except BaseException as error:
+            s.tell(error)
+            raise
+        s.fixed = dtype is None
+        out = np.empty(ins[0].shape, s.first.dtype if dtype is None else dtype)
+    s.out = out
+    if n > 0:
+        s.run(grain, n, False)
+    if sample is not None:
+        sample.compare(fn, out, casting)
+    return out
+
+
+# ---- elements ---------------------------------------------------------------
+
+cdef class Elementwise:
+    """A function of scalars as one of blocks."""
+    cdef object each        # on arrays of objects
+    cdef object dtype       # of the results; None: as the first one's
+    cdef bint given         # by the caller, who wants any cast
+
+    def __call__(self, *blocks):
+        results = self.each(*[b.astype(object) for b in blocks])
+        if self.dtype is None and results.size:
+            if results.flat[0] is None:
+                raise TypeError("fn returned None; expected a number, or give dtype=object")
+            self.dtype = np.asarray(results.flat[0]).dtype
+            if self.dtype.kind in "SU":
+                # As long as the longest, which the block decides.
+                self.dtype = np.dtype(self.dtype.char)
+        if self.dtype is None:
+            return results
+        if not self.given and self.dtype.kind in "biufc":
+            natural = np.asarray(results.reshape(-1).tolist())
+            if natural.shape != (results.size,) or not np.can_cast(natural.dtype, self.dtype, "safe"):
+                raise wrong_dtype("some elements", natural.dtype, self.dtype)
+        return results.astype(self.dtype)
+
+
+cdef object map_elements(object fn, tuple arrays, object out, object dtype, object casting):
+    cdef Elementwise each = Elementwise()
+    each.each = np.frompyfunc(fn, len(arrays), 1) if arrays else None
+    if dtype is not None and out is None:
+        each.dtype = np.dtype(dtype)
+        each.given = True
+    elif dtype is None and out is None and np.broadcast(*arrays).size == 0:
+        raise ValueError("dtype: without an element to call fn with, it must be given")
+    elif out is not None:
+        each.given = True
+    return map_blocks(each, arrays, out, dtype, casting, False)

@@ -1,0 +1,298 @@
+# cython: wraparound=True, boundscheck=True
+"""Calls of ufuncs on arrays: see elementwise.pxd."""
+import numpy as np
+
+cimport numpy as cnp
+from libc.stdint cimport int64_t
+from numpy cimport ndarray, ufunc
+
+from pyblitz.arrays.common cimport (
+    SLICE_ITEMS, Resolved, Slices, at, broadcast_shape, fill_map, is_numpys, longest_axis, make_outputs,
+    outputs_are_safe, report_flags, resolve, run_map)
+from pyblitz.arrays.front cimport left, left_dtype, too_small
+from pyblitz.kernels.map cimport LEAF_BYTES, MAP_DIMS, Map, map_of_loop
+from pyblitz.runtime.os cimport now_ns
+
+cnp.import_array()
+
+cdef enum:
+    # A map that takes less is done before another thread could help.
+    DIRECT_NS = 45000
+    # Elements of a first slice whose cost is unknown.
+    FIRST_ITEMS = 4096
+
+
+cdef bint are_small(tuple arrays, int64_t limit) except -1:
+    cdef int64_t bytes = 0
+    shape = None
+    for x in arrays:
+        if cnp.PyArray_CheckExact(x):
+            bytes += cnp.PyArray_NBYTES(<ndarray>x)
+            if cnp.PyArray_NDIM(<ndarray>x) > 1:
+                # Small arrays of several dimensions can be broadcast to a large one.
+                if shape is not None and shape != (<object>x).shape:
+                    return False
+                shape = (<object>x).shape
+    return bytes <= limit
+
+
+cdef class SlicedMap(Slices):
+    cdef object fn
+    cdef list ins           # broadcast to the full shape
+    cdef tuple outs
+    cdef dict options
+    cdef object where
+    cdef int axis
+    cdef int64_t unit       # elements of an item along the axis
+    cdef int64_t n          # unit > 1: the length of the axis
+
+    cdef object tell(self, object error):
+        if self.unit > 1:
+            self.failed_lo, self.failed_hi = self.failed_lo * self.unit, min(self.failed_hi * self.unit, self.n)
+        Slices.tell(self, error)
+
+    cdef object part(self, int64_t lo, int64_t hi):
+        if self.unit > 1:
+            lo, hi = lo * self.unit, min(hi * self.unit, self.n)
+        index = at(self.axis, lo, hi)
+        options = self.options
+        if self.where is not None:
+            options = {**options, "where": self.where[index]}
+        self.fn(*[a[index] for a in self.ins], out=tuple([o[index] for o in self.outs]), **options)
+
+
+cdef tuple plain_signature(ufunc fn, object given):
+    """A ufunc's ``signature`` as one dtype or None for each operand; None if it is
+    of another form."""
+    if type(given) is str:
+        given = tuple(given.replace("->", ""))
+    if type(given) is not tuple or len(given) != fn.nargs:
+        return None
+    try:
+        return tuple([None if t is None else np.dtype(t) for t in given])
+    except TypeError:
+        return None
+
+
+cdef tuple signature_of(ufunc fn, object dtype):
+    return (None,) * fn.nin + (np.dtype(dtype),) * fn.nout
+
+
+cdef list ordered_outputs(list ops, int inputs, tuple dtypes, str order):
+    """The operands, with outputs in that memory order where none were given."""
+    made = np.nditer(
+        ops, ["refs_ok", "zerosize_ok"],
+        [["readonly"]] * inputs
+        + [["writeonly", "allocate", "no_broadcast"] for _ in ops[inputs:]],
+        op_dtypes=[None if op is not None else d for op, d in zip(ops, dtypes)], order=order,
+        casting="unsafe").operands
+    return [made[i] if op is None else op for i, op in enumerate(ops)]
+
+
+cdef object slice_map(ufunc fn, list ops, int inputs, object mask, tuple signature, object casting,
+                      int ndim, cnp.npy_intp* shape, int64_t size):
+    cdef SlicedMap s
+    cdef int64_t n
+    cdef tuple full = tuple([shape[i] for i in range(ndim)])
+    s = SlicedMap(fn.__name__, True)
+    s.fn = fn
+    s.ins = [np.broadcast_to(a, full) for a in ops[:inputs]]
+    s.outs = tuple(ops[inputs:])
+    s.options = {"casting": casting}
+    if signature is not None:
+        s.options["signature"] = signature
+    s.where = None if mask is None else np.broadcast_to(mask, full)
+    s.axis = longest_axis(full, range(ndim))
+    s.unit = 1
+    if size > 0:
+        n = full[s.axis]
+        if is_numpys(fn):
+            s.run(max(1, SLICE_ITEMS * n // size), n, False)
+        else:
+            # Nobody knows what a user's ufunc takes: slices are sized by time, in
+            # steps that leave each element where it was in a SIMD loop.
+            s.unit = 64 if ndim == 1 else 1
+            s.n = n
+            s.run(-max(1, FIRST_ITEMS * n // size // s.unit), (n + s.unit - 1) // s.unit, False)
+        report_flags(fn.__name__, s.flags.seen)
+
+
+cdef class Call:
+    """The arguments of a ufunc's call, as operands."""
+    cdef ufunc fn
+    cdef int inputs, outputs, ndim
+    cdef cnp.npy_intp shape[64]
+    cdef int64_t size
+    cdef int64_t bytes      # of an item of each operand
+    cdef list ops           # None: an output to be made
+    cdef list given         # their dtypes, as `resolve` takes them
+    cdef object mask        # where=, or None
+    cdef tuple signature
+    cdef str order
+
+    cdef object take_operands(self, tuple arrays, tuple outs, object where):
+        """None, or what is left to NumPy."""
+        cdef int i
+        for x in arrays:
+            if type(x) is int or type(x) is float or type(x) is complex:
+                self.given.append(type(x))
+                # its dtype is known only when the others' are
+                self.ops.append(np.asarray(0.0))
+            else:
+                if not cnp.PyArray_CheckExact(x):
+                    x = np.asarray(x)
+                self.given.append((<ndarray>x).dtype)
+                self.ops.append(x)
+        for x in outs:
+            if x is not None and not cnp.PyArray_CheckExact(x):
+                return left("an out that is no array")
+            self.given.append(None if x is None else (<ndarray>x).dtype)
+            self.ops.append(x)
+        if where is not True:
+            self.mask = np.asarray(where)
+            if (<ndarray>self.mask).dtype != np.bool_:
+                return left("where= that is not of booleans")
+        # The mask takes part in broadcasting as one more input.
+        masks = [] if self.mask is None else [self.mask]
+        if not broadcast_shape(masks + self.ops, self.inputs + len(masks), &self.ndim, self.shape):
+            return left("shapes that do not fit")
+        self.size = 1
+        for i in range(self.ndim):
+            self.size *= self.shape[i]
+        for x in self.ops:
+            self.bytes += 8 if x is None else cnp.PyArray_ITEMSIZE(<ndarray>x)
+        return None
+
+    cdef object take_options(self, object dtype, dict options):
+        if dtype is not None:
+            self.signature = signature_of(self.fn, dtype)
+        for key, value in options.items():
+            if key in ("signature", "sig") and self.signature is None:
+                self.signature = plain_signature(self.fn, value)
+                if self.signature is None:
+                    return left("an unusual signature=")
+            elif key == "order" and type(value) is str and value in ("C", "F", "A", "K"):
+                self.order = value
+            elif key != "subok" or type(value) is not bool:     # arrays here have no subclass
+                return left("unusual options")
+        return None
+
+    cdef bint fits(self, Resolved r) except -1:
+        """Whether the loop can be called on the operands as they are."""
+        cdef ndarray a
+        cdef int i
+        if r.loop == NULL or self.mask is not None or self.ndim > MAP_DIMS:
+            return False
+        for i in range(len(self.ops)):
+            a = self.ops[i]
+            if a is not None and (a.dtype != r.dtypes[i] or not cnp.PyArray_ISALIGNED(a)):
+                return False
+        return True
+
+
+cdef list apart(Call c):
+    """In the place of given outputs that overlap an input, arrays of their own; None: not all
+    can be written to by several threads."""
+    masks = [] if c.mask is None else [c.mask]
+    result = list(c.ops)
+    for i in range(c.inputs, len(c.ops)):
+        if c.ops[i] is None:
+            continue
+        if not outputs_are_safe([c.ops[i]], 0):
+            return None
+        if not outputs_are_safe(masks + c.ops[:c.inputs] + [c.ops[i]], c.inputs + len(masks)) or (
+                masks and not outputs_are_safe(masks + [c.ops[i]], 1)):
+            # Where a mask leaves it alone, it stays as it is.
+            result[i] = c.ops[i].copy() if masks else np.empty_like(c.ops[i])
+    return result if outputs_are_safe(result[c.inputs:], 0) else None
+
+
+cdef object why_no_loop(list given):
+    for t in given:
+        if isinstance(t, np.dtype) and t.kind in "OTV":
+            return left_dtype(t)
+    return left("types for which it has no loop")
+
+
+cdef object compute(Call c, Resolved r, tuple outs, object casting):
+    """The results, by the ufunc's loop or by NumPy on slices."""
+    cdef Map m
+    cdef int64_t begun
+    cdef int i
+    cdef bint fast = c.fits(r)
+    cdef list ops = c.ops
+    if c.mask is not None:
+        # Its memory order counts too.
+        ops = ordered_outputs([c.mask] + ops, c.inputs + 1, (None,) + r.dtypes, c.order)[1:]
+    elif c.order != "K":
+        ops = ordered_outputs(ops, c.inputs, r.dtypes, c.order)
+    make_outputs(ops, c.inputs, r.dtypes, c.ndim, c.shape)
+    if fast:
+        fill_map(&m, ops, c.ndim, c.shape, c.inputs)
+        map_of_loop(&m, r.loop, r.data)
+        begun = now_ns()
+        run_map(&m, ops, c.fn.__name__)
+        # As if it had run alone: an estimate from below.
+        r.pace = <double>(now_ns() - begun) / c.size
+    else:
+        slice_map(c.fn, ops, c.inputs, c.mask, c.signature, casting, c.ndim, c.shape, c.size)
+    for i in range(c.outputs):
+        if outs[i] is not None and outs[i] is not ops[c.inputs + i]:
+            # It was computed apart.
+            outs[i][...] = ops[c.inputs + i]
+            ops[c.inputs + i] = outs[i]
+    return ops[c.inputs] if c.outputs == 1 else tuple(ops[c.inputs:])
+
+
+cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object dtype,
+                      object casting, dict options):
+    cdef Call c
+    cdef Resolved r
+    cdef int64_t begun
+    cdef int i
+    cdef tuple outs
+    if len(arrays) == fn.nin and where is True and are_small(arrays, LEAF_BYTES >> 2):
+        return too_small
+    c = Call.__new__(Call)
+    c.fn, c.inputs, c.outputs, c.ops, c.given, c.order = fn, fn.nin, fn.nout, [], [], "K"
+    if len(arrays) != c.inputs:
+        if not c.inputs < len(arrays) <= c.inputs + c.outputs or out is not None:
+            return left("another number of arguments")
+        # Outputs by position.
+        out = arrays[c.inputs:] + (None,) * (c.inputs + c.outputs - len(arrays))
+        arrays = arrays[:c.inputs]
+    outs = (None,) * c.outputs if out is None else out if type(out) is tuple else (out,)
+    if type(casting) is not str or len(outs) != c.outputs:
+        return left("an unusual casting= or out=")
+    declined = c.take_operands(arrays, outs, where)
+    if declined is None and c.size * c.bytes <= LEAF_BYTES:
+        return too_small
+    if declined is None:
+        declined = c.take_options(dtype, options)
+    if declined is not None:
+        return declined
+    r = resolve(fn, tuple(c.given), c.signature, casting, False)
+    if r.pace * c.size < DIRECT_NS and r.pace > 0:
+        if out is not None:
+            options = {**options, "out": outs}
+        if dtype is not None:
+            options = {**options, "dtype": dtype}
+        begun = now_ns()
+        result = fn(*arrays, where=where, casting=casting, **options)
+        # A first call is slowed by page faults: believe what is faster.
+        r.pace = min(2 * r.pace, <double>(now_ns() - begun) / c.size)
+        return result
+    if r.dtypes is None:
+        return why_no_loop(c.given)
+    ops = apart(c)
+    if ops is None:
+        return left("outputs that overlap")
+    for i in range(c.inputs):
+        if type(c.given[i]) is type:
+            try:
+                ops[i] = np.asarray(arrays[i], r.dtypes[i])
+            except OverflowError:
+                # An error for most ufuncs, but a comparison has an answer.
+                return left("numbers beyond the dtype")
+    c.ops = ops
+    return compute(c, r, outs, casting)

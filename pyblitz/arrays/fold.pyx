@@ -1,0 +1,343 @@
+# cython: wraparound=True, boundscheck=True
+"""Reductions of expressions: see fold.pxd."""
+import numpy as np
+
+cimport numpy as cnp
+from libc.stdint cimport INT64_MAX
+from libc.string cimport memcpy
+from numpy cimport ndarray
+
+from pyblitz.arrays.common cimport Resolved, is_associative, report_flags, resolve, run, run_fn
+from pyblitz.arrays.compiled cimport CompiledKernel
+from pyblitz.arrays.evaluate cimport apply, array_of, find_node, program_of
+from pyblitz.arrays.nodes cimport (
+    NODE_BLOCKS, NODE_CALL, NODE_CONSTANT, NODE_INPUT, Node, call_blocks, cast, node_of, side_by_side)
+from pyblitz.arrays.program cimport Program, _TooLarge
+from pyblitz.kernels.find cimport FIND_ANY
+from pyblitz.kernels.map cimport Map, loop_fn
+from pyblitz.kernels.reduce cimport (
+    Fold, Reduce, arg_fn, dot_double, dot_float, reduce_run, sum_double, sum_float)
+from pyblitz.kernels.user cimport scalar_loop
+from pyblitz.runtime.atomic cimport u32_load_relaxed
+
+cnp.import_array()
+
+cdef object no_value = np._NoValue
+
+
+# ---- one pass ---------------------------------------------------------------
+
+cdef bint set_fold(Fold* f, object op, Resolved r, int slot) except -1:
+    """False: there is no loop for it."""
+    if r.dtypes is None or r.loop == NULL or not r.dtypes[0] == r.dtypes[1] == r.dtypes[2]:
+        return False
+    f.inputs = 1
+    f.slots[0] = slot
+    f.itemsize = (<cnp.dtype>r.dtypes[0]).itemsize
+    f.has_start = False
+    f.loop = r.loop
+    f.data = r.data
+    f.join = NULL
+    if op is np.add and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_DOUBLE:
+        f.loop = sum_double
+    elif op is np.add and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_FLOAT:
+        f.loop = sum_float
+    return True
+
+
+cdef void set_dot(Fold* f, object dtype, Program p):
+    """The sum of the products of a program's two values, of float or double."""
+    cdef bint double = dtype.char == "d"
+    cdef float zero = -0.0
+    f.loop = dot_double if double else dot_float
+    f.join = sum_double if double else sum_float
+    f.inputs = 2
+    f.slots[0] = p.slots[0]
+    f.slots[1] = p.slots[1]
+    f.itemsize = 8 if double else 4
+    # Which changes nothing, not even the sign of a zero.
+    f.has_start = True
+    if double:
+        f.start[0] = -0.0
+    else:
+        memcpy(f.start, &zero, sizeof(float))
+
+
+cdef int run_reduce(Reduce* red) except -1:
+    """Leaves the result in red.result."""
+    red.grain = 0
+    run(<run_fn>reduce_run, red, "the reduction")
+    if red.arg == NULL:         # which compares with not-a-number, as NumPy's does silently
+        report_flags("reduce", u32_load_relaxed(&red.flags))
+    return 0
+
+
+cdef list reduce_program(Program p, Reduce* red, list dtypes):
+    """The values of the folds; red.result.items says of how many items."""
+    cdef ndarray value
+    cdef int i
+    red.map = &p.m
+    red.arg = NULL
+    red.folds = len(dtypes)
+    run_reduce(red)
+    p.report()
+    values = []
+    for i in range(red.folds):
+        value = np.empty((), dtypes[i])
+        memcpy(cnp.PyArray_DATA(value), red.result.acc[i], dtypes[i].itemsize)
+        values.append(value)
+    return values
+
+
+cdef Resolved resolve_reduction(object op, Node node):
+    return resolve(op, (None, node.dtype, None), None, "unsafe", True)
+
+
+cdef tuple fold_node(object op, Node node, Resolved r):
+    """(``op.reduce`` of all elements as an array of no dimension, or None of nothing; how
+    many there were); None: there is no loop for it.  r: None, or how op is resolved."""
+    cdef Reduce red
+    cdef Program p
+    if r is None:
+        r = resolve_reduction(op, node)
+    if r.dtypes is None or r.loop == NULL:
+        return None
+    if node.dtype != r.dtypes[1]:
+        node = cast(node, r.dtypes[1])
+    values = [node]
+    if op is np.add and node.kind == NODE_CALL and node.dtype.char in "df" and (
+            node.what is np.square or node.what is np.multiply):
+        # Products are added as they are made; the bits are the same.
+        values = [node.args[0], node.args[len(node.args) - 1]]
+    try:
+        p = program_of(values, None, False)
+    except _TooLarge:
+        values = [node_of(array_of(node))]
+        p = program_of(values, None, False)
+    if len(values) == 2:
+        set_dot(&red.fold[0], node.dtype, p)
+    elif not set_fold(&red.fold[0], op, r, p.slots[0]):
+        return None
+    values = reduce_program(p, &red, [node.dtype])
+    return values[0] if red.result.items else None, red.result.items
+
+
+cdef loop_fn combining_loop(CompiledKernel k, object dtype) except NULL:
+    if k.block or k.kernel.inputs != 2:
+        raise TypeError(f"op: a kernel of signature {k.signature!r} does not combine two elements; "
+                        "expected T (T, T)")
+    if dtype != k.dtype:
+        raise TypeError(f"op: the kernel {k.signature!r} takes {k.dtype}, not {dtype}")
+    return scalar_loop(<char>ord(k.dtype.kind), k.kernel.itemsize)
+
+
+cdef object fold_kernel(CompiledKernel k, CompiledKernel combine, list nodes, object initial):
+    """The same by compiled functions, of the elements of all nodes.  initial: an identity,
+    or no value."""
+    cdef Reduce red
+    cdef Program p
+    cdef Node node
+    cdef ndarray start
+    result = None
+    for n in nodes:
+        node = n
+        red.fold[0].loop = combining_loop(k, node.dtype)
+        red.fold[0].data = &k.kernel
+        red.fold[0].join = NULL if combine is None else combining_loop(combine, node.dtype)
+        red.fold[0].join_data = NULL if combine is None else <void*>&combine.kernel
+        red.fold[0].inputs = 1
+        red.fold[0].itemsize = node.dtype.itemsize
+        red.fold[0].has_start = initial is not np._NoValue
+        if red.fold[0].has_start:
+            start = np.asarray(initial, node.dtype)
+            memcpy(red.fold[0].start, cnp.PyArray_DATA(start), node.dtype.itemsize)
+        p = program_of([node], None, True)
+        red.fold[0].slots[0] = p.slots[0]
+        value = reduce_program(p, &red, [node.dtype])[0]
+        if red.result.items:
+            result = value if result is None else fold_kernel(
+                k if combine is None else combine, None, [node_of(np.array([result, value]))], np._NoValue)
+    if result is None:
+        if initial is np._NoValue:
+            raise ValueError("op: there are no elements, and no initial value")
+        return np.asarray(initial, (<Node>nodes[0]).dtype)[()]
+    return result[()]
+
+
+# ---- all elements -----------------------------------------------------------
+
+cdef bint is_row(ndarray a) noexcept:
+    """Whether its elements lie side by side, in whatever order."""
+    return cnp.PyArray_ISALIGNED(a) and (cnp.PyArray_IS_C_CONTIGUOUS(a) or cnp.PyArray_IS_F_CONTIGUOUS(a))
+
+
+cdef void map_of_row(Map* m, ndarray a) noexcept:
+    """All elements of such an array, in memory order, without a step."""
+    m.operands = m.dims = 1
+    m.registers = m.constants = m.n_steps = 0
+    m.size = m.shape[0] = cnp.PyArray_SIZE(a)
+    m.sizes[0] = m.strides[0][0] = cnp.PyArray_ITEMSIZE(a)
+    m.base[0] = <char*>cnp.PyArray_DATA(a)
+    m.block = INT64_MAX
+
+
+cdef object fold_row(object op, ndarray a, Resolved r):
+    """Of an array, without a program: the most common reduction."""
+    cdef Map m
+    cdef Reduce red
+    map_of_row(&m, a)
+    red.map = &m
+    red.arg = NULL
+    red.folds = 1
+    set_fold(&red.fold[0], op, r, 0)
+    run_reduce(&red)
+    result = np.empty((), a.dtype)
+    memcpy(cnp.PyArray_DATA(<ndarray>result), red.result.acc[0], cnp.PyArray_ITEMSIZE(a))
+    return result
+
+
+cdef object started(object op, ndarray result, object initial):
+    """From NumPy's own start, `initial` or the identity, in the same type; of times, the unit
+    may not be named."""
+    return op.reduce(result.reshape(1), 0, None if result.dtype.kind in "mM" else result.dtype, None,
+                     False, initial)
+
+
+cdef object reduce_node(object op, Node node, object initial, Resolved r):
+    cdef ndarray a
+    if node.kind == NODE_CONSTANT:
+        return op.reduce(np.asarray(node.what), axis=None, initial=initial)
+    if r is None:
+        r = resolve_reduction(op, node)
+    if node.kind == NODE_INPUT and r.dtypes is not None and r.loop != NULL and r.associative:
+        a = node.what
+        if (is_row(a) and r.dtypes[0] is a.dtype and r.dtypes[1] is a.dtype and r.dtypes[2] is a.dtype
+                and cnp.PyArray_SIZE(a) > 0):
+            result = fold_row(op, a, r)
+            return result[()] if initial is no_value and result != 0 else started(op, result, initial)
+    found = fold_node(op, node, r) if r.associative else None
+    if found is None:
+        return op.reduce(array_of(node), axis=None, initial=initial)
+    result, items = found
+    if items == 0:
+        return op.reduce(np.empty(0, node.dtype), initial=initial)
+    # NumPy's own start shows in the sign of a zero.
+    return result[()] if initial is no_value and result != 0 else started(op, result, initial)
+
+
+cdef object reduce_parts(object op, list parts, object initial):
+    if len(parts) == 1:
+        return reduce_node(op, parts[0], initial, None)
+    if not is_associative(op) or (op.identity is None and initial is no_value and any(
+            [(<Node>p).shape is None or 0 in (<Node>p).shape for p in parts])):
+        return op.reduce(np.concatenate([array_of(p) for p in parts]), axis=None, initial=initial)
+    values = [reduce_node(op, p, no_value, None) for p in parts]
+    if initial is not no_value:
+        values.insert(0, initial)
+    result = values[0]
+    for value in values[1:]:
+        result = op(result, value)
+    return result
+
+
+cdef tuple reduce_two(object op1, Node one, object op2, Node two):
+    """Two reductions in one pass, of one dtype that stays, or None: (a, b, items)."""
+    cdef Reduce red
+    cdef Program p
+    cdef Resolved r1 = resolve_reduction(op1, one), r2 = resolve_reduction(op2, two)
+    if r1.dtypes is None or r2.dtypes is None:
+        return None
+    try:
+        p = program_of([one if one.dtype == r1.dtypes[1] else cast(one, r1.dtypes[1]),
+                        two if two.dtype == r2.dtypes[1] else cast(two, r2.dtypes[1])], None, False)
+    except _TooLarge:
+        return None
+    if not (set_fold(&red.fold[0], op1, r1, p.slots[0])
+            and set_fold(&red.fold[1], op2, r2, p.slots[1])):
+        return None
+    values = reduce_program(p, &red, [r1.dtypes[0], r2.dtypes[0]])
+    return values[0][()], values[1][()], red.result.items
+
+
+# ---- moments ----------------------------------------------------------------
+
+cdef object mean_type(object dtype):
+    if dtype.kind in "biu":
+        return np.dtype(np.float64)
+    if dtype == np.float16:
+        return np.dtype(np.float32)
+    return dtype.newbyteorder("=") if dtype.kind in "fc" else None
+
+
+cdef tuple total_of(list parts):
+    """(the sum in the type of means, of how many elements, the type of their mean)"""
+    cdef Node node = parts[0]
+    dtype = node.dtype
+    kind = mean_type(dtype)
+    total, items = kind.type(0), 0
+    for p in parts:
+        node = p
+        value, n = fold_node(np.add, node if node.dtype == kind else cast(node, kind), None)
+        if n:
+            total = value[()] if items == 0 else total + value[()]
+        items += n
+    if items and total == 0:
+        total = started(np.add, np.asarray(total), no_value)[()]
+    return total, items, dtype.newbyteorder("=") if dtype.kind in "fc" else kind
+
+
+cdef object mean_of(list parts):
+    total, n, dtype = total_of(parts)
+    return None if n == 0 else dtype.type(total / n)
+
+
+cdef object variance_of(list parts, object ddof):
+    total, n, dtype = total_of(parts)
+    if n - ddof <= 0:
+        return None
+    kind = total.dtype
+    mean = kind.type(total / n)
+    squares = []
+    for p in parts:
+        rest = apply(np.subtract, (p if (<Node>p).dtype == kind else cast(p, kind), mean), {})
+        if kind.kind == "c":
+            real = call_blocks(NODE_BLOCKS, np.real, (rest,), mean.real.dtype)
+            imag = call_blocks(NODE_BLOCKS, np.imag, (rest,), mean.real.dtype)
+            squares.append(apply(np.add, (apply(np.multiply, (real, real), {}),
+                                          apply(np.multiply, (imag, imag), {})), {}))
+        else:
+            squares.append(apply(np.multiply, (rest, rest), {}))
+    total = reduce_parts(np.add, squares, no_value)
+    return dtype.type(0).real.dtype.type(total / (n - ddof))
+
+
+# ---- truth ------------------------------------------------------------------
+
+cdef bint any_of(list masks) except -1:
+    for mask in masks:
+        if find_node(mask, FIND_ANY) >= 0:
+            return True
+    return False
+
+
+# ---- positions of extremes --------------------------------------------------
+
+cdef object arg_row(ndarray x, arg_fn f):
+    cdef Map m
+    cdef Reduce red
+    cdef Program program
+    if cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_ISALIGNED(x):
+        map_of_row(&m, x)
+        red.map = &m
+        red.fold[0].slots[0] = 0
+    else:
+        # In C order, a block at a time, side by side.
+        program = program_of([side_by_side(node_of(x))], None, True)
+        red.map = &program.m
+        red.fold[0].slots[0] = program.slots[0]
+    red.folds = 0
+    red.arg = f
+    red.arr = <void*>x
+    red.fold[0].itemsize = cnp.PyArray_ITEMSIZE(x)
+    run_reduce(&red)
+    return np.intp(red.result.at)

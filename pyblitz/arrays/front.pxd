@@ -1,0 +1,112 @@
+"""The front door: what all public functions of arrays share.
+
+A public function is a *plan*: a Cython function of plain arrays, with a signature, a
+docstring and a namesake.  ``operation`` makes an ``Operation`` of it, which users call,
+and which does for all of them, once:
+
+receive   Whatever users have becomes plain arrays, without a copy where its protocol
+          allows that: lists, buffers, ``__array__``, ``__dlpack__``, subclasses of arrays.
+          A container with ``__array_ufunc__`` is asked by its own protocol, with a parallel
+          ufunc in the ufunc's place; one with ``__array_function__`` goes to the namesake.
+decide    What is too small to share goes to the namesake at once: ``pays``.
+progress  ``progress=``, around the whole call.
+return    Of a subclass, what the namesake would return.
+go back   What a plan declines (it returns ``left(...)`` or ``too_small``) goes to the
+          namesake with the very arguments of the call, and is counted for ``stats``.
+
+A call with plain arrays makes no tuple, no dictionary and no copy: the door hands the
+caller's own arguments on to the plan and, if that declines, to the namesake (PEP 590).
+"""
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint64_t
+from numpy cimport ndarray
+cimport numpy as cnp
+
+cdef enum:
+    # A call that takes NumPy less is over before another thread could help.
+    SHARE_NS = 4000
+
+
+cdef inline bint pays(int64_t items, double ns) noexcept nogil:
+    """Whether to share ``items``, each of which takes NumPy ``ns`` nanoseconds."""
+    return <double>items * ns > SHARE_NS
+
+
+cdef object plain_array(object x)
+
+
+cdef inline object as_array(object x):
+    """Of what a plan is given: an array, or a number."""
+    return x if cnp.PyArray_CheckExact(x) else plain_array(x)
+
+
+cdef class Left:
+    """What a plan returns when the call is its namesake's."""
+    cdef readonly str why       # None: too small to be counted
+
+cdef Left too_small
+# Of a reason as in "left to NumPy: par_sort of dtype object".  The same when NumPy
+# refuses the arguments: it raises, and nothing is counted.
+cdef Left left(str why)
+cdef Left left_dtype(object dtype)
+# As a plain array, without a copy if that can be; what NumPy does not know, as it is.
+cdef object convert(object x)
+# Whether a subclass of arrays computes as arrays do.
+cdef bint computes_alike(object t)
+
+# A plain array of whatever users have, without a copy if that can be.
+cdef object convert(object x)
+# The same for one of a list of arrays, which the door does not see; masks are refused.
+cdef object member(object x, str name, str function)
+
+cdef enum Gives:
+    GIVES_ARRAY     # a plain array, whatever it was given
+    GIVES_WRAP      # what the argument's __array_wrap__ makes of it
+    GIVES_SAME      # the argument's own type
+    GIVES_ITEM      # what an index of the argument gives
+
+ctypedef object (*vector_fn)(object self, PyObject** args, size_t nargsf, PyObject* names)
+
+cdef class Received:
+    """A call's arguments on their way to a plan."""
+    cdef list given
+    cdef dict named
+    cdef bint is_ufunc      # the first is a ufunc, and the call is its own or its method's
+    cdef bint asks          # containers are asked by their protocol
+    cdef object wrapper     # of whose type the result is
+    cdef object target      # the `out` that was given
+
+cdef class Operation:
+    """A public function."""
+    cdef vector_fn vector
+    cdef object plan
+    cdef object namesake    # None: the first argument itself, or its method `method`
+    cdef str method         # that the namesake calls on what is no array, or None
+    cdef bint of_ufunc      # the first argument may be a ufunc, whose `method` it is
+    cdef tuple names        # of the parameters, by position
+    cdef dict slots         # of those that are arrays: name -> whether it is an output
+    cdef uint64_t arrays    # the same, a bit for each position
+    cdef uint64_t outs      # of outputs
+    cdef int axis           # where `axis` is, or nowhere
+    cdef tuple own          # keywords that the namesake does not know
+    cdef int variadic       # from this position on all are arrays
+    cdef Gives gives
+    cdef bint masked        # the namesake knows masks
+    cdef double ns          # that an item of the first array takes NumPy; 0: the plan decides
+    cdef int sized          # where that array is
+    cdef dict __dict__
+    cdef bint is_plain(self, PyObject** args, Py_ssize_t n, PyObject* names) except -1
+    cdef object ask_namesake(self, PyObject** args, Py_ssize_t n, PyObject* names)
+    cdef dict without_own(self, dict kwargs)
+    cdef object go_back(self, str why, tuple args, dict kwargs)
+    cdef bint take_axis(self, list given, dict named) except -1
+    cdef str take(self, Received r, object into, object where, str name, bint is_out)
+    cdef str take_all(self, Received r)
+    cdef object receive(self, tuple args, dict kwargs)
+    cdef object by_protocol(self, tuple args, dict kwargs)
+
+
+cdef class ending:
+    cdef vector_fn vector
+    cdef object method
+    cdef dict __dict__

@@ -1,0 +1,636 @@
+# cython: wraparound=True, boundscheck=True
+"""The front door: see front.pxd."""
+import functools
+import inspect
+import operator
+import re
+import sys
+import types
+
+import numpy as np
+
+cimport cython
+cimport numpy as cnp
+from cpython.object cimport PyObject
+from numpy cimport ndarray, ufunc
+
+from pyblitz._progress import with_progress
+
+cnp.import_array()
+
+cdef extern from "Python.h":
+    """
+    /* CPython calls an object of such a type by the pointer at that offset: PEP 590. */
+    static void pb_set_vectorcall(PyObject *type, Py_ssize_t offset, int method) {
+        ((PyTypeObject *)type)->tp_vectorcall_offset = offset;
+        ((PyTypeObject *)type)->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+        if (method)
+            ((PyTypeObject *)type)->tp_flags |= Py_TPFLAGS_METHOD_DESCRIPTOR;
+        PyType_Modified((PyTypeObject *)type);
+    }
+    """
+    void set_vectorcall "pb_set_vectorcall"(object type, Py_ssize_t offset, bint method)
+    object PyObject_Vectorcall(object fn, PyObject** args, size_t nargsf, PyObject* names)
+    Py_ssize_t PyVectorcall_NARGS(size_t nargsf)
+    PyObject* Py_None
+    ctypedef struct PyTypeObject:
+        pass
+    PyTypeObject* Py_TYPE(PyObject*)
+    PyTypeObject PyLong_Type, PyFloat_Type, PyBool_Type, PyComplex_Type, PyTuple_Type
+    bint PyType_IsSubtype(PyTypeObject*, PyTypeObject*)
+
+cdef extern from "numpy/arrayobject.h":
+    PyTypeObject PyArray_Type, PyGenericArrType_Type
+
+cdef enum:
+    # Of smaller arguments nobody is told that NumPy did them alone.
+    COUNTED_BYTES = 131072
+    NOWHERE = 1000
+
+
+# ---- what is left to NumPy --------------------------------------------------
+
+cdef class Left:
+    def __cinit__(self, str why):
+        self.why = why
+
+
+too_small = Left(None)
+cdef dict lefts = {}        # reason -> what plans return
+cdef dict counts = {}       # (function, reason) -> calls
+
+
+cdef Left left(str why):
+    found = lefts.get(why)
+    if found is None:
+        found = lefts[why] = Left(why)
+    return found
+
+
+cdef Left left_dtype(object dtype):
+    kind = {"O": "object", "V": "record or void", "T": "StringDType"}.get(dtype.kind, dtype.name)
+    return left(f"dtype {kind}")
+
+
+def left_alone():
+    """How many large calls were left to their namesake: {(function, reason): calls}."""
+    return dict(counts)
+
+
+cdef object count(str name, str why):
+    with cython.critical_section(counts):
+        counts[name, why] = counts.get((name, why), 0) + 1
+
+
+cdef int64_t bytes_of(object values):
+    """Of the largest."""
+    cdef int64_t most = 0
+    for x in values:
+        n = getattr(x, "nbytes", None)
+        if type(n) is int:
+            most = max(most, <int64_t>n)
+        elif type(x) is list or type(x) is tuple:
+            most = max(most, <int64_t>(8 * len(x)))
+            if len(x) < 64:
+                most = max(most, bytes_of(x))
+    return most
+
+
+# ---- what users have --------------------------------------------------------
+
+cdef inline bint plain(PyObject* x) noexcept:
+    """An array of NumPy's own, a number, or nothing."""
+    cdef PyTypeObject* t = Py_TYPE(x)
+    return (t == &PyArray_Type or t == &PyLong_Type or t == &PyFloat_Type or x == Py_None
+            or t == &PyBool_Type or t == &PyComplex_Type
+            or PyType_IsSubtype(t, &PyGenericArrType_Type))
+
+
+cdef inline bint plain_out(PyObject* x) noexcept:
+    return Py_TYPE(x) == &PyArray_Type or x == Py_None
+
+
+cdef inline bint plain_axis(PyObject* x) noexcept:
+    return Py_TYPE(x) == &PyLong_Type or x == Py_None or Py_TYPE(x) == &PyTuple_Type
+
+
+cdef object array_ufunc = np.ndarray.__array_ufunc__
+cdef object array_function = np.ndarray.__array_function__
+cdef object missing = object()
+
+
+cdef bint computes_alike(object t):
+    """Whether a subclass of arrays computes as arrays do."""
+    return (t.__array_ufunc__ is array_ufunc and t.__array_function__ is array_function
+            and not issubclass(t, (np.matrix, np.char.chararray)))
+
+
+cdef object convert(object x):
+    """As a plain array, without a copy if that can be."""
+    if not hasattr(x, "__array__") and hasattr(x, "__dlpack__"):
+        return np.from_dlpack(x)
+    a = np.asarray(x)
+    # Of what NumPy knows nothing, its own function says what is wrong.
+    return x if a.ndim == 0 and a.dtype.hasobject else a
+
+
+cdef object listed(list_or_tuple):
+    """As an array; itself where that cannot be, so that NumPy says why in its own words."""
+    try:
+        return np.asarray(list_or_tuple)
+    except (TypeError, ValueError):
+        return list_or_tuple
+
+
+cdef bint takes_numpys_arguments(object x, str method):
+    """Whether NumPy's function can leave the call to a method of x's.  Those of Polars have
+    the names, but take other arguments."""
+    return hasattr(x, method) and type(x).__module__.split(".")[0] != "polars"
+
+
+cdef object plain_array(object x):
+    return np.asarray(x)
+
+
+cdef object refuse_mask(str name, str function):
+    raise TypeError(f"{name}: {function} knows no masks; give the array's compressed() or filled()")
+
+
+cdef object member(object x, str name, str function):
+    if cnp.PyArray_CheckExact(x):
+        return x
+    if isinstance(x, np.ma.MaskedArray):
+        refuse_mask(name, function)
+    return np.asarray(convert(x))
+
+
+cdef object rewrap(object result, object x, Gives gives, tuple context):
+    """A result as the namesake would return it for an argument of x's type."""
+    if type(result) is tuple:
+        return tuple([rewrap(r, x, gives, None if context is None else (context[0], context[1], i))
+                      for i, r in enumerate(result)])
+    # An index of a np.recarray without fields gives an array.
+    if gives == GIVES_WRAP or (gives == GIVES_ITEM and type(x[:0]) is type(x)):
+        return x.__array_wrap__(np.asarray(result), context, not isinstance(result, np.ndarray))
+    if gives == GIVES_SAME and isinstance(result, np.ndarray):
+        result = result.view(type(x))
+        result.__array_finalize__(x)
+    return result
+
+
+# ---- ufuncs -----------------------------------------------------------------
+
+cdef dict public = {}       # name -> Operation
+
+
+cdef class Ufunc:
+    """A ufunc that runs on all cores: what a container's ``__array_ufunc__`` is called with
+    in the ufunc's place.  It has the ufunc's attributes, and is equal to it."""
+    cdef readonly object ufunc
+    cdef readonly str __name__
+    cdef public bint used       # whether it was called: the container may have its own ways
+
+    def __init__(self, fn, name=None):
+        self.ufunc = fn
+        self.__name__ = fn.__name__ if name is None else name
+
+    def __call__(self, *args, **kwargs):
+        self.used = True
+        return public["par_map"](self.ufunc, *args, **kwargs)
+
+    def reduce(self, *args, **kwargs):
+        self.used = True
+        return public["par_reduce"](self.ufunc, *args, **kwargs)
+
+    def accumulate(self, *args, **kwargs):
+        self.used = True
+        return public["par_scan"](self.ufunc, *args, **kwargs)
+
+    def reduceat(self, *args, **kwargs):
+        self.used = True
+        return public["par_reduceat"](self.ufunc, *args, **kwargs)
+
+    def __getattr__(self, name):
+        return getattr(self.ufunc, name)
+
+    def __eq__(self, other):
+        return self.ufunc == (other.ufunc if isinstance(other, Ufunc) else other)
+
+    def __hash__(self):
+        return hash(self.ufunc)
+
+    def __repr__(self):
+        return f"<parallel ufunc {self.__name__!r}>"
+
+
+cdef bint overrides(object t):
+    return getattr(t, "__array_ufunc__", None) not in (None, array_ufunc)
+
+
+cdef str own_code(object t):
+    return f"{t.__name__}, by {t.__module__.split('.')[0]}'s own code"
+
+
+class StandIn:
+    """In the place of a container, to learn what its protocol would be called with."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        return inputs, options
+
+
+cdef object stand_in(object x):
+    if type(x) is tuple:
+        return tuple([stand_in(y) for y in x])
+    return StandIn(x) if overrides(type(x)) else x
+
+
+cdef object given_for(object x):
+    if type(x) is tuple:
+        return tuple([given_for(y) for y in x])
+    return x.x if type(x) is StandIn else x
+
+
+cdef dict pandas_operators = {
+    np.add: True, np.subtract: True, np.multiply: True, np.true_divide: True,
+    np.equal: False, np.not_equal: False, np.less: False, np.less_equal: False,
+    np.greater: False, np.greater_equal: False,
+}
+
+
+cdef object ufunc_for(object fn, tuple inputs):
+    """In the place of ``fn``, for containers.  pandas hands ufuncs of operators' names to its
+    operators, which are serial.  Where the two are the same, for numbers of NumPy's, the
+    name is another one: comparisons besides ask for the same labels."""
+    pd = sys.modules.get("pandas")
+    aligns = pandas_operators.get(fn)
+    if pd is None or aligns is None:
+        return Ufunc(fn)
+    first = None
+    for x in inputs:
+        if isinstance(x, (pd.Series, pd.Index)):
+            if not isinstance(x.dtype, np.dtype) or x.dtype.kind not in "iufc":
+                return Ufunc(fn)
+            index = x.index if isinstance(x, pd.Series) else x
+            if first is None:
+                first = index
+            elif not aligns and not index.equals(first):
+                return Ufunc(fn)
+        elif not plain(<PyObject*>x):
+            return Ufunc(fn)
+    return Ufunc(fn, "par_" + fn.__name__)
+
+
+# ---- operations -------------------------------------------------------------
+
+cdef str progress_text = (
+    "progress : bool or callable, optional\n"
+    "    True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``\n"
+    "    now and then.\n")
+
+
+cdef str documented(str text):
+    """A plan's docstring, with what the door adds to its parameters."""
+    text = inspect.cleandoc(text)
+    if text.startswith("par_"):     # the signature, which Cython has put there
+        text = text.split("\n", 1)[1].lstrip("\n")
+    for end in ("\nReturns\n-------", "\nRaises\n------"):
+        if end in text:
+            return text.replace(end, progress_text + end, 1)
+    raise AssertionError("the docstring of a public function says what it returns or raises")
+
+
+cdef object with_parameter(object fn):
+    """Its signature, with ``progress``."""
+    signature = inspect.signature(fn)
+    parameters = list(signature.parameters.values())
+    at = len(parameters) - (parameters[-1].kind is inspect.Parameter.VAR_KEYWORD)
+    parameters.insert(at, inspect.Parameter("progress", inspect.Parameter.KEYWORD_ONLY, default=None))
+    return signature.replace(parameters=parameters)
+
+
+cdef class Received:
+    """A call's arguments on their way to a plan."""
+
+
+@cython.auto_pickle(False)
+cdef class Operation:
+    def __init__(self, plan, namesake, arrays, own, method, of_ufunc, gives, masked, ns):
+        cdef int i
+        code = plan.__code__
+        positional = code.co_argcount
+        self.plan = plan
+        self.namesake = namesake
+        self.method = method
+        self.of_ufunc = of_ufunc
+        self.gives = gives
+        self.masked = masked
+        self.ns = ns
+        self.names = code.co_varnames[:positional]
+        self.own = tuple(own.split())
+        self.slots = {}
+        self.variadic = NOWHERE
+        self.sized = NOWHERE
+        for name in arrays.split():
+            if name.startswith("*"):
+                self.variadic = positional
+                continue
+            is_out = name == "out" or name.endswith("!")
+            name = name.rstrip("!")
+            self.slots[name] = is_out
+            if name in self.names:
+                i = self.names.index(name)
+                self.arrays |= <uint64_t>1 << i
+                self.outs |= <uint64_t>is_out << i
+                self.sized = min(self.sized, i)
+        self.axis = self.names.index("axis") if "axis" in self.names else NOWHERE
+        self.vector = <vector_fn>operate
+        self.__name__ = self.__qualname__ = plan.__name__
+        self.__module__ = "pyblitz"
+        self.__doc__ = documented(plan.__doc__)
+        self.__wrapped__ = plan
+
+    @property
+    def __signature__(self):
+        return with_parameter(self.plan)
+
+    def __call__(self, *args, **kwargs):
+        return self.receive(args, kwargs)
+
+    def __get__(self, instance, owner):
+        return self         # no method of a class that has it as an attribute
+
+    def __repr__(self):
+        return f"<function pyblitz.{self.__name__}>"
+
+    def __reduce__(self):
+        return self.__name__
+
+    cdef bint is_plain(self, PyObject** args, Py_ssize_t n, PyObject* names) except -1:
+        """Whether all arrays among the arguments are NumPy's own, and nothing is the door's."""
+        cdef Py_ssize_t i
+        for i in range(n):
+            if i >= self.variadic or self.arrays >> i & 1:
+                if not plain(args[i]) or (i < self.variadic and self.outs >> i & 1 and not plain_out(args[i])):
+                    return False
+        if self.axis < n and not plain_axis(args[self.axis]):
+            return False
+        if names != NULL:
+            given = <tuple>names
+            for i in range(len(given)):
+                name = given[i]
+                if name == "progress" or name in self.own or (name == "axis" and not plain_axis(args[n + i])):
+                    return False
+                if not plain_out(args[n + i]):
+                    is_out = self.slots.get(name)
+                    if is_out or (is_out is not None and not plain(args[n + i])):
+                        return False
+        return True
+
+    cdef object ask_namesake(self, PyObject** args, Py_ssize_t n, PyObject* names):
+        """The very arguments of the call."""
+        if self.namesake is not None:
+            return PyObject_Vectorcall(self.namesake, args, n, names)
+        if n == 0:
+            raise TypeError(f"{self.__name__}: {self.names[0]} is given by position")
+        fn = <object>args[0]
+        return PyObject_Vectorcall(fn if self.method is None else getattr(fn, self.method), args + 1, n - 1, names)
+
+    cdef dict without_own(self, dict kwargs):
+        return {name: x for name, x in kwargs.items() if name not in self.own} if self.own else kwargs
+
+    cdef object go_back(self, str why, tuple args, dict kwargs):
+        """To the namesake, from the slow road."""
+        kwargs = self.without_own(kwargs)
+        if self.namesake is not None:
+            result = self.namesake(*args, **kwargs)
+        elif not args:
+            raise TypeError(f"{self.__name__}: {self.names[0]} is given by position")
+        else:
+            fn = args[0] if self.method is None else getattr(args[0], self.method)
+            result = fn(*args[1:], **kwargs)
+        if why is not None and bytes_of(args) + bytes_of(kwargs.values()) > COUNTED_BYTES:
+            count(self.__name__, why)
+        return result
+
+    cdef object by_protocol(self, tuple args, dict kwargs):
+        """A ufunc's call or method on containers, by their own ``__array_ufunc__``."""
+        fn = args[0]
+        method = "__call__" if self.method is None else self.method
+        # NumPy says what the protocol's arguments are.
+        inputs, options = getattr(fn, method)(
+            *[stand_in(x) for x in args[1:]],
+            **{name: stand_in(x) for name, x in self.without_own(kwargs).items()})
+        inputs = tuple([given_for(x) for x in inputs])
+        options = {name: given_for(x) for name, x in options.items()}
+        own = ufunc_for(fn, inputs)
+        asked = []
+        for x in inputs + options.get("out", ()):
+            t = type(x)
+            if overrides(t) and t not in asked:
+                asked.append(t)
+        # A subclass before what it is derived from.
+        for t in sorted(asked, key=lambda t: -len(t.__mro__)):
+            x = next(x for x in inputs + options.get("out", ()) if type(x) is t)
+            result = t.__array_ufunc__(x, own, method, *inputs, **options)
+            if result is not NotImplemented:
+                if not own.used and bytes_of(args) > COUNTED_BYTES:
+                    count(self.__name__, own_code(t))
+                return result
+        return self.go_back("a container without an answer", args, kwargs)
+
+    cdef bint take_axis(self, list given, dict named) except -1:
+        """``axis``: any integer; False: NumPy says what is wrong with it."""
+        cdef object into = given if self.axis < len(given) else named if "axis" in named else None
+        if self.axis == NOWHERE or into is None:
+            return True
+        where = self.axis if into is given else "axis"
+        x = into[where]
+        if plain_axis(<PyObject*>x):
+            return True
+        if isinstance(x, bool) or not hasattr(x, "__index__"):
+            return False
+        into[where] = operator.index(x)
+        return True
+
+    cdef str take(self, Received r, object into, object where, str name, bint is_out):
+        """One argument as a plain array; or why NumPy, or its own library, is asked instead."""
+        cdef object x = into[where], t = type(x)
+        if isinstance(x, np.ma.MaskedArray):
+            # Of a ufunc's call, its __array_wrap__ knows what to do with masks.
+            if not r.is_ufunc or self.method is not None or is_out:
+                if not self.masked and not r.is_ufunc:
+                    refuse_mask(name, self.__name__)
+                return "masked arrays"
+        if isinstance(x, np.ndarray):
+            if not computes_alike(t):
+                r.asks = True
+                return None if r.is_ufunc else f"{t.__name__}, which computes otherwise"
+            into[where] = x.view(np.ndarray)
+            if is_out:
+                r.target = x
+            elif (name != "where" if r.is_ufunc else where == self.sized or name == self.names[self.sized]) and (
+                    r.wrapper is None or x.__array_priority__ > r.wrapper.__array_priority__):
+                r.wrapper = x
+        elif type(x) is list or type(x) is tuple:
+            if not is_out:
+                into[where] = listed(x)
+                return "a list that is no array" if into[where] is x else None
+        elif hasattr(t, "__array_function__"):
+            return own_code(t)
+        elif getattr(t, "__array_ufunc__", missing) is not missing:
+            if r.is_ufunc:
+                r.asks = True
+            elif is_out or (self.method is not None and takes_numpys_arguments(x, self.method)):
+                return own_code(t)
+            else:
+                into[where] = convert(x)
+        elif not is_out:
+            into[where] = convert(x)
+        return None
+
+    cdef str take_all(self, Received r):
+        """All of them, in place; or why the namesake is asked instead."""
+        cdef bint numpys = r.is_ufunc or self.namesake is not None
+        if not self.take_axis(r.given, r.named) and numpys:
+            return "an axis that is no integer"
+        slots = [i for i in range(len(r.given)) if i >= self.variadic or self.arrays >> i & 1]
+        for where in slots + [name for name in r.named if name in self.slots]:
+            into = r.given if type(where) is int else r.named
+            name = where if type(where) is str else self.names[where] if where < self.variadic and (
+                where < len(self.names)) else f"arrays[{where - self.variadic}]"
+            is_out = self.slots.get(name, False)
+            x = into[where]
+            if is_out and type(x) is tuple and len(x) == 1:
+                x = into[where] = x[0]
+            if name == "out" and numpys and not isinstance(x, np.ndarray) and type(x) is not tuple and (
+                    x is not None and not hasattr(type(x), "__array_ufunc__")):
+                return "an out that is no array"
+            if not plain(<PyObject*>x) and type(x) is not str:
+                why = self.take(r, into, where, name, is_out)
+                if why is not None:
+                    return why
+        return None
+
+    cdef object receive(self, tuple args, dict kwargs):
+        """The slow road: what is not plain."""
+        cdef Received r
+        if "progress" in kwargs:
+            kwargs = dict(kwargs)
+            progress = kwargs.pop("progress")
+            return with_progress(progress, self, args, kwargs)
+        r = Received.__new__(Received)
+        r.given, r.named = list(args), dict(kwargs)
+        r.is_ufunc = self.of_ufunc and len(args) > 0 and isinstance(args[0], ufunc)
+        why = self.take_all(r)
+        if why is not None:
+            return self.go_back(why, args, kwargs)
+        if r.asks:
+            return self.by_protocol(args, kwargs)
+        if r.wrapper is not None and bytes_of(r.given) + bytes_of(r.named.values()) <= COUNTED_BYTES:
+            return self.go_back(None, args, kwargs)
+        result = self.plan(*r.given, **r.named)
+        if type(result) is Left:
+            return self.go_back((<Left>result).why, args, kwargs)
+        if r.target is not None and result is not None:
+            return r.target
+        if r.wrapper is None:
+            return result
+        context = (args[0], args[1:], 0) if r.is_ufunc and self.method is None else None
+        return rewrap(result, r.wrapper, self.gives, context)
+
+
+cdef object operate(object self, PyObject** args, size_t nargsf, PyObject* names):
+    """What CPython calls when an Operation is called."""
+    cdef Operation op = <Operation>self
+    cdef Py_ssize_t n = PyVectorcall_NARGS(nargsf)
+    cdef PyObject* first
+    if not op.is_plain(args, n, names):
+        kwargs = {}
+        given = [<object>args[i] for i in range(n)]
+        if names != NULL:
+            kwargs = {name: <object>args[n + i] for i, name in enumerate(<tuple>names)}
+        return op.receive(tuple(given), kwargs)
+    if op.sized < n and op.ns > 0:
+        first = args[op.sized]
+        if not pays(cnp.PyArray_SIZE(<ndarray><object>first) if Py_TYPE(first) == &PyArray_Type else 1, op.ns):
+            return op.ask_namesake(args, n, names)
+    result = PyObject_Vectorcall(op.plan, args, n, names)
+    if type(result) is not Left:
+        return result
+    why = (<Left>result).why
+    result = op.ask_namesake(args, n, names)
+    if why is not None:
+        given = [<object>args[i] for i in range(n + (len(<tuple>names) if names != NULL else 0))]
+        if bytes_of(given) > COUNTED_BYTES:
+            count(op.__name__, why)
+    return result
+
+
+@cython.auto_pickle(False)
+cdef class ending:
+    """A method that ends a chain: the same, with ``progress``."""
+
+    def __init__(self, method):
+        self.vector = <vector_fn>end
+        self.method = method
+        functools.update_wrapper(self, method)
+
+    @property
+    def __signature__(self):
+        return with_parameter(self.method)
+
+    def __call__(self, *args, **kwargs):
+        progress = kwargs.pop("progress", None)
+        return with_progress(progress, self.method, args, kwargs)
+
+    def __get__(self, instance, owner):
+        return self if instance is None else types.MethodType(self, instance)
+
+
+cdef object end(object self, PyObject** args, size_t nargsf, PyObject* names):
+    cdef Py_ssize_t n = PyVectorcall_NARGS(nargsf)
+    if names != NULL and "progress" in <tuple>names:
+        return self.__call__(*[<object>args[i] for i in range(n)],
+                             **{name: <object>args[n + i] for i, name in enumerate(<tuple>names)})
+    return PyObject_Vectorcall((<ending>self).method, args, n, names)
+
+
+def operation(arrays, namesake=None, *, own="", method=None, of_ufunc=False, gives="array", masked=True, ns=0.0):
+    """Makes a public function of a plan.
+
+    Parameters
+    ----------
+    arrays : str
+        The names of the parameters that are arrays, with a ``!`` if they are written to, as
+        ``out`` is; ``*`` for all that are given by position after the others.
+    namesake : callable, optional
+        What gives the same from NumPy alone.  None: the function's first argument, or that
+        one's ``method``.
+    own : str, optional
+        Keywords that the namesake does not know.
+    method : str, optional
+        What NumPy's function calls on what is no array: ``np.sum`` of a Series is its ``sum``.
+    gives : {"array", "wrap", "same", "item"}, optional
+        Of what type results for subclasses of arrays are.
+    masked : bool, optional
+        Whether the namesake knows masked arrays.
+    ns : float, optional
+        Nanoseconds that one item of the first array takes NumPy, to decide before the plan.
+    """
+    kinds = {"array": GIVES_ARRAY, "wrap": GIVES_WRAP, "same": GIVES_SAME, "item": GIVES_ITEM}
+
+    def made(plan):
+        op = Operation(plan, namesake, arrays, own, method, of_ufunc, kinds[gives], masked, ns)
+        public[op.__name__] = op
+        return op
+
+    return made
+
+
+cdef Operation an_operation = Operation.__new__(Operation)
+cdef ending an_ending = ending.__new__(ending)
+set_vectorcall(Operation, <char*>&an_operation.vector - <char*><void*>an_operation, False)
+set_vectorcall(ending, <char*>&an_ending.vector - <char*><void*>an_ending, True)

@@ -1,0 +1,323 @@
+# cython: wraparound=True, boundscheck=True
+"""``par_filter``, ``par_partition_by``, ``par_flatnonzero``; and for others: see select.pxd."""
+import numpy as np
+
+cimport numpy as cnp
+from libc.stdint cimport int64_t, intptr_t, uint8_t
+from numpy cimport ndarray
+
+from pyblitz.arrays.common cimport run, run_fn
+from pyblitz.arrays.copy cimport contiguous, movable, native, pays_to_move, shape_of
+from pyblitz.arrays.evaluate cimport apply, collect
+from pyblitz.arrays.front cimport as_array, Left, convert, left, left_dtype, pays, too_small
+from pyblitz.arrays.front import operation
+from pyblitz.arrays.nodes cimport node_of
+from pyblitz.arrays.predicates cimport is_lazy, predicate_mask
+from pyblitz.kernels.move cimport (
+    Select, Unravel, select_block, select_blocks, select_count, select_write, unravel_run)
+
+cnp.import_array()
+
+# Nanoseconds that NumPy takes to look for what is not zero, an item, about: see front.pays.
+cdef double NONZERO_NS = 0.25
+
+
+# ---- by a mask --------------------------------------------------------------
+
+cdef Left why_not(ndarray a):
+    """Why items are not selected by all workers; None: they are."""
+    if not pays_to_move(cnp.PyArray_NBYTES(a)):
+        return too_small
+    return None if movable(a.dtype) else left_dtype(a.dtype)
+
+
+cdef bint selects(ndarray a, ndarray mask):
+    """Whether the mask is one of the first axes of a."""
+    cdef int d
+    if cnp.PyArray_NDIM(mask) == 0 or cnp.PyArray_NDIM(mask) > cnp.PyArray_NDIM(a):
+        return False
+    for d in range(cnp.PyArray_NDIM(mask)):
+        if cnp.PyArray_DIM(mask, d) != cnp.PyArray_DIM(a, d):
+            return False
+    return True
+
+
+cdef object set_mask(Select* s, ndarray mask, intptr_t itemsize):
+    """Returns what must live as long as the selection."""
+    s.mask = <const uint8_t*>cnp.PyArray_DATA(mask)
+    s.n = cnp.PyArray_SIZE(mask)
+    s.itemsize = itemsize
+    s.block = select_block(s.n, itemsize)
+    before = np.empty(select_blocks(s) + 1, np.int64)
+    s.before = <int64_t*>cnp.PyArray_DATA(<ndarray>before)
+    run(<run_fn>select_count, s, "the selection")
+    return before
+
+
+cdef tuple select_items(ndarray a, ndarray mask, bint both):
+    """The selected items, and the others if both."""
+    cdef Select s
+    cdef ndarray yes, no
+    cdef int depth = cnp.PyArray_NDIM(mask)
+    cdef int64_t total
+    a = contiguous(a)
+    mask = contiguous(mask)
+    tail = shape_of(a)[depth:]
+    keep = set_mask(&s, mask, cnp.PyArray_SIZE(a) // cnp.PyArray_SIZE(mask) * cnp.PyArray_ITEMSIZE(a))
+    total = s.before[select_blocks(&s)]
+    yes = np.empty((total,) + tail, a.dtype)
+    s.src = <const char*>cnp.PyArray_DATA(a)
+    s.yes = <char*>cnp.PyArray_DATA(yes)
+    s.no = NULL
+    no = None
+    if both:
+        no = np.empty((s.n - total,) + tail, a.dtype)
+        s.no = <char*>cnp.PyArray_DATA(no)
+    run(<run_fn>select_write, &s, "the selection")
+    return yes, no
+
+
+cdef object filter_by_mask(ndarray a, ndarray mask):
+    if why_not(a) is not None or not selects(a, mask):
+        return a[mask]
+    return select_items(a, mask, False)[0]
+
+
+cdef tuple partition_by_mask(ndarray a, ndarray mask):
+    if why_not(a) is not None or not selects(a, mask):
+        return a[mask], a[~mask]
+    return select_items(a, mask, True)
+
+
+# ---- by a mask or a predicate -----------------------------------------------
+
+cdef object items_of(object a):
+    """What has its own way to be indexed by a mask; or else an array."""
+    if isinstance(a, np.ndarray) or (hasattr(a, "__array_ufunc__") and not is_lazy(a)):
+        return a
+    return np.asarray(convert(a))
+
+
+cdef object mask_alone(object a, object mask):
+    """For a namesake: NumPy's part."""
+    x = a if isinstance(a, np.ndarray) else np.asarray(a)
+    if x.ndim == 0 and isinstance(mask, (bool, np.bool_)):
+        return np.asarray(mask)     # of that shape, so it is a mask
+    return predicate_mask(x, mask, "mask", True)
+
+
+def filtered(a, mask):
+    """The namesake of par_filter."""
+    if is_lazy(a):
+        return par_filter(np.asarray(a), mask)
+    a = items_of(a)
+    return a[mask_alone(a, mask)]
+
+
+def partitioned(a, mask):
+    """The namesake of par_partition_by."""
+    if is_lazy(a):
+        return par_partition_by(np.asarray(a), mask)
+    a = items_of(a)
+    mask = mask_alone(a, mask)
+    return a[mask], a[~mask]
+
+
+@operation("a", filtered, method="__getitem__", gives="item")
+def par_filter(a, mask):
+    """The items that a mask or a predicate selects, on all cores: ``a[mask]``.
+
+    Parameters
+    ----------
+    a : array_like
+    mask : array_like of bool, number, ufunc, compiled kernel or callable
+        Of the shape of ``a``, or of its first axes: then it selects rows.  Or a value or
+        predicate of the items, as for :func:`par_find_first`.
+
+    Returns
+    -------
+    ndarray
+        A copy of the selected items, or rows, in C order.
+
+    Raises
+    ------
+    IndexError
+        The shape of the mask is another.
+    TypeError
+        The mask is neither of booleans nor a value or predicate that fits the items.
+
+    Notes
+    -----
+    O(n) work, in two passes: the mask is counted in blocks, then each block writes
+    where the prefix sums say (Blelloch's pack).  Items are stored without a branch,
+    so a random mask costs what a regular one does.  What is not contiguous is copied
+    first.  Objects are left to NumPy.  A container
+    that is indexed by a mask in its own way, as one of pandas, is.  What a mask itself
+    masks is not selected.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> x = np.arange(6)
+    >>> pb.par_filter(x, x % 2 == 0)
+    array([0, 2, 4])
+    """
+    cdef ndarray x = as_array(a), m
+    why = why_not(x)
+    if why is too_small and cnp.PyArray_CheckExact(mask) and cnp.PyArray_TYPE(<ndarray>mask) == cnp.NPY_BOOL:
+        return x[mask]
+    if why is not None:
+        return why
+    m = predicate_mask(x, mask, "mask", False)
+    return select_items(x, m, False)[0] if selects(x, m) else left("a mask that does not fit")
+
+
+@operation("a", partitioned, method="__getitem__", gives="item")
+def par_partition_by(a, mask):
+    """The items that a mask or a predicate selects, and the others, on all cores:
+    ``a[mask], a[~mask]`` in one pass over ``a``.
+
+    Parameters
+    ----------
+    a : array_like
+    mask : array_like of bool, number, ufunc, compiled kernel or callable
+        Of the shape of ``a``, or of its first axes: then it splits rows.  Or a value or
+        predicate of the items, as for :func:`par_find_first`.
+
+    Returns
+    -------
+    selected, others : ndarray
+        Two arrays; each keeps the order of ``a``.
+
+    Raises
+    ------
+    IndexError
+        The shape of the mask is another.
+    TypeError
+        The mask is neither of booleans nor a value or predicate that fits the items.
+
+    Notes
+    -----
+    O(n) work; see ``par_filter``.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> x = np.arange(6)
+    >>> pb.par_partition_by(x, x % 2 == 0)
+    (array([0, 2, 4]), array([1, 3, 5]))
+    """
+    cdef ndarray x = as_array(a), m
+    why = why_not(x)
+    if why is too_small and cnp.PyArray_CheckExact(mask) and cnp.PyArray_TYPE(<ndarray>mask) == cnp.NPY_BOOL:
+        return x[mask], x[~mask]
+    if why is not None:
+        return why
+    m = predicate_mask(x, mask, "mask", False)
+    return select_items(x, m, True) if selects(x, m) else left("a mask that does not fit")
+
+
+# ---- what is not zero -------------------------------------------------------
+
+cdef object flatnonzero_of_mask(ndarray mask):
+    cdef Select s
+    cdef ndarray result
+    if not pays(cnp.PyArray_SIZE(mask), NONZERO_NS) or cnp.PyArray_TYPE(mask) != cnp.NPY_BOOL:
+        return np.flatnonzero(mask)
+    mask = contiguous(mask)
+    keep = set_mask(&s, mask, 8)
+    result = np.empty(s.before[select_blocks(&s)], np.int64)
+    s.src = s.no = NULL
+    s.yes = <char*>cnp.PyArray_DATA(result)
+    run(<run_fn>select_write, &s, "the selection")
+    return result.view(np.intp)
+
+
+cdef object mask_of(ndarray a):
+    if cnp.PyArray_TYPE(a) == cnp.NPY_BOOL:
+        return a
+    if a.dtype.kind in "mM":
+        # Not a time is not zero, and equal to nothing.
+        a = native(a).view(np.int64)
+    elif a.dtype.kind not in "iufc":
+        return None
+    return collect([apply(np.not_equal, (node_of(a), 0), {})], None)[0]
+
+
+cdef object nonzero(ndarray a):
+    cdef Unravel u
+    cdef ndarray flat, columns, shape
+    if not pays(cnp.PyArray_SIZE(a), NONZERO_NS) or cnp.PyArray_NDIM(a) == 0:
+        return too_small
+    mask = mask_of(a)
+    if mask is None:
+        return left_dtype(a.dtype)
+    flat = flatnonzero_of_mask(mask)
+    if cnp.PyArray_NDIM(a) == 1:
+        return (flat,)
+    shape = np.array(shape_of(a), np.int64)
+    columns = np.empty((cnp.PyArray_NDIM(a), cnp.PyArray_SIZE(flat)), np.int64)
+    u.flat = <const int64_t*>cnp.PyArray_DATA(flat)
+    u.columns = <int64_t*>cnp.PyArray_DATA(columns)
+    u.n = cnp.PyArray_SIZE(flat)
+    u.dims = cnp.PyArray_NDIM(a)
+    u.shape = <const int64_t*>cnp.PyArray_DATA(shape)
+    run(<run_fn>unravel_run, &u, "the coordinates")
+    return tuple(columns.view(np.intp))
+
+
+def flatnonzero(a, predicate=None):
+    """The namesake of par_flatnonzero."""
+    if predicate is None:
+        return np.flatnonzero(a)
+    x = a if isinstance(a, np.ndarray) else np.asarray(a)
+    return np.flatnonzero(fitting(x, predicate_mask(x, predicate, "predicate", True)))
+
+
+cdef object fitting(object a, object mask):
+    if mask.shape != a.shape:
+        raise ValueError(f"predicate: a mask of shape {mask.shape} for elements of shape {a.shape}")
+    return mask
+
+
+@operation("a", flatnonzero, ns=NONZERO_NS)
+def par_flatnonzero(a, predicate=None):
+    """The indices of all items that are not zero, on all cores: ``np.flatnonzero``.
+
+    Parameters
+    ----------
+    a : array_like
+    predicate : number, array_like of bool, ufunc, compiled kernel or callable, optional
+        What is to be true of the items instead, as for :func:`par_find_first`.
+
+    Returns
+    -------
+    ndarray of intp
+        Indices into the flattened array, ascending.
+
+    Raises
+    ------
+    TypeError, ValueError
+        What ``np.flatnonzero`` raises for the same mistake; a predicate that does not fit.
+
+    Notes
+    -----
+    O(n) work: numbers are compared with zero, which takes a byte for each, then as
+    for ``par_filter``.  Other types than booleans, numbers and times are left to NumPy.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> pb.par_flatnonzero([0, 3, 0, 1])
+    array([1, 3])
+    """
+    cdef ndarray x = as_array(a)
+    if predicate is not None:
+        if x.dtype.kind not in "biufcmM":
+            return left_dtype(x.dtype)
+        mask = fitting(x, predicate_mask(x, predicate, "predicate", False))
+    else:
+        mask = mask_of(x)
+        if mask is None:
+            return left_dtype(x.dtype)
+    return flatnonzero_of_mask(mask)

@@ -1,0 +1,106 @@
+# cython: wraparound=True, boundscheck=True
+"""``par_where``."""
+import numpy as np
+
+cimport numpy as cnp
+from libc.stdint cimport int64_t, intptr_t
+from numpy cimport ndarray
+
+from pyblitz.arrays.common cimport broadcast_shape, fill_map, make_outputs, run_map
+from pyblitz.arrays.copy cimport cast_to, movable, pays_to_move
+from pyblitz.arrays.front cimport as_array, left, left_dtype, too_small
+from pyblitz.arrays.front import operation
+from pyblitz.arrays.select cimport mask_of, nonzero
+from pyblitz.kernels.map cimport MAP_DIMS, Map, map_of_loop
+from pyblitz.kernels.move cimport map_bits, where_loop
+
+cnp.import_array()
+
+cdef object not_given = np._NoValue
+
+
+cdef bint is_weak(object x):
+    """A number of Python's, which takes the other's dtype."""
+    return isinstance(x, (int, float, complex)) and not isinstance(x, np.generic)
+
+
+cdef object typed(ndarray a, object given, cnp.dtype d):
+    if a.dtype == d:
+        return a
+    return np.asarray(given, d) if is_weak(given) else cast_to(a, d)
+
+
+@operation("condition x y", np.where)
+def par_where(condition, x=np._NoValue, y=np._NoValue, /):
+    """The items of ``x`` where the condition holds, else those of ``y``, on all
+    cores: ``np.where``.
+
+    Parameters
+    ----------
+    condition : array_like
+        What is not zero holds.
+    x, y : array_like, optional
+        Broadcast against the condition and each other.  Without both: where the
+        condition holds, as ``np.nonzero``.
+
+    Returns
+    -------
+    ndarray, or a tuple of them
+
+    Raises
+    ------
+    TypeError, ValueError
+        What ``np.where`` raises for the same mistake.
+
+    Notes
+    -----
+    O(n) work.  ``x`` or ``y`` of another dtype than the result's is copied first.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> pb.par_where([True, False, True], [1, 2, 3], 0.5)
+    array([1. , 0.5, 3. ])
+    """
+    cdef list ops
+    cdef cnp.npy_intp shape[64]
+    cdef int ndim, i
+    cdef int64_t size = 1
+    cdef Map m
+    cdef cnp.dtype d, one
+    if x is not_given and y is not_given:
+        return nonzero(as_array(condition))
+    if x is not_given or y is not_given:
+        return left("arguments that it refuses")
+    ops = [as_array(condition), as_array(x), as_array(y)]
+    if not broadcast_shape(ops, 3, &ndim, shape):
+        return left("shapes that do not fit")
+    for i in range(ndim):
+        size *= shape[i]
+    if not pays_to_move(size * max(cnp.PyArray_ITEMSIZE(ops[1]), cnp.PyArray_ITEMSIZE(ops[2]))):
+        return too_small
+    if ndim > MAP_DIMS:
+        return left(f"more than {MAP_DIMS} axes")
+    d = (<ndarray>ops[1]).dtype
+    if d is not (<ndarray>ops[2]).dtype or not d.isnative:
+        try:
+            d = np.result_type(x if is_weak(x) else ops[1], y if is_weak(y) else ops[2])
+        except TypeError:
+            return left("dtypes that have none in common")
+    one = (<ndarray>ops[1]).dtype
+    if not movable(d) or (d.kind not in "biufcmMV" and d.kind != one.kind):
+        return left_dtype(d)
+    ops[0] = mask_of(ops[0])
+    if ops[0] is None:
+        return left("a condition of objects or text")
+    try:
+        ops[1] = typed(ops[1], x, d)
+        ops[2] = typed(ops[2], y, d)
+    except (OverflowError, TypeError, ValueError):
+        return left("values that the dtype cannot hold")
+    ops.append(None)
+    make_outputs(ops, 3, (None, None, None, d), ndim, shape)
+    fill_map(&m, ops, ndim, shape, 3)
+    map_of_loop(&m, where_loop(d.itemsize, map_bits(&m, 1)), <void*><intptr_t>d.itemsize)
+    run_map(&m, ops, "where")
+    return ops[3]

@@ -1,0 +1,328 @@
+"""The front door: what goes to whom, with which arguments, and what comes back."""
+
+import inspect
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from test_left_alone import form, numbers
+
+import pyblitz as pb
+from pyblitz.arrays import front
+
+N = 200_000
+PUBLIC = [name for name in pb.__all__ if name.startswith("par_") and name != "par_iter"]
+
+
+class Library:
+    """A library with __array_function__: it says what it was called with."""
+
+    def __array_function__(self, fn, types, args, kwargs):
+        return fn, args, kwargs
+
+
+@pytest.mark.parametrize(
+    ("ours", "numpys", "args", "options"),
+    [
+        (pb.par_mean, np.mean, (), {}),
+        (pb.par_sum, np.sum, (), {"axis": 1}),
+        (pb.par_sum, np.sum, (1,), {}),
+        (pb.par_var, np.var, (), {"ddof": 1}),
+        (pb.par_cumsum, np.cumsum, (), {}),
+        (pb.par_sort, np.sort, (), {}),
+        (pb.par_argsort, np.argsort, (), {}),
+        (pb.par_partition, np.partition, (3,), {}),
+        (pb.par_unique, np.unique, (), {"return_counts": True}),
+        (pb.par_isin, np.isin, ([1, 2],), {}),
+        (pb.par_take, np.take, ([1],), {}),
+        (pb.par_where, np.where, (), {}),
+        (pb.par_repeat, np.repeat, (2,), {}),
+        (pb.par_histogram, np.histogram, (), {"bins": 5}),
+        (pb.par_bincount, np.bincount, (), {}),
+        (pb.par_count_nonzero, np.count_nonzero, (), {}),
+        (pb.par_any, np.any, (), {}),
+        (pb.par_argmax, np.argmax, (), {}),
+        (pb.par_nansum, np.nansum, (), {}),
+        (pb.par_dot, np.dot, (3,), {}),
+        (pb.par_digitize, np.digitize, ([1, 2],), {}),
+        (pb.par_searchsorted, np.searchsorted, (3,), {}),
+    ],
+    ids=lambda x: getattr(x, "__name__", None),
+)
+def test_other_libraries_get_the_very_arguments(ours, numpys, args, options):
+    library = Library()
+    expected = numpys(library, *args, **options)
+    assert ours(library, *args, **options) == expected
+    assert ours(library, *args, **options, progress=None) == expected
+    assert expected[1:] == ((library, *args), options)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_functions_look_like_functions(name):
+    f = getattr(pb, name)
+    assert f.__name__ == f.__qualname__ == name
+    assert f.__module__ == "pyblitz"
+    assert pickle.loads(pickle.dumps(f)) is f
+    assert repr(f) == f"<function pyblitz.{name}>"
+    parameters = inspect.signature(f).parameters
+    assert parameters["progress"].kind is inspect.Parameter.KEYWORD_ONLY
+    assert inspect.isroutine(f)
+    assert not f.__doc__.startswith(name)
+    assert f.__doc__.count("progress : bool or callable") == 1
+
+    class Holder:
+        method = f
+
+    assert Holder().method is f
+
+
+def test_wrong_calls_are_told():
+    with pytest.raises(TypeError, match="par_cumsum"):
+        pb.par_cumsum()
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        pb.par_cumsum(np.ones(N), axes=1)
+    with pytest.raises(TypeError, match="progress must be"):
+        pb.par_cumsum(np.ones(N), progress=3)
+    with pytest.raises(TypeError, match="positional"):
+        pb.par_map()
+
+
+# ---- subclasses ---------------------------------------------------------------
+
+
+INDEX = np.random.default_rng(1).integers(0, N, N)
+# What each gives for a subclass in the place of its array.
+TYPES = {
+    "map": (lambda a: pb.par_map(np.sin, a), np.sin),
+    "map of two": (lambda a: pb.par_map(np.arctan2, INDEX, a), lambda a: np.arctan2(INDEX, a)),
+    "reduce": (
+        lambda a: pb.par_reduce(np.add, a.reshape(-1, 8), axis=1),
+        lambda a: np.add.reduce(a.reshape(-1, 8), axis=1),
+    ),
+    "scan": (lambda a: pb.par_scan(np.add, a), np.add.accumulate),
+    "argmin": (
+        lambda a: pb.par_argmin(a.reshape(-1, 8), axis=1),
+        lambda a: np.argmin(a.reshape(-1, 8), axis=1),
+    ),
+    **{
+        name: (getattr(pb, "par_" + name), getattr(np, name))
+        for name in ["sum", "mean", "var", "min", "any", "cumsum", "sort", "argsort", "unique"]
+    },
+    "take": (lambda a: pb.par_take(a, INDEX), lambda a: np.take(a, INDEX)),
+    "take by it": (
+        lambda a: pb.par_take(INDEX, a.astype(int)),
+        lambda a: np.take(INDEX, a.astype(int)),
+    ),
+    "repeat": (lambda a: pb.par_repeat(a, 2), lambda a: np.repeat(a, 2)),
+    "where": (lambda a: pb.par_where(a > 3, a, a), lambda a: np.where(a > 3, a, a)),
+    "filter": (lambda a: pb.par_filter(a, INDEX > 9), lambda a: a[INDEX > 9]),
+    "flatten": (pb.par_flatten, lambda a: a.flatten()),
+    "partition": (lambda a: pb.par_partition(a, 5), lambda a: np.partition(a, 5)),
+    "isin": (lambda a: pb.par_isin(a, [1, 2]), lambda a: np.isin(a, [1, 2])),
+    "searchsorted": (
+        lambda a: pb.par_searchsorted(INDEX[:9], a),
+        lambda a: np.searchsorted(INDEX[:9], a),
+    ),
+    "concatenate": (lambda a: pb.par_concatenate([a, a]), lambda a: np.concatenate([a, a])),
+}
+
+
+@pytest.mark.parametrize("kind", ["memmap", "subclass", "recarray"])
+@pytest.mark.parametrize("name", TYPES)
+def test_results_of_subclasses_have_numpys_types(name, kind):
+    a = form(kind, "f8")
+    ours, numpys = TYPES[name]
+    with pb.stats() as s:
+        got = ours(a)
+    assert not s.left
+    assert type(got) is type(numpys(a))
+
+
+def test_attributes_of_subclasses_stay():
+    class Named(np.ndarray):
+        def __array_finalize__(self, other):
+            self.name = getattr(other, "name", None)
+
+    a = numbers("f8").view(Named)
+    a.name = "lengths"
+    for call in (
+        lambda: pb.par_map(np.sin, a),
+        lambda: pb.par_sort(a),
+        lambda: pb.par_cumsum(a),
+        lambda: pb.par_map(np.add, np.ones(N), a),
+    ):
+        got = call()
+        assert type(got) is Named
+        assert got.name == "lengths"
+    out = np.empty(N).view(Named)
+    assert pb.par_map(np.sin, a, out=out) is out
+    assert np.array_equal(out, np.sin(numbers("f8")))
+
+
+class Metres(np.ndarray):
+    """Computes in its own way."""
+
+    def __array_ufunc__(self, fn, method, *inputs, **options):
+        plain = [x.view(np.ndarray) if isinstance(x, Metres) else x for x in inputs]
+        return getattr(fn, method)(*plain, **options).view(Metres)
+
+
+def test_subclasses_of_their_own_ways_are_asked():
+    a = numbers("f8").view(Metres)
+    with pb.stats() as s:
+        got = pb.par_map(np.sin, a)
+    assert type(got) is Metres
+    assert np.array_equal(got.view(np.ndarray), np.sin(numbers("f8")))
+    assert not s.left  # inside, it was shared
+
+
+# ---- containers ---------------------------------------------------------------
+
+
+def test_pandas_keeps_what_is_its_own():
+    pd = pytest.importorskip("pandas")
+    a = pd.Series(numbers("f8"), index=np.arange(N)[::-1], name="km")
+    b = pd.Series(numbers("f8"), index=np.arange(N) + 7)
+    frame = pd.DataFrame({"x": a, "y": a * 2})
+    with pb.stats() as s:
+        for fn, args in (
+            (np.sin, (a,)),
+            (np.add, (a, b)),  # aligned by index
+            (np.multiply, (a, 3)),
+            (np.hypot, (a, a)),
+            (np.less, (a, 5)),
+            (np.sqrt, (frame,)),
+            (np.arctan2, (frame, frame)),
+            (np.sin, (pd.Index(numbers("f8"), name="i"),)),
+            (np.sin, (pd.Series(pd.array(numbers("f8"), "Float64")),)),
+        ):
+            got, expected = pb.par_map(fn, *args), fn(*args)
+            assert type(got) is type(expected)
+            assert got.equals(expected)
+            assert getattr(got, "name", None) == getattr(expected, "name", None)
+    assert not s.left
+    # Its own operators where they differ from NumPy's.
+    whole = pd.Series(np.arange(N) % 3)
+    assert pb.par_map(np.floor_divide, whole, whole).equals(np.floor_divide(whole, whole))
+    with pytest.raises(ValueError, match="identically-labeled"):
+        pb.par_map(np.equal, a, b)
+    dates = pd.Series(pd.date_range("2020", periods=N, freq="s"))
+    assert pb.par_map(np.subtract, dates, dates).equals(np.subtract(dates, dates))
+
+
+def test_polars_and_xarray_keep_what_is_their_own():
+    pl = pytest.importorskip("polars")
+    xr = pytest.importorskip("xarray")
+    series = pl.Series("km", numbers("f8"))
+    grid = xr.DataArray(numbers("f8").reshape(400, 500), dims=["y", "x"], name="t")
+    row = xr.DataArray(np.arange(500.0), dims=["x"])
+    with pb.stats() as s:
+        got = pb.par_map(np.sin, series)
+        assert isinstance(got, pl.Series)
+        assert got.name == "km"
+        assert got.equals(np.sin(series))
+        assert pb.par_map(np.arctan2, grid, row).identical(np.arctan2(grid, row))
+    assert not s.left
+
+
+def test_masks_are_the_arrays_own_or_refused():
+    a = np.ma.masked_greater(numbers("f8"), 90)
+    for fn in (np.sin, np.log):
+        got, expected = pb.par_map(fn, a), fn(a)
+        assert (got.mask == expected.mask).all()
+        assert (got.compressed() == expected.compressed()).all()
+    both = pb.par_map(np.add, a, np.ma.masked_less(numbers("f8"), 5))
+    assert (both.mask == (a.mask | (numbers("f8") < 5))).all()
+    refused = {
+        "par_topk": lambda m: pb.par_topk(m, 3),
+        "par_rank": pb.par_rank,
+        "par_group_by": pb.par_group_by,
+        "par_sort_by_key": pb.par_sort_by_key,
+        "par_position": lambda m: pb.par_position(m, 3),
+        "par_find_first": lambda m: pb.par_find_first(m, 3),
+        "par_iter": pb.par_iter,
+        "par_map": lambda m: pb.par_map(lambda x: x, m),
+    }
+    for name, call in refused.items():
+        for n in (10, N):
+            with pytest.raises(TypeError, match="masks"):
+                call(a[:n])
+            call(a[:n].filled())
+        assert name in ("par_iter", *PUBLIC)
+
+
+def test_lazy_arrays_go_where_arrays_go():
+    a = numbers("f8")
+    x = pb.par_iter(a)
+    with pb.stats() as s:
+        assert isinstance(pb.par_map(np.sin, x), pb.ParIter)
+        assert pb.par_sum(x * 2) == pb.par_sum(a * 2)
+        assert np.array_equal(pb.par_sort(x), np.sort(a))
+        assert np.array_equal(pb.par_filter(x, a > 5), a[a > 5])
+        assert np.array_equal(x[a > 5].collect(), a[a > 5])
+    assert not [why for _, why in s.left if "ParIter" not in why]
+
+
+# ---- what is left alone -------------------------------------------------------
+
+
+def test_calls_that_numpy_did_alone_are_named():
+    objects = numbers("O")
+    with pb.stats() as s:
+        pb.par_sort(objects)
+        pb.par_sort(objects)
+        pb.par_sort(objects[:10])  # too small to be counted
+        pb.par_concatenate([objects, objects])
+        pb.par_sum(numbers("f8"))
+    assert s.left == {("par_sort", "dtype object"): 2, ("par_concatenate", "dtype object"): 1}
+    assert "left to NumPy: par_sort of dtype object, 2 calls" in str(s)
+    assert "left to NumPy: par_concatenate of dtype object, 1 call\n" in str(s) + "\n"
+    with pb.stats() as s:
+        pass
+    assert not s.left
+
+
+def test_counts_of_many_threads_add_up():
+    objects = numbers("O")[:20_000]
+
+    def call():
+        for _ in range(50):
+            pb.par_flatnonzero(objects)
+
+    before = front.left_alone().get(("par_flatnonzero", "dtype object"), 0)
+    threads = [threading.Thread(target=call) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert front.left_alone()["par_flatnonzero", "dtype object"] == before + 400
+
+
+def test_what_numpy_refuses_is_not_counted():
+    with pb.stats() as s:
+        with pytest.raises(TypeError):
+            pb.par_sum(np.array(["a"] * N))
+        with pytest.raises(np.exceptions.AxisError):
+            pb.par_cumsum(np.ones(N), axis=3)
+    assert not s.left
+
+
+def test_axes_are_any_integers():
+    a = numbers("f8").reshape(400, 500)
+    with pb.stats() as s:
+        for axis in (np.int64(1), np.int8(-1), np.array(0)):
+            for name in ("sum", "mean", "argmax", "cumsum", "sort", "partition", "any"):
+                more = (3,) if name == "partition" else ()
+                got = getattr(pb, "par_" + name)(a, *more, axis=axis)
+                assert np.allclose(got, getattr(np, name)(a, *more, axis=int(axis)))
+    assert not s.left
+    for axis in (True, 1.0, "a"):
+        assert raised(pb.par_sort, a, axis) is raised(np.sort, a, axis)
+
+
+def raised(call, *args):
+    try:
+        call(*args)
+    except Exception as e:
+        return type(e)
