@@ -63,6 +63,8 @@ cdef dict counts = {}       # (function, reason) -> calls
 cdef Left left(str why):
     found = lefts.get(why)
     if found is None:
+        if len(lefts) > 4096:
+            lefts.clear()       # of dtypes there are any number
         found = lefts[why] = Left(why)
     return found
 
