@@ -323,9 +323,11 @@ def test_mistakes(name, n):
             if n == BIG and not isinstance(arrays_of(SMALL)[kind], np.ndarray):
                 continue
             if getattr(options.get("out"), "dtype", None) == object and (
-                name in ("any", "all") or kind == "mixed"
+                name in ("any", "all") or kind == "mixed" or np.__version__ < "2.4"
             ):
-                continue  # which may crash NumPy 2.4 by itself: np.all(objects, out=objects)
+                # Which may crash NumPy by itself: np.all(objects, out=objects) in 2.4, and in
+                # 2.2 np.cumprod(numbers, out=objects).
+                continue
             message = compare(name, kind, n, args, options)
             if message is not None:
                 wrong.append(message)

@@ -203,6 +203,13 @@ cdef object started(object op, ndarray result, object initial):
                      False, initial)
 
 
+cdef object from_start(object op, ndarray result, object initial):
+    """NumPy's own start shows in the sign of a zero."""
+    if initial is no_value and (result.dtype.kind not in "fc" or result != 0):
+        return result[()]
+    return started(op, result, initial)
+
+
 cdef object reduce_node(object op, Node node, object initial, Resolved r):
     cdef ndarray a
     if node.kind == NODE_CONSTANT:
@@ -213,16 +220,14 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
         a = node.what
         if (is_row(a) and r.dtypes[0] is a.dtype and r.dtypes[1] is a.dtype and r.dtypes[2] is a.dtype
                 and cnp.PyArray_SIZE(a) > 0):
-            result = fold_row(op, a, r)
-            return result[()] if initial is no_value and result != 0 else started(op, result, initial)
+            return from_start(op, fold_row(op, a, r), initial)
     found = fold_node(op, node, r) if r.associative else None
     if found is None:
         return op.reduce(array_of(node), axis=None, initial=initial)
     result, items = found
     if items == 0:
         return op.reduce(np.empty(0, node.dtype), initial=initial)
-    # NumPy's own start shows in the sign of a zero.
-    return result[()] if initial is no_value and result != 0 else started(op, result, initial)
+    return from_start(op, result, initial)
 
 
 cdef object reduce_parts(object op, list parts, object initial):

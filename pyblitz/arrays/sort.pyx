@@ -212,7 +212,8 @@ def sorted_by_numpy(a, axis=-1, kind=None, order=None, *, stable=None, descendin
         check_out(out, (a.size,) if axis is None else a.shape, a.dtype)
     if cnp.PyArray_CheckExact(a) and half_is_wrong(a.dtype):
         if stable is None and (kind is None or kind == "quicksort" or kind == "heapsort"):
-            kind = "stable"
+            # By its name, or by the keyword that goes with descending= (from NumPy 2.5 on).
+            kind, stable = (None, True) if down else ("stable", None)
     if out is not None and out is a and axis is not None and not down:
         out.sort(axis, kind, order, stable=stable)
         return out
