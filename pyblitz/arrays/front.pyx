@@ -6,6 +6,7 @@ import operator
 import re
 import sys
 import types
+import warnings
 
 import numpy as np
 
@@ -121,10 +122,19 @@ cdef object array_function = np.ndarray.__array_function__
 cdef object missing = object()
 
 
+cdef tuple classes_of_their_own():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")     # NumPy 2.5 will do without one of them
+        return np.matrix, getattr(np.char, "chararray", np.matrix)
+
+
+cdef tuple computing_otherwise = classes_of_their_own()
+
+
 cdef bint computes_alike(object t):
     """Whether a subclass of arrays computes as arrays do."""
     return (t.__array_ufunc__ is array_ufunc and t.__array_function__ is array_function
-            and not issubclass(t, (np.matrix, np.char.chararray)))
+            and not issubclass(t, computing_otherwise))
 
 
 cdef object convert(object x):
