@@ -401,6 +401,18 @@ def test_what_is_not_elementwise_is_found(name):
         np.testing.assert_array_equal(pb.par_map(fn, a[:100]), fn(a[:100]))
 
 
+def test_what_stops_the_check_is_told_as_it_is():
+    a = np.random.default_rng(0).random(200_000)
+
+    def slow_on_few(x):
+        if x.size < 100:
+            raise TimeoutError("of the caller's scope")
+        return x
+
+    with pytest.raises(TimeoutError, match="scope"):
+        pb.par_map(slow_on_few, a)
+
+
 def test_what_is_elementwise_passes_the_check():
     a = np.random.default_rng(0).normal(0, 1e3, 400_000)
     a[::1000] = np.nan
