@@ -9,6 +9,7 @@ from pyblitz.capi cimport (
     num_workers_abi1 as num_workers,
     parallel_for_abi1 as parallel_for,
     parallel_reduce_abi1 as parallel_reduce,
+    parallel_reduce_commutative_abi1 as parallel_reduce_commutative,
     poll_abi1 as poll,
     run_abi1 as run,
     scope_abi1 as scope,

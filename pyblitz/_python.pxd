@@ -12,6 +12,20 @@ cdef struct Entry:
     Worker* worker
     bint outermost      # this entry made the thread a worker
 
+cdef struct Caller:
+    void* gil           # what it let go of, or NULL
+    bint unheard        # Python does not know this thread: nobody hears of an exception
+
+# Around what is called from anywhere.  With ``lets_go``, a caller that holds the GIL does
+# without it meanwhile.  caller_end takes the result, and returns it; the exception of a
+# caller that Python does not know goes to sys.unraisablehook.
+cdef void caller_begin(Caller* c, bint lets_go) noexcept nogil
+cdef int caller_end(Caller* c, int rc) noexcept nogil
+# Of such a caller's mistake, before it is raised: the exception stays set until then.
+cdef void caller_mistaken() noexcept nogil
+cdef void* let_go() noexcept nogil
+cdef void take_back(void* gil) noexcept nogil
+
 # With an exception on failure, or when what this thread does is to stop; no GIL
 # needed.
 cdef int enter(Entry* e) except -1 nogil
@@ -51,9 +65,15 @@ cdef class ProgressScope(CancelScope):
     cdef int64_t _done      # as last told; monotonic, whatever is read
     cdef int64_t _total
 
+# What a ThreadPool leaves behind.
+cdef struct Dropped:
+    Pool* pool
+    Lane* lanes
+    Dropped* next
+
 cdef class ThreadPool:
     cdef Pool* _pool
-    cdef Lane* _lanes
+    cdef Dropped* _left         # made with the pool: its lanes, and its place in a list
     cdef readonly int num_threads
     cdef bint _closed
     cdef object _joining    # a lock: whoever holds it ends the threads

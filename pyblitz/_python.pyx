@@ -14,8 +14,8 @@ from pyblitz.runtime.atomic cimport (
     CHECKED, DEQUE_CAPACITY, atomic_i64, atomic_ptr, atomic_u64, fence_seq_cst,
     i64_fetch_add_acquire, i64_fetch_sub_acq_rel, i64_load_acquire, i64_load_relaxed,
     i64_store_relaxed,
-    ptr_cas_acq_rel, ptr_exchange_acq_rel, ptr_load_acquire,
-    ptr_store_relaxed, u32_load_acquire, u32_load_relaxed, u32_store_relaxed, u64_load_relaxed,
+    ptr_cas_acq_rel, ptr_cas_release, ptr_exchange_acq_rel, ptr_exchange_acquire,
+    ptr_load_acquire, ptr_load_relaxed, ptr_store_relaxed, u32_load_acquire, u32_load_relaxed, u32_store_relaxed, u64_load_relaxed,
     unlikely)
 from pyblitz.runtime.call cimport (
     GO_ON, STOP_CANCELLED, STOP_FORKED, STOP_INTERRUPTED, STOP_NOT_WANTED, STOP_TIME_IS_UP, Call,
@@ -27,10 +27,11 @@ from pyblitz.runtime.os cimport membarrier_register, now_ns
 from pyblitz.runtime.sleep cimport SLEEPER_AWAKE
 from pyblitz.runtime.stats cimport ACTIVITIES, BUSY, ELSEWHERE, SLEEPING, Span, Stats, stats_record
 from pyblitz.runtime.pool cimport (
-    GUEST_SLOTS, POOL_CLOSED, Hooks, add_user, current_call, current_worker, enter_as_user,
-    job_done, mark_of, must_stop, pool_enter, pool_free, pool_is_stale, pool_join,
-    pool_leave, pool_new, pool_post, pool_retire, pool_run_here, process_generation, set_hooks, set_thread_call,
-    share_inside, thread_call)
+    POOL_CLOSED, Hooks, add_user, current_call, current_worker, enter_as_user,
+    job_done, mark_of, must_stop, pool_ended, pool_enter, pool_free, pool_help_here,
+    pool_is_stale, pool_join, pool_leave, pool_new, pool_places, pool_post, pool_retire,
+    pool_run_here, pool_worker, process_generation, set_hooks, set_thread_call, share_inside,
+    thread_call, threads_refused)
 from pyblitz.runtime.lane cimport Lane, lane_submit, lanes_free, lanes_new
 
 from pyblitz._config import (
@@ -39,6 +40,8 @@ from pyblitz._config import (
 
 cdef extern from *:
     """
+    #include <pthread.h>
+
     /* One thread state for each worker's life.  PyThreadState_New needs no GIL,
      * so that a starting worker never waits for a caller that holds it; from
      * then on PyGILState_Ensure in this thread finds the state. */
@@ -46,6 +49,83 @@ cdef extern from *:
     static unsigned long pb_main_ident;
 
     static void pb_thread_begin(void) { PyThreadState_New(pb_interp); }
+
+    /* A thread that Python did not know (a C library's) gets a state when it first
+     * calls in, and keeps it: an exception that is set in a state that ends with the
+     * `with gil` block around it goes with that. */
+    static _Thread_local PyThreadState *pb_stranger;
+    /* Whether one of its exceptions is set that nobody was told of. */
+    static _Thread_local int pb_mistaken;
+    static pthread_key_t pb_stranger_key;
+    static int pb_ending;
+
+    /* Whether it never ran any Python, and so refers to nothing. */
+    static int pb_is_blank(const PyThreadState *t) {
+    #if PY_VERSION_HEX >= 0x030B0000
+      if (t->datastack_chunk != NULL)
+        return 0;
+    #endif
+      return t->dict == NULL && t->context == NULL && !pb_mistaken;
+    }
+
+    static void pb_tell_nobody(void) {
+      pb_mistaken = 0;
+      if (PyErr_Occurred())
+        PyErr_WriteUnraisable(NULL);
+    }
+
+    /* At the thread's end.  What did not need the GIL does not need it now: who waits
+     * for the thread may hold it. */
+    static void pb_stranger_ends(void *state) {
+      PyThreadState *t = state;
+      /* acquire: partner is pb_end; from then on Python frees it */
+      if (__atomic_load_n(&pb_ending, __ATOMIC_ACQUIRE))
+        return;
+    #ifndef Py_GIL_DISABLED
+      if (pb_is_blank(t)) {
+        PyThreadState_Clear(t);
+        PyThreadState_Delete(t);
+        return;
+      }
+    #endif
+      PyEval_RestoreThread(t);
+      pb_tell_nobody();
+      PyThreadState_Clear(t);
+      PyThreadState_DeleteCurrent();
+    }
+
+    static void pb_end(void) { __atomic_store_n(&pb_ending, 1, __ATOMIC_RELEASE); }
+
+    /* Whether nobody above this call hears of an exception.  The GIL is not held. */
+    static int pb_is_stranger(void) {
+      PyThreadState *t = PyGILState_GetThisThreadState();
+      if (t == NULL && !__atomic_load_n(&pb_ending, __ATOMIC_ACQUIRE)) {
+        t = pb_stranger = PyThreadState_New(pb_interp);
+        if (t != NULL)
+          pthread_setspecific(pb_stranger_key, t);
+      }
+      /* More: it is in a `with gil` block of its own. */
+      return t != NULL && t == pb_stranger && t->gilstate_counter == 1;
+    }
+
+    /* Gives up the GIL, and on a free-threaded build what it is there, if this thread
+     * has it; what to take it back with, or NULL. */
+    static void *pb_let_go(void) {
+    #if PY_VERSION_HEX >= 0x030D0000
+      PyThreadState *t = PyThreadState_GetUnchecked();
+    #else
+      PyThreadState *t = _PyThreadState_UncheckedGet();
+      /* Up to 3.11 it is that of whichever thread holds the GIL. */
+      if (t != NULL && t != PyGILState_GetThisThreadState())
+        t = NULL;
+    #endif
+      return t != NULL ? PyEval_SaveThread() : NULL;
+    }
+
+    static void pb_take_back(void *t) {
+      if (t != NULL)
+        PyEval_RestoreThread(t);
+    }
 
     static void pb_thread_end(void) {
       PyThreadState *t;
@@ -61,6 +141,10 @@ cdef extern from *:
 
     static int pb_is_main_thread(void) {
       return PyThread_get_thread_ident() == pb_main_ident;
+    }
+
+    static int pb_make_key(void) {
+      return pthread_key_create(&pb_stranger_key, pb_stranger_ends);
     }
 
     static void pb_remember(unsigned long main_ident) {
@@ -103,6 +187,13 @@ cdef extern from *:
     void py_thread_stop "pb_thread_end"() noexcept nogil
     bint py_is_main_thread "pb_is_main_thread"() noexcept nogil
     void remember "pb_remember"(unsigned long)
+    int make_key "pb_make_key"()
+    void end "pb_end"()
+    bint is_stranger "pb_is_stranger"() noexcept nogil
+    bint pb_mistaken
+    void tell_nobody "pb_tell_nobody"()
+    void* py_let_go "pb_let_go"() noexcept nogil
+    void py_take_back "pb_take_back"(void*) noexcept nogil
     PyObject* take_exception "pb_take_exception"()
     void set_exception "pb_set_exception"(PyObject*)
     int PyErr_CheckSignals()
@@ -173,8 +264,46 @@ the_hooks.thread_start = py_thread_start
 the_hooks.thread_stop = py_thread_stop
 the_hooks.is_main_thread = py_is_main_thread
 the_hooks.exit_child = exit_child
+the_hooks.let_go = py_let_go
+the_hooks.take_back = py_take_back
+if make_key() != 0:
+    raise MemoryError("pthread_key_create")
 remember(threading.main_thread().ident)
 set_hooks(&the_hooks)
+
+
+# ---- whoever calls ----------------------------------------------------------
+
+cdef void* let_go() noexcept nogil:
+    return py_let_go()
+
+
+cdef void take_back(void* gil) noexcept nogil:
+    py_take_back(gil)
+
+
+cdef void caller_begin(Caller* c, bint lets_go) noexcept nogil:
+    c.gil = py_let_go() if lets_go else NULL
+    c.unheard = c.gil == NULL and is_stranger() and current_worker() == NULL
+    if unlikely(c.unheard and pb_mistaken):
+        with gil:
+            tell_nobody()
+
+
+cdef int caller_end(Caller* c, int rc) noexcept nogil:
+    if unlikely(c.unheard and rc == -1):
+        with gil:
+            tell_nobody()
+    py_take_back(c.gil)
+    return rc
+
+
+cdef void caller_mistaken() noexcept nogil:
+    global pb_mistaken
+    cdef Caller c
+    caller_begin(&c, False)
+    if c.unheard:
+        pb_mistaken = True
 
 
 # ---- the global pool --------------------------------------------------------
@@ -197,17 +326,35 @@ cdef bint exiting = False       # the interpreter is about to end: no threads
 
 # Of the global pool, whichever it is at the moment; a pool that was replaced may
 # still run some.  Never freed, for the same reason.
-cdef Lane* global_lanes = NULL
-cdef int64_t lanes_generation = 0   # the process that they belong to
+cdef struct GlobalLanes:
+    Lane* lanes
+    int64_t generation      # the process that they belong to
+
+cdef atomic_ptr global_lanes
+ptr_store_relaxed(&global_lanes, NULL)
 
 
 cdef Lane* lanes_of_this_process() except NULL:
-    """A forked child leaves the parent's jobs to the parent.  With the GIL."""
-    global global_lanes, lanes_generation
-    if global_lanes == NULL or lanes_generation != process_generation():
-        global_lanes = new_lanes()
-        lanes_generation = process_generation()
-    return global_lanes
+    """A forked child leaves the parent's jobs to the parent.  Once, whoever asks at the
+    same time."""
+    # acquire: partner is the compare-and-swap
+    cdef GlobalLanes* g = <GlobalLanes*>ptr_load_acquire(&global_lanes)
+    cdef GlobalLanes* mine
+    while g == NULL or g.generation != process_generation():
+        mine = <GlobalLanes*>malloc(sizeof(GlobalLanes))
+        if mine == NULL:
+            raise MemoryError("no memory for the lanes of a pool")
+        mine.generation = process_generation()
+        mine.lanes = lanes_new()
+        if mine.lanes != NULL and ptr_cas_acq_rel(&global_lanes, g, mine):
+            return mine.lanes
+        lanes_free(mine.lanes)
+        missing = mine.lanes == NULL
+        free(mine)
+        if missing:
+            raise MemoryError("no memory for the lanes of a pool")
+        g = <GlobalLanes*>ptr_load_acquire(&global_lanes)
+    return g.lanes
 
 
 cdef Lane* new_lanes() except NULL:
@@ -235,6 +382,7 @@ cdef int make_global(Pool* old) except -1 nogil:
     cdef Lane* lanes
     with gil:
         n = default_num_threads()
+        reap_dropped()
         lanes = lanes_of_this_process()
         p = new_pool(n, lanes)      # last: see there
         # acq_rel: partner is the acquire load in enter
@@ -345,9 +493,51 @@ cdef object reap(list pools):
         p = <Pool*><size_t>address
         with nogil:
             pool_join(p)
-        if p.lanes != global_lanes:
-            lanes_free(<Lane*>p.lanes)      # a ThreadPool's, which is gone
         pool_free(p)
+
+
+# Pools whose ThreadPool is gone, which were told to end, and not yet freed.
+cdef atomic_ptr dropped
+ptr_store_relaxed(&dropped, NULL)
+
+
+cdef void add_dropped(Dropped* d) noexcept nogil:
+    cdef void* head
+    while True:
+        # relaxed: only compared and linked
+        head = ptr_load_relaxed(&dropped)
+        d.next = <Dropped*>head
+        # release: partner is the exchange in whoever takes them
+        if ptr_cas_release(&dropped, head, d):
+            return
+
+
+cdef void reap_dropped() noexcept:
+    """Frees those that have ended.  Without a lock, and without a wait: the garbage
+    collector comes here from anywhere."""
+    cdef Dropped* d = <Dropped*>ptr_exchange_acquire(&dropped, NULL)
+    cdef Dropped* next
+    while d != NULL:
+        next = d.next
+        # One of their last jobs may have begun a recording.
+        if the_recording is None and pool_ended(d.pool):
+            pool_join(d.pool)
+            pool_free(d.pool)
+            lanes_free(d.lanes)
+            free(d)
+        else:
+            add_dropped(d)
+        d = next
+
+
+cdef bint join_dropped() noexcept nogil:
+    """At the interpreter's end: whether there were any.  Not freed, as there."""
+    cdef Dropped* d = <Dropped*>ptr_exchange_acquire(&dropped, NULL)
+    cdef bint any_of_them = d != NULL
+    while d != NULL:
+        pool_join(d.pool)
+        d = d.next
+    return any_of_them
 
 
 cdef object replace_global(Pool* p):
@@ -367,6 +557,8 @@ def num_threads():
     pool's number, elsewhere the global pool's: what was set by
     :func:`set_num_threads`, or ``PYBLITZ_NUM_THREADS``, or the number of CPUs
     that the affinity mask and the control group's quota grant this process.
+    Threads that the system refused to start do not count, until it grants them:
+    it is asked again about once a second, while the pool is in use.
 
     Returns
     -------
@@ -380,17 +572,21 @@ def num_threads():
     """
     cdef Worker* w = current_worker()
     if w != NULL:
-        return w.pool.n_background + 1
-    return global_num_threads()
+        return w.pool.n_background + 1 - threads_refused(w.pool)
+    return threads_of_global(True)
 
 
 def global_num_threads():
     """What :func:`set_num_threads` sets, wherever this is called."""
+    return threads_of_global(False)
+
+
+cdef object threads_of_global(bint without_refused):
     cdef Pool* p
     with _lock:
         p = <Pool*>ptr_load_acquire(&global_pool)
         if p != NULL and not pool_is_stale(p):
-            return p.n_background + 1
+            return p.n_background + 1 - (threads_refused(p) if without_refused else 0)
     return default_num_threads()
 
 
@@ -426,6 +622,7 @@ def set_num_threads(n):
         if exiting:
             raise RuntimeError("set_num_threads: the interpreter is shutting down")
         replace_global(new_pool(n, lanes_of_this_process()))
+    reap_dropped()
     # Who is at it already may wait for a thread that ends by calling this.
     if _reaping.acquire(blocking=False):
         try:
@@ -441,6 +638,7 @@ def _in_child():
     _lock = threading.RLock()
     _reaping = threading.Lock()
     retired = []                # the parent's pools: left alone
+    ptr_store_relaxed(&dropped, NULL)
     i64_store_relaxed(&entering, 0)
     remember(threading.main_thread().ident)
 
@@ -461,11 +659,17 @@ def _at_exit():
     # Without the lock, which an operation may ask for before it ends; nobody else
     # takes from the list any more.  Not freed: a daemon thread may still be about
     # to look at one.
+    cdef bint more = True
     with _reaping:
-        while retired:
-            p = <Pool*><size_t>retired.pop()
+        while more:
+            while retired:
+                p = <Pool*><size_t>retired.pop()
+                with nogil:
+                    pool_join(p)
+            # Their last jobs may drop others.
             with nogil:
-                pool_join(p)
+                more = join_dropped()
+    end()
 
 
 if hasattr(os, "register_at_fork"):
@@ -599,10 +803,14 @@ cdef class CancelScope:
     def __enter__(self):
         cdef Worker* w = current_worker()
         cdef int64_t deadline = INT64_MAX
-        if self._thread is not None:
-            raise RuntimeError("this CancelScope is in use")
+        ident = threading.get_ident()
+        with cython.critical_section(self):
+            if self._thread is not None:
+                raise RuntimeError("this CancelScope is in use")
+            self._thread = ident
         # A worker's call changes only where it has no lazy fork: see README.md, 5.15.
         if w != NULL and not promote_all(w):
+            self._thread = None
             raise MemoryError("no memory for one more CancelScope")
         self._before = thread_call()
         self._worker = w
@@ -614,7 +822,6 @@ cdef class CancelScope:
             w.mark_of_call = mark_of(&self._call)
         else:
             set_thread_call(&self._call)
-        self._thread = threading.get_ident()
         # The thread refers to it until the block ends.
         Py_INCREF(self)
         return self
@@ -691,6 +898,7 @@ cdef class Recording:
         global recordings, the_recording
         cdef Worker* w = current_worker()
         cdef uint64_t* count
+        cdef Stats* stats
         cdef int i, k
         with _lock:
             if the_recording is not None and not pool_is_stale(the_recording._pool):
@@ -704,7 +912,7 @@ cdef class Recording:
                 if pool is not None and (<ThreadPool>pool)._pool == self._pool:
                     self._owner = pool
             job_done(self._pool)
-            self._n = self._pool.n_background + GUEST_SLOTS
+            self._n = pool_places(self._pool)
             self._before = <uint64_t*>malloc(self._n * COUNTERS * sizeof(uint64_t))
             if self._before == NULL:
                 raise MemoryError("no memory for a recording")
@@ -712,10 +920,11 @@ cdef class Recording:
             recordings += 2
             self._number = recordings | (not spans)
             for i in range(self._n):
-                count = <uint64_t*>&self._pool.sleepers[i].stats
+                stats = &pool_worker(self._pool, i).sleeper.stats
+                count = <uint64_t*>stats
                 for k in range(COUNTERS):
                     self._before[i * COUNTERS + k] = u64_load_relaxed(<atomic_u64*>(count + k))
-                stats_record(&self._pool.sleepers[i].stats, self._number, self._began)
+                stats_record(stats, self._number, self._began)
             the_recording = self
 
     def __dealloc__(self):
@@ -737,7 +946,7 @@ cdef class Recording:
         cdef int i
         self._last = self._read()
         for i in range(self._n):
-            stats_record(&self._pool.sleepers[i].stats, 0, 0)
+            stats_record(&pool_worker(self._pool, i).sleeper.stats, 0, 0)
         self._pool = NULL
         the_recording = None
 
@@ -751,11 +960,13 @@ cdef class Recording:
         cdef int64_t now = now_ns(), since, k, n
         cdef int i, what
         cdef uint64_t packed
+        cdef Worker* w
         cdef Stats* s
         cdef Span* span
         workers = []
         for i in range(self._n):
-            s = &self._pool.sleepers[i].stats
+            w = pool_worker(self._pool, i)
+            s = &w.sleeper.stats
             counters = tuple([
                 u64_load_relaxed(<atomic_u64*>(<uint64_t*>s + k)) - self._before[i * COUNTERS + k]
                 for k in range(COUNTERS)])
@@ -779,7 +990,7 @@ cdef class Recording:
                 since, what = self._began, ELSEWHERE
                 if background:
                     what = SLEEPING if u32_load_relaxed(
-                        &self._pool.sleepers[i].asleep) != SLEEPER_AWAKE else BUSY
+                        &w.sleeper.asleep) != SLEEPER_AWAKE else BUSY
             times[what] += max(now - since, 0)
             spans.append((since - self._began, max(now, since) - self._began, what))
             workers.append((background, i if background else i - self._pool.n_background,
@@ -790,6 +1001,31 @@ cdef class Recording:
 # ---- pools of one's own -----------------------------------------------------
 
 _open_pools = weakref.WeakValueDictionary()     # by id
+
+class HereFuture(concurrent.futures.Future):
+    """Of a job that may lie in the queue of the very thread that waits for it: of a pool
+    that has no threads, or lacks some."""
+
+    def __init__(self, pool):
+        super().__init__()
+        self._pool = pool       # its address, only compared
+
+    def result(self, timeout=None):
+        help_here(self)
+        return super().result(timeout)
+
+    def exception(self, timeout=None):
+        help_here(self)
+        return super().exception(timeout)
+
+
+cdef int help_here(object future) except -1:
+    cdef Pool* p = <Pool*><size_t>future._pool
+    if not future.done():
+        with nogil:
+            pool_help_here(p)
+    return 0
+
 
 cdef struct PyJob:
     Job job             # first: a Job* of this is its PyJob*
@@ -831,7 +1067,10 @@ cdef object submit_call(Pool* p, object fn, tuple args, dict kwargs, bint keyed,
     share of the pool's users."""
     cdef PyJob* j
     try:
-        future = concurrent.futures.Future()
+        if p.n_background == 0 or threads_refused(p) != 0:
+            future = HereFuture(<size_t>p)
+        else:
+            future = concurrent.futures.Future()
         call = (future, contextvars.copy_context(), fn, args, kwargs)
         j = <PyJob*>malloc(sizeof(PyJob))
         if j == NULL:
@@ -904,6 +1143,11 @@ cdef class ThreadPool:
     A pool is also a context manager, which closes it at the end.  In a forked
     child it starts afresh at first use.
 
+    A pool that is not closed ends when nothing refers to it any more.  That waits for
+    nothing, for the garbage collector may come at any moment, under any lock: what was
+    submitted is done all the same, before the interpreter ends at the latest; then the
+    threads end.
+
     Examples
     --------
     >>> import numpy as np, pyblitz as pb
@@ -926,31 +1170,32 @@ cdef class ThreadPool:
         self._make()
 
     def __dealloc__(self):
+        cdef Dropped* d = self._left
         if self._pool == NULL or pool_is_stale(self._pool):
-            lanes_free(self._lanes)
+            if d != NULL:
+                lanes_free(d.lanes)
+            free(d)
             return
-        with nogil:
-            pool_retire(self._pool)
-        if is_inside(self._pool):
-            # One of its own jobs held the last reference: others will join it.
-            retired.append(<size_t>self._pool)
-            return
-        with nogil:
-            pool_join(self._pool)
-        if the_recording is not None and the_recording._pool == self._pool:
-            # Of one of its last jobs: whoever reaps it ends that.  No lock here, where
-            # the garbage collector may come from anywhere.
-            retired.append(<size_t>self._pool)
-            return
-        pool_free(self._pool)
-        lanes_free(self._lanes)
+        # It ends by itself, and somebody frees it then: whoever drops it may hold what
+        # its jobs need.  In this order, so that the interpreter's end finds it.
+        d.pool = self._pool
+        add_dropped(d)
+        pool_retire(self._pool)
+        reap_dropped()
 
     cdef int _make(self) except -1:
         cdef Pool* p
         cdef int i
-        if self._lanes == NULL or self._pool != NULL:
-            self._lanes = new_lanes()
-        p = new_pool(self.num_threads, self._lanes)
+        reap_dropped()
+        if self._left == NULL:
+            self._left = <Dropped*>malloc(sizeof(Dropped))
+            if self._left == NULL:
+                raise MemoryError("no memory for a pool")
+            self._left.lanes = NULL
+        # In a forked child, others: the parent's have jobs that are the parent's.
+        if self._left.lanes == NULL or self._pool != NULL:
+            self._left.lanes = new_lanes()
+        p = new_pool(self.num_threads, self._left.lanes)
         p.sleep.retire_ns = self._idle_ns
         if self._idle_ns >= 0:
             p.sleep.keep = min(self._keep, p.n_background)
@@ -1017,7 +1262,8 @@ cdef class ThreadPool:
         fn : callable
             Runs once, in some thread of the pool, in a copy of the caller's
             context (so ``np.errstate`` holds in it too).  In a pool of one
-            thread it runs here, before ``submit`` returns.
+            thread it runs here, before ``submit`` returns; if a job of the pool
+            submits it, after that job, or when that one asks for its result.
         *args, **kwargs
             Its arguments.
         affinity : hashable, optional
@@ -1110,6 +1356,7 @@ cdef class ThreadPool:
                     pool_retire(p)
                     pool_join(p)
         _open_pools.pop(id(self), None)
+        reap_dropped()
 
     def __enter__(self):
         self._native()

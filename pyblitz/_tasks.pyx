@@ -9,6 +9,7 @@ import atexit
 import concurrent.futures
 import contextvars
 import sys
+import threading
 import time
 
 cimport cython
@@ -18,7 +19,7 @@ from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, fence_seq_cst, i64_cas_relaxed, i64_fetch_add_relaxed,
     i64_load_relaxed, i64_store_relaxed, u32_cas_seq_cst, u32_exchange_acq_rel, u32_load_seq_cst,
     u32_store_relaxed)
-from pyblitz.runtime.call cimport Part
+from pyblitz.runtime.call cimport Call, Part, call_init
 from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.deque cimport deque_bottom_tag, deque_looks, deque_newest
 from pyblitz.runtime.job cimport Job
@@ -26,8 +27,9 @@ from pyblitz.runtime.join cimport join as join_forks
 from pyblitz.runtime.join cimport promote_all
 from pyblitz.runtime.latch cimport count_down, count_try_up, count_up
 from pyblitz.runtime.pool cimport (
-    Pool, Worker, current_worker, enter_as_user, execute, execute_waiting, has_mail, hooks,
-    must_stop, pool_is_stale, pool_leave, pop_task, serve_mailbox, share_inside, wake_worker)
+    Pool, Worker, current_call, current_worker, enter_as_user, execute, execute_waiting, has_mail,
+    hooks, mail_level, mark_of, must_stop, pool_is_stale, pool_leave, pop_task, serve_broadcasts,
+    serve_mailbox, share_inside, threads_refused, wake_worker)
 from pyblitz.runtime.scope cimport (
     TASK_CALLERS, Scope, Task, scope_begin, scope_end, spawn_tasks)
 from pyblitz.runtime.scope cimport broadcast as broadcast_tasks
@@ -331,10 +333,22 @@ cdef enum:
     CLAIM_DONE          # who asked has run it; the task still has the share
 
 
+class Condition(threading.Condition):
+    """Entered and left by the lock's own C functions.  A signal's handler that raises at the
+    end of Python's `__enter__` leaves the lock held for ever."""
+
+    __enter__ = property(lambda self: self._lock.__enter__)
+    __exit__ = property(lambda self: self._lock.__exit__)
+
+
 class ScopeFuture(concurrent.futures.Future):
     """The future of a task of a scope: whoever asks for its result helps."""
 
     _spawned = None     # until it is done
+
+    def __init__(self):
+        super().__init__()
+        self._condition.__class__ = Condition
 
     def result(self, timeout=None):
         if timeout is None:
@@ -389,8 +403,11 @@ cdef class Spawned:
         except BaseException as e:
             error = e
             home._fail(self.index, e)
-        while not future.done():
+        while True:
             try:
+                # Python code, too: a signal's handler may raise in it.
+                if future.done():
+                    break
                 if error is None:
                     future.set_result(result)
                 else:
@@ -442,6 +459,7 @@ cdef class Spawned:
         else:
             inline.job.run = run_inline
             inline.spawned = <void*>self
+            inline.level = mail_level(w)
             if w == home._worker:
                 # The owner's own number: nobody else writes it, nor adds 0 to it.
                 home._inside += 1
@@ -471,13 +489,22 @@ cdef class Spawned:
 cdef struct Inline:
     Job job             # first: a Job* of this is its Inline*
     void* spawned
+    int level           # of the mail that waits for it
+    Call call           # where that is deeper than the scope
 
 
 cdef void run_inline(void* worker, Job* job) noexcept nogil:
     cdef Worker* w = <Worker*>worker
+    cdef Inline* inline
     with gil:
-        spawned = <Spawned>(<Inline*>job).spawned
+        inline = <Inline*>job
+        spawned = <Spawned>inline.spawned
         w.mark_of_call = spawned.home._scope.mark_of_call
+        if inline.level > mail_level(w):
+            # Levels never sink on a stack: see Group in pool.pxd.
+            call_init(&inline.call, INT64_MAX, current_call(w))
+            inline.call.level = inline.level
+            w.mark_of_call = mark_of(&inline.call)
         w.part = &spawned.home._scope.part
         spawned.run(w)
 
@@ -523,8 +550,10 @@ cdef int wait_for(object future) except -1:
 cdef void serve_mail(Worker* w) noexcept:
     """w: NULL, if this thread is none."""
     with nogil:
-        if w != NULL and has_mail(w) and promote_all(w):
+        if w != NULL and (w.mail != NULL or has_mail(w)) and promote_all(w):
             serve_mailbox(w)
+            # What it waits for may need those of its own level, too.
+            serve_broadcasts(w)
 
 
 # Blocks that were entered and not left, by id: the runtime refers to them.
@@ -582,7 +611,7 @@ cdef class scope:
     cdef Pool* _pool
     cdef unsigned long _thread
     cdef int _inside            # tasks of this scope under which the owner is
-    cdef bint _used
+    cdef atomic_u32 _used       # 0, or 1: it was entered
     cdef bint _interrupted      # a signal handler raised while it was waited for
     cdef atomic_i64 _limit      # the lowest index that failed; later ones are dropped
     cdef atomic_i64 _count      # tasks spawned
@@ -593,13 +622,17 @@ cdef class scope:
     cdef object __weakref__
 
     def __enter__(self):
-        if self._used:
+        # Before anything that lets another thread in.
+        if u32_exchange_acq_rel(&self._used, 1):
             raise RuntimeError("a scope is entered once")
         self._open = {}
-        enter(&self._entry)
+        try:
+            enter(&self._entry)
+        except BaseException:
+            u32_store_relaxed(&self._used, 0)
+            raise
         # Between its operations the block is none, as ThreadPool.install's callable.
         self._entry.worker.operations -= 1
-        self._used = True
         self._worker = self._entry.worker
         self._pool = self._worker.pool
         self._thread = PyThread_get_thread_ident()
@@ -669,14 +702,16 @@ cdef class scope:
                 spawned.run(NULL)
             # Until the claim is done, not the future only: what that calls back may ask
             # whether it is wanted, which is to look at what this block is in.
-            while not spawned.future.done() or (
-                    not forked and u32_load_seq_cst(&spawned.state) == CLAIMED):
+            while True:
                 try:
+                    done = spawned.future.done()
+                    if done and (forked or u32_load_seq_cst(&spawned.state) != CLAIMED):
+                        break
                     if forked:
                         # It had begun in a thread that is not here.
                         spawned.future.set_exception(RuntimeError(
                             "this process was forked while the task ran in another thread"))
-                    elif spawned.future.done():
+                    elif done:
                         serve_mail(current_worker())
                         time.sleep(0.001)
                     else:
@@ -789,8 +824,7 @@ cdef class scope:
 cdef bint is_alone(Worker* w) noexcept:
     """Whether nobody could steal its tasks."""
     cdef Pool* p = w.pool
-    return (p.n_background == <int>(w.background) or not w.listed
-            or <int>u32_load_seq_cst(&p.sleep.dead) == p.n_background)
+    return p.n_background == <int>w.background or threads_refused(p) == p.n_background
 
 
 cdef void run_own(Worker* w, Scope* s) noexcept nogil:
@@ -830,7 +864,8 @@ def spawn(fn, /, *args, **kwargs):
     fn : callable
         Runs once, in some thread of the pool that an operation called here would use,
         in a copy of the caller's context (so ``np.errstate`` holds in it too).  In a
-        pool of one thread it runs here, before ``spawn`` returns.
+        pool of one thread it runs here, before ``spawn`` returns; if a job spawns it,
+        after that job, or when that one asks for its result.
     *args, **kwargs
         Its arguments.
 

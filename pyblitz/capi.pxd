@@ -65,6 +65,9 @@ cdef int parallel_for_abi1(Worker* w, Py_ssize_t n, range_fn body, void* ctx,
 cdef int parallel_reduce_abi1(Worker* w, Py_ssize_t n, reduce_fn leaf,
                               combine_fn combine, void* ctx, void* acc,
                               size_t acc_size, Py_ssize_t grain) except? -1 nogil
+cdef int parallel_reduce_commutative_abi1(Worker* w, Py_ssize_t n, reduce_fn leaf,
+                                          combine_fn combine, void* ctx, void* acc,
+                                          size_t acc_size, Py_ssize_t grain) except? -1 nogil
 cdef int scope_abi1(Worker* w, scope_fn body, void* ctx) except? -1 nogil
 cdef int spawn_abi1(Worker* w, Scope* s, task_fn fn, void* ctx) except? -1 nogil
 cdef int spawn_many_abi1(Worker* w, Scope* s, Task* tasks, Py_ssize_t n) except -1 nogil

@@ -1,17 +1,19 @@
 """The functions behind ``from pyblitz cimport ...``: see capi.pxd.
 
-join, parallel_for, parallel_reduce, scope and broadcast take the Worker that the
+join, parallel_for, parallel_reduce (also the commutative one), scope and broadcast take the Worker that the
 caller was handed, or NULL: "whatever this thread is", which enters the pool from
 outside when it is no worker yet.  The others need a Worker.
 """
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from pyblitz._python cimport Entry, borrow, enter, leave
+from pyblitz._python cimport (
+    Caller, Entry, borrow, caller_begin, caller_end, caller_mistaken, enter, leave, let_go,
+    take_back)
 from pyblitz.kernels.merge cimport ORDER_LESS, MergeSort, merge_sort, order_by
 from pyblitz.kernels.radix cimport (
     KEY_FLOAT, KEY_SIGNED, KEY_UNSIGNED, KeyKind, sort_in_place)
-from pyblitz.runtime.atomic cimport likely
+from pyblitz.runtime.atomic cimport likely, unlikely
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.job cimport Job, job_fn
 from pyblitz.runtime.lazy cimport lazy_any
@@ -20,6 +22,13 @@ from pyblitz.runtime cimport join as rt
 from pyblitz.runtime cimport lane as rl
 from pyblitz.runtime cimport pool as rp
 from pyblitz.runtime cimport scope as rs
+
+cdef extern from "Python.h":
+    Py_ssize_t PY_SSIZE_T_MAX
+    void PyErr_WriteUnraisable(void*)
+
+cdef extern from "<stdlib.h>" nogil:
+    int posix_memalign(void**, size_t, size_t)
 
 # Cython wants the GIL for a cast from an `except? -1` function; the runtime
 # looks at the result itself.
@@ -30,14 +39,22 @@ ctypedef int (*raw_combine_fn)(Worker*, void*, void*, const void*) noexcept nogi
 ctypedef int (*raw_scope_fn)(Worker*, Scope*, void*) noexcept nogil
 
 
+ctypedef int (*raw_enter_fn)(Entry*) noexcept nogil
+ctypedef int (*raw_submit_fn)(task_fn, void*) noexcept nogil
+
+
 cdef int run_abi1(task_fn fn, void* ctx) except? -1 nogil:
     """Runs fn(w, ctx) in this thread as a worker of its pool, the global one
-    if it is none yet."""
+    if it is none yet, and without the GIL.  An exception that nobody above would hear
+    of goes to sys.unraisablehook."""
+    cdef Caller c
     cdef Entry e
     cdef int rc
-    enter(&e)
-    rc = (<raw_fn>fn)(e.worker, ctx)
-    return leave(&e, rc)
+    caller_begin(&c, True)
+    rc = (<raw_enter_fn>enter)(&e)
+    if rc == 0:
+        rc = leave(&e, (<raw_fn>fn)(e.worker, ctx))
+    return caller_end(&c, rc)
 
 
 cdef struct JoinCall:
@@ -68,6 +85,7 @@ if (sizeof(Fork) < sizeof(rp.Fork) or sizeof(Task) != sizeof(rs.Task)
 
 
 cdef int no_worker_abi1(const char* name) except -1 nogil:
+    caller_mistaken()
     with gil:
         raise RuntimeError(f"{name.decode()}: w is NULL, which is no worker: "
                            "call it from a job, for instance one that run() runs")
@@ -100,6 +118,8 @@ cdef bint try_join_slow_abi1(Worker* w, Fork* f, int* rc) except -1 nogil:
 cdef struct ForCall:
     raw_range_fn body
     void* ctx
+    Py_ssize_t n
+    Py_ssize_t grain
 
 
 cdef int for_leaf(rp.Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
@@ -107,14 +127,16 @@ cdef int for_leaf(rp.Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
     return c.body(<Worker*>w, c.ctx, lo, hi)
 
 
-cdef int bridge_from(Worker* w, Bridge* b, Py_ssize_t n) except? -1 nogil:
-    cdef Entry e
-    cdef int rc
-    if w != NULL:
-        return bridge_run(<rp.Worker*>w, b, n)
-    enter(&e)
-    rc = bridge_run(e.worker, b, n)
-    return leave(&e, rc)
+cdef int for_from_outside(Worker* w, void* ctx) except? -1 nogil:
+    cdef ForCall* c = <ForCall*>ctx
+    return parallel_for_abi1(w, c.n, <range_fn>c.body, c.ctx, c.grain)
+
+
+cdef int check_grain(const char* name, Py_ssize_t grain) except -1 nogil:
+    if grain < 0:
+        with gil:
+            raise ValueError(f"{name.decode()}: grain must not be negative, not {grain}")
+    return 0
 
 
 cdef int parallel_for_abi1(Worker* w, Py_ssize_t n, range_fn body, void* ctx,
@@ -126,25 +148,39 @@ cdef int parallel_for_abi1(Worker* w, Py_ssize_t n, range_fn body, void* ctx,
     cdef Bridge b
     c.body = <raw_range_fn>body
     c.ctx = ctx
-    if grain < 0:
-        with gil:
-            raise ValueError(f"parallel_for: grain must not be negative, not {grain}")
+    if w == NULL:
+        c.n, c.grain = n, grain
+        return run_abi1(for_from_outside, &c)
+    check_grain("parallel_for", grain)
     bridge_init(&b, for_leaf, NULL, &c, grain)
-    return bridge_from(w, &b, n)
+    return bridge_run(<rp.Worker*>w, &b, n)
 
+
+cdef enum:
+    # Blocks of a reduction of grain 0: so many at most, of accumulators that together
+    # take no more than this; but a few in any case, for that many threads to share.
+    REDUCE_BLOCKS = 1024
+    REDUCE_BYTES = 1 << 20
+    REDUCE_FEW_BLOCKS = 16
+    LINE = 128              # two cache lines, as in os.h: no two participants share them
 
 cdef struct ReduceCall:
     raw_reduce_fn leaf
     raw_combine_fn combine
     void* ctx
-    char* partials
+    void* acc
     size_t size
-    int64_t grain
+    char* partials
+    size_t stride           # from one of them to the next
+    Py_ssize_t n
+    Py_ssize_t grain
 
 
 cdef int reduce_leaf(rp.Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef ReduceCall* c = <ReduceCall*>ctx
-    return c.leaf(<Worker*>w, c.ctx, lo, hi, c.partials + (lo // c.grain) * c.size)
+    cdef char* partial = c.partials + (lo // c.grain) * c.size
+    memcpy(partial, c.acc, c.size)
+    return c.leaf(<Worker*>w, c.ctx, lo, hi, partial)
 
 
 cdef int reduce_combine(rp.Worker* w, void* ctx, int64_t lo, int64_t mid,
@@ -154,38 +190,58 @@ cdef int reduce_combine(rp.Worker* w, void* ctx, int64_t lo, int64_t mid,
                      c.partials + (mid // c.grain) * c.size)
 
 
+cdef int reduce_from_outside(Worker* w, void* ctx) except? -1 nogil:
+    cdef ReduceCall* c = <ReduceCall*>ctx
+    return parallel_reduce_abi1(w, c.n, <reduce_fn>c.leaf, <combine_fn>c.combine, c.ctx,
+                                c.acc, c.size, c.grain)
+
+
+cdef int no_partials(const char* name, Py_ssize_t n) except -1 nogil:
+    with gil:
+        raise MemoryError(f"{name.decode()}: no memory for {n} partial results")
+
+
+cdef void reduce_init(ReduceCall* c, Py_ssize_t n, reduce_fn leaf, combine_fn combine,
+                      void* ctx, void* acc, size_t acc_size, Py_ssize_t grain) noexcept nogil:
+    c.leaf = <raw_reduce_fn>leaf
+    c.combine = <raw_combine_fn>combine
+    c.ctx = ctx
+    c.acc = acc
+    c.size = acc_size
+    c.n = n
+    c.grain = grain
+
+
 cdef int parallel_reduce_abi1(Worker* w, Py_ssize_t n, reduce_fn leaf,
                               combine_fn combine, void* ctx, void* acc,
                               size_t acc_size, Py_ssize_t grain) except? -1 nogil:
     """Reduces items 0 .. n into acc, which holds the identity before.  Every
     range of `grain` items starts from a copy of it; they are combined in a tree
-    whose shape depends on n and grain alone.  grain 0: n / 1024, at least 1."""
+    whose shape depends on n and grain alone.  grain 0: found from n and acc_size."""
     cdef ReduceCall c
     cdef Bridge b
-    cdef Py_ssize_t i, leaves
+    cdef Py_ssize_t blocks
     cdef int rc
-    if grain < 0:
-        with gil:
-            raise ValueError(f"parallel_reduce: grain must not be negative, not {grain}")
+    reduce_init(&c, n, leaf, combine, ctx, acc, acc_size, grain)
+    if w == NULL:
+        return run_abi1(reduce_from_outside, &c)
+    check_grain("parallel_reduce", grain)
     if n <= 0:
         return 0
     if grain == 0:
-        grain = 1 + (n - 1) // 1024
-    leaves = 1 + (n - 1) // grain
-    c.leaf = <raw_reduce_fn>leaf
-    c.combine = <raw_combine_fn>combine
-    c.ctx = ctx
-    c.size = acc_size
-    c.grain = grain
-    c.partials = <char*>calloc(leaves, acc_size)
+        blocks = REDUCE_BLOCKS
+        if acc_size > <size_t>(REDUCE_BYTES // REDUCE_BLOCKS):
+            blocks = max(<Py_ssize_t>(<size_t>REDUCE_BYTES // acc_size), REDUCE_FEW_BLOCKS)
+        c.grain = 1 + (n - 1) // blocks
+    blocks = 1 + (n - 1) // c.grain
+    c.partials = NULL
+    if acc_size == 0 or <size_t>blocks <= <size_t>PY_SSIZE_T_MAX // acc_size:
+        c.partials = <char*>malloc(blocks * acc_size + 1)
     if c.partials == NULL:
-        with gil:
-            raise MemoryError(f"parallel_reduce: no memory for {leaves} partial results")
-    for i in range(leaves):
-        memcpy(c.partials + i * acc_size, acc, acc_size)
-    bridge_init(&b, reduce_leaf, reduce_combine, &c, grain)
+        return no_partials("parallel_reduce", blocks)
+    bridge_init(&b, reduce_leaf, reduce_combine, &c, c.grain)
     try:
-        rc = bridge_from(w, &b, n)
+        rc = bridge_run(<rp.Worker*>w, &b, n)
         if rc == 0:
             memcpy(acc, c.partials, acc_size)
     finally:
@@ -193,28 +249,119 @@ cdef int parallel_reduce_abi1(Worker* w, Py_ssize_t n, reduce_fn leaf,
     return rc
 
 
+cdef void* alloc_lines(size_t size) noexcept nogil:
+    """On a boundary; not cleared, for most of it may never be used.  NULL without memory."""
+    cdef void* memory = NULL
+    return memory if posix_memalign(&memory, LINE, size) == 0 else NULL
+
+
+# Before each participant's accumulator, on a line of its own.
+cdef struct Partial:
+    bint used
+
+cdef int commutative_leaf(rp.Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef ReduceCall* c = <ReduceCall*>ctx
+    # Of all callers one at most takes part, and uses the last.
+    cdef int place = w.index if w.background else w.pool.n_background
+    cdef char* partial = c.partials + place * c.stride
+    if not (<Partial*>partial).used:
+        (<Partial*>partial).used = True
+        memcpy(partial + LINE, c.acc, c.size)
+    return c.leaf(<Worker*>w, c.ctx, lo, hi, partial + LINE)
+
+
+cdef int commutative_from_outside(Worker* w, void* ctx) except? -1 nogil:
+    cdef ReduceCall* c = <ReduceCall*>ctx
+    return parallel_reduce_commutative_abi1(w, c.n, <reduce_fn>c.leaf,
+                                            <combine_fn>c.combine, c.ctx, c.acc, c.size,
+                                            c.grain)
+
+
+cdef int parallel_reduce_commutative_abi1(Worker* w, Py_ssize_t n, reduce_fn leaf,
+                                          combine_fn combine, void* ctx, void* acc,
+                                          size_t acc_size, Py_ssize_t grain) except? -1 nogil:
+    """The same where the order does not matter: with one copy of the identity for each
+    thread that takes part.  grain: items of one call of `leaf` at most; 0: found while
+    running."""
+    cdef ReduceCall c
+    cdef Bridge b
+    cdef char* first = NULL
+    cdef char* partial
+    cdef int rc = 0
+    cdef Py_ssize_t i, places
+    reduce_init(&c, n, leaf, combine, ctx, acc, acc_size, grain)
+    if w == NULL:
+        return run_abi1(commutative_from_outside, &c)
+    check_grain("parallel_reduce_commutative", grain)
+    if n <= 0:
+        return 0
+    places = (<rp.Worker*>w).pool.n_background + 1
+    c.stride = ((acc_size + LINE - 1) & ~<size_t>(LINE - 1)) + LINE
+    c.partials = NULL
+    if acc_size <= <size_t>(PY_SSIZE_T_MAX // places - 2 * LINE):
+        c.partials = <char*>alloc_lines(places * c.stride)
+    if c.partials == NULL:
+        return no_partials("parallel_reduce_commutative", places)
+    for i in range(places):
+        (<Partial*>(c.partials + i * c.stride)).used = False
+    bridge_init(&b, commutative_leaf, NULL, &c, grain)
+    try:
+        rc = bridge_run(<rp.Worker*>w, &b, n)
+        for i in range(places):
+            partial = c.partials + i * c.stride
+            if rc == 0 and (<Partial*>partial).used:
+                if first == NULL:
+                    first = partial + LINE
+                else:
+                    rc = c.combine(w, ctx, first, partial + LINE)
+        if rc == 0:
+            memcpy(acc, first, acc_size)
+    finally:
+        free(c.partials)
+    return rc
+
+
+cdef struct ScopeCall:
+    raw_scope_fn body
+    void* ctx
+
+
+cdef int scope_from_outside(Worker* w, void* ctx) except? -1 nogil:
+    cdef ScopeCall* c = <ScopeCall*>ctx
+    return scope_abi1(w, <scope_fn>c.body, c.ctx)
+
+
 cdef int scope_abi1(Worker* w, scope_fn body, void* ctx) except? -1 nogil:
     """Calls body(w, s, ctx), then waits for all tasks that were spawned into s.
     0, or the failure of body, or the first in time of a task."""
     cdef rs.Scope s
-    cdef Entry e
+    cdef ScopeCall c
     cdef int rc
-    e.worker = <rp.Worker*>w
     if w == NULL:
-        enter(&e)
-    rs.scope_begin(e.worker, &s)
-    rc = (<raw_scope_fn>body)(<Worker*>e.worker, <Scope*>&s, ctx)
+        c.body, c.ctx = <raw_scope_fn>body, ctx
+        return run_abi1(scope_from_outside, &c)
+    rs.scope_begin(<rp.Worker*>w, &s)
+    rc = (<raw_scope_fn>body)(w, <Scope*>&s, ctx)
     if rc != 0:
         rs.scope_fail(&s, rc)
-    rc = rs.scope_end(e.worker, &s)
-    return rc if w != NULL else leave(&e, rc)
+    return rs.scope_end(<rp.Worker*>w, &s)
+
+
+cdef inline int check_scope(const char* name, Worker* w, Scope* s) except -1 nogil:
+    """Whether this worker may spawn into it."""
+    if unlikely(w == NULL):
+        return no_worker_abi1(name)
+    if unlikely((<rp.Worker*>w).pool != (<rs.Scope*>s).group.owner.pool):
+        with gil:
+            raise RuntimeError(f"{name.decode()}: this thread works for another pool than "
+                               "the scope's")
+    return 0
 
 
 cdef int spawn_abi1(Worker* w, Scope* s, task_fn fn, void* ctx) except? -1 nogil:
     """Adds fn(w', ctx) to the scope, from anywhere below it.  It runs once,
     before the scope ends; not at all if another task of it failed before."""
-    if w == NULL:
-        return no_worker_abi1("spawn")
+    check_scope("spawn", w, s)
     rs.spawn(<rp.Worker*>w, <rs.Scope*>s, <raw_fn>fn, ctx, 0, 1)
     return 0
 
@@ -231,8 +378,7 @@ cdef int spawn_many_abi1(Worker* w, Scope* s, Task* tasks, Py_ssize_t n) except 
     allocation.  Each runs once, as if it had been spawned; its memory is in use
     until then.  Each was given its function by task_init, and is published once
     at a time."""
-    if w == NULL:
-        return no_worker_abi1("spawn_many")
+    check_scope("spawn_many", w, s)
     check_count("spawn_many", n)
     rs.spawn_tasks(<rp.Worker*>w, <rs.Scope*>s, <rs.Task*>tasks, n)
     return 0
@@ -242,8 +388,7 @@ cdef int scope_map_abi1(Worker* w, Scope* s, task_fn fn, void* ctx, size_t strid
                         Py_ssize_t n) except -1 nogil:
     """Adds fn(w', ctx + i * stride), i in 0 .. n, to the scope, with one push and
     one notification."""
-    if w == NULL:
-        return no_worker_abi1("scope_map")
+    check_scope("scope_map", w, s)
     check_count("scope_map", n)
     rs.spawn(<rp.Worker*>w, <rs.Scope*>s, <raw_fn>fn, ctx, stride, n)
     return 0
@@ -254,8 +399,7 @@ cdef int spawn_on_abi1(Worker* w, Scope* s, int index, task_fn fn, void* ctx) ex
     as soon as it has finished its present job, or waits within it.  Without
     memory for it the scope fails with ENOMEM."""
     cdef int n
-    if w == NULL:
-        return no_worker_abi1("spawn_on")
+    check_scope("spawn_on", w, s)
     n = (<rp.Worker*>w).pool.n_background
     if not 0 <= index < n:
         with gil:
@@ -266,16 +410,24 @@ cdef int spawn_on_abi1(Worker* w, Scope* s, int index, task_fn fn, void* ctx) ex
     return 0
 
 
+cdef struct BroadcastCall:
+    raw_fn fn
+    void* ctx
+
+
+cdef int broadcast_from_outside(rp.Worker* w, void* ctx) noexcept nogil:
+    cdef BroadcastCall* c = <BroadcastCall*>ctx
+    return rs.broadcast(w, c.fn, c.ctx)
+
+
 cdef int broadcast_abi1(Worker* w, task_fn fn, void* ctx) except? -1 nogil:
     """fn(w', ctx) once on every background thread of the pool, and once here if this
     thread called in."""
-    cdef Entry e
-    cdef int rc
-    e.worker = <rp.Worker*>w
-    if w == NULL:
-        enter(&e)
-    rc = rs.broadcast(e.worker, <raw_fn>fn, ctx)
-    return rc if w != NULL else leave(&e, rc)
+    cdef BroadcastCall c
+    if w != NULL:
+        return rs.broadcast(<rp.Worker*>w, <raw_fn>fn, ctx)
+    c.fn, c.ctx = <raw_fn>fn, ctx
+    return run_abi1(<task_fn>broadcast_from_outside, &c)
 
 
 cdef struct Submitted:
@@ -283,11 +435,6 @@ cdef struct Submitted:
     raw_fn fn
     void* ctx
     rp.Pool* pool
-
-
-cdef extern from "Python.h":
-    Py_ssize_t PY_SSIZE_T_MAX
-    void PyErr_WriteUnraisable(void*)
 
 
 cdef int run_detached(rp.Worker* w, void* ctx) noexcept nogil:
@@ -324,16 +471,41 @@ cdef Submitted* submitted(rp.Pool* p, job_fn run, task_fn fn, void* ctx) except 
     return s
 
 
-cdef int submit_abi1(task_fn fn, void* ctx) except? -1 nogil:
-    """Hands fn(w, ctx) to the pool and returns at once.  In a pool of one
-    thread it runs here, first."""
+cdef int submit_here(task_fn fn, void* ctx) except? -1 nogil:
     cdef rp.Pool* p = borrow()
     cdef Submitted* s = submitted(p, run_submitted, fn, ctx)
+    cdef void* gil
     # The job takes over our share of the pool's users.
     if p.n_background == 0:
+        gil = let_go()
         rp.pool_run_here(p, &s.job)
+        take_back(gil)
     else:
         rp.pool_post(p, &s.job)
+    return 0
+
+
+cdef int submit_abi1(task_fn fn, void* ctx) except? -1 nogil:
+    """Hands fn(w, ctx) to the pool and returns at once.  In a pool of one
+    thread it runs here, first, or after the job that submits it."""
+    cdef Caller c
+    caller_begin(&c, False)
+    return caller_end(&c, (<raw_submit_fn>submit_here)(fn, ctx))
+
+
+cdef struct KeyedCall:
+    uint64_t key
+    void* ctx
+
+
+cdef int submit_keyed_here(task_fn fn, void* call) except? -1 nogil:
+    cdef KeyedCall* c = <KeyedCall*>call
+    cdef rp.Pool* p = borrow()
+    cdef Submitted* s = submitted(p, run_keyed, fn, c.ctx)
+    cdef void* gil = let_go() if p.n_background == 0 else NULL
+    rl.lane_submit(p, c.key, &s.job)
+    rp.job_done(p)
+    take_back(gil)
     return 0
 
 
@@ -343,11 +515,11 @@ cdef int submit_keyed_abi1(uint64_t key, task_fn fn, void* ctx) except? -1 nogil
     In a pool of one thread they run here, unless jobs of this key are being run
     at the moment, by another thread or further out in this one: whoever runs them
     then runs this one, too."""
-    cdef rp.Pool* p = borrow()
-    cdef Submitted* s = submitted(p, run_keyed, fn, ctx)
-    rl.lane_submit(p, key, &s.job)
-    rp.job_done(p)
-    return 0
+    cdef Caller c
+    cdef KeyedCall call
+    call.key, call.ctx = key, ctx
+    caller_begin(&c, False)
+    return caller_end(&c, (<raw_submit_fn>submit_keyed_here)(fn, &call))
 
 
 # ---- sorting ----------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The cimport API at its edges: entering, submit, errors, the binary contract."""
 
+import ctypes
 import gc
 import sys
 import threading
@@ -219,6 +220,199 @@ def test_sort_refuses(native):
     assert (a["at"] == np.arange(100)).all()
 
 
+@pytest.mark.parametrize("where", ["outside", "in a kernel", "in a kernel with its worker"])
+@pytest.mark.parametrize("what", ["join", "for", "scope", "broadcast"])
+def test_a_holder_of_the_gil_waits_for_one_who_needs_it(script, what, where):
+    """It hung: the other half could not raise, for the one that waited held the GIL."""
+    out = script(f"""
+import pyblitz as pb, native_capi
+pb.set_num_threads(2)
+for _ in range(20):
+    try:
+        native_capi.hold_the_gil({what!r}, {where != "outside"}, {"its" in where})
+    except ValueError as e:
+        print(e)
+    assert not native_capi.is_worker()
+""")
+    assert out == "on the right\n" * 20
+
+
+@pytest.fixture
+def unheard(monkeypatch):
+    """What sys.unraisablehook was told."""
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda u: seen.append(repr(u.exc_value)))
+    return seen
+
+
+RIGHT = "ValueError('on the right')"
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_a_thread_that_python_does_not_know(native, pool_size, unheard, threads):
+    """The caller gets -1, and sys.unraisablehook the exception; it vanished.  What follows in
+    that thread finds no trace of it."""
+    pool_size(threads)
+    what = ["j!", "f!", "s!", "h"] if threads == 3 else ["j!", "f!", "s!", "b!", "h"]
+    steps = [s for step in what for s in (step, "e")]
+    assert native.capi.stranger("0", "e", *steps, "7", "-", "j") == [
+        0, 0, *[-1, 0] * len(what), 7, -1, 0
+    ]  # fmt: skip
+    assert unheard == [RIGHT] * (len(what) - 1) + ["KeyError('here')"]
+    assert not native.capi.is_worker()
+
+
+def test_mistakes_in_a_thread_that_python_does_not_know(native, unheard):
+    assert native.capi.stranger("n", "e", "g", "e") == [-1, 0] * 2
+    assert [e[:30] for e in unheard] == [
+        "RuntimeError('poll: w is NULL,",
+        "ValueError('parallel_for: grai",
+    ]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_submit_from_a_thread_that_python_does_not_know(native, pool_size, unheard, threads):
+    pool_size(threads)
+    assert native.capi.stranger("u", "k", "e", "u", "e") == [0] * 5
+    for _ in range(60_000):
+        if len(unheard) == 3:
+            break
+        threading.Event().wait(0.001)
+    assert unheard == ["KeyError('here')"] * 3
+
+
+def test_a_thread_that_is_joined_under_the_gil(script):
+    """It calls kernels that do not need the GIL, and neither does their end."""
+    out = script("""
+import pyblitz as pb, native_capi
+pb.set_num_threads(2)
+print(native_capi.stranger_joined_under_the_gil("0", "7", "j", "f", "s"))
+""")
+    assert out == "[0, 7, 0, 0, 0]\n"
+
+
+def thread_states():
+    """How many threads Python knows."""
+    api = ctypes.pythonapi
+    for name in ["PyInterpreterState_Get", "PyInterpreterState_ThreadHead", "PyThreadState_Next"]:
+        getattr(api, name).restype = ctypes.c_void_p
+    state = api.PyInterpreterState_ThreadHead(ctypes.c_void_p(api.PyInterpreterState_Get()))
+    n = 0
+    while state:
+        n += 1
+        state = api.PyThreadState_Next(ctypes.c_void_p(state))
+    return n
+
+
+def test_threads_that_python_did_not_know_leave_nothing(native, pool_size, unheard):
+    pool_size(1)
+    before = thread_states()
+    for _ in range(200):
+        assert native.capi.stranger("h", "0") == [-1, 0]
+    assert len(unheard) == 200
+    for _ in range(60_000):
+        if thread_states() <= before:
+            break
+        threading.Event().wait(0.001)
+    assert thread_states() <= before
+
+
+@pytest.mark.parametrize("how", ["spawn", "array", "map", "on"])
+def test_spawn_by_a_worker_of_another_pool(native, pool_size, how):
+    """Its tasks would be on deques that nobody who waits for them looks at."""
+    pool_size(2)
+    with pb.ThreadPool(2) as other:
+
+        def body():
+            native.capi.spawn_into(how)
+            with pytest.raises(RuntimeError, match="another pool than the scope's"):
+                other.install(native.capi.spawn_into, how)
+
+        assert native.capi.scope_around(body) == (3 if how == "map" else 1)
+
+
+BINS = 101_000  # 808 KB of counts
+
+
+def histogram(native, items, bins=BINS, **options):
+    counts = np.zeros(bins + 1, np.int64)
+    copies = native.capi.histogram(items, counts, **options)
+    return counts[:-1], copies
+
+
+def items_of(n, bins):
+    return np.random.default_rng(n).integers(0, bins, n).astype("i4")
+
+
+@pytest.mark.parametrize("commutative", [False, True])
+def test_large_accumulators(script, commutative):
+    """Of 808 KB each, for 4,000 items: there were 1,000 of them, of 813 MB."""
+    out = script(f"""
+import resource, numpy as np, pyblitz as pb, native_capi
+pb.set_num_threads(4)
+items = np.random.default_rng(1).integers(0, {BINS}, 4000).astype("i4")
+counts = np.zeros({BINS} + 1, "i8")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+copies = native_capi.histogram(items, counts, {commutative})
+assert (counts[:-1] == np.bincount(items, minlength={BINS})).all()
+print(copies, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+""")
+    copies, kilobytes = map(int, out.split())
+    assert 1 <= copies <= (4 if commutative else 16)
+    assert kilobytes < 20_000
+
+
+@pytest.mark.parametrize(
+    ("bins", "n", "most"),
+    [(0, 5000, 1024), (127, 100_000, 1024), (2_047, 100_000, 64), (100_000, 100, 16), (9, 3, 3)],
+)
+def test_blocks_of_grain_0(native, pool_size, bins, n, most):
+    """As many on any number of threads, and no more than 1 MiB of them, or 16."""
+    items = np.zeros(n, "i4") if bins == 0 else items_of(n, bins)
+    seen = set()
+    for threads in (1, 2, 5):
+        pool_size(threads)
+        bins_and_one = max(bins, 1)
+        counts, copies = histogram(native, items, bins_and_one)
+        assert (counts == np.bincount(items, minlength=bins_and_one)).all()
+        seen.add(copies)
+    assert len(seen) == 1
+    assert most * 0.9 <= seen.pop() <= most
+
+
+@pytest.mark.parametrize("grain", [0, 1, 7, 100_000])
+@pytest.mark.parametrize("threads", SIZES)
+def test_commutative_reduction(native, pool_size, crowd, threads, grain):
+    """An accumulator for each participant at most, whoever calls."""
+    pool_size(threads)
+
+    def caller():
+        for n in (1, 2, 1000, 20_000):
+            items = items_of(n, 50)
+            counts, copies = histogram(native, items, 50, commutative=True, grain=grain)
+            assert (counts == np.bincount(items, minlength=50)).all()
+            assert 1 <= copies <= min(pb.num_threads(), n)
+
+    caller()
+    crowd(caller, caller, caller)
+    with pb.ThreadPool(3) as other:
+        native.capi.call(lambda: other.install(caller))
+
+
+def test_commutative_reduction_fails(native, pool_size):
+    pool_size(3)
+    items = items_of(5000, 50)
+    counts = np.zeros(51, np.int64)
+    for grain in (0, 10):
+        with pytest.raises(ValueError, match="1000"):
+            native.capi.histogram(items, counts, True, grain, fails=True)
+        assert not counts.any(), "it still holds the identity"
+    with pytest.raises(ValueError, match="parallel_reduce_commutative: grain must not be"):
+        native.capi.histogram(items, counts, True, -1)
+    with pytest.raises(ValueError, match="parallel_reduce: grain must not be negative"):
+        native.capi.histogram(items, counts, False, -1)
+
+
 def test_the_table():
     """What an extension of version 1 finds, for as long as there is a version 1."""
     assert sorted(pyblitz.capi.__pyx_capi__) == [
@@ -231,6 +425,7 @@ def test_the_table():
         "num_workers_abi1",
         "parallel_for_abi1",
         "parallel_reduce_abi1",
+        "parallel_reduce_commutative_abi1",
         "poll_abi1",
         "run_abi1",
         "scope_abi1",

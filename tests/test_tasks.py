@@ -283,7 +283,7 @@ def in_scope(f, n, ask=False):
                 future.result()
 
 
-@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("name", STOPPED)
 def test_timeout(pool_size, name, size):
     pool_size(size)
@@ -327,7 +327,69 @@ def test_a_detached_task_is_no_part_of_the_block(pool_size):
         assert future.result() == np.sqrt(A[0])
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_ctrl_c_anywhere(script):
+    """A future's lock was left held: whoever ended its task waited for ever."""
+    out = script("""
+import random, signal
+import pyblitz as pb
+def handler(*args):
+    global armed
+    if armed:
+        armed = False
+        raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, handler)
+pb.set_num_threads(3)
+def fib(s, k):
+    if k < 2:
+        return k
+    one = s.spawn(fib, s, k - 1)
+    return fib(s, k - 2) + one.result()
+draw = random.Random(0)
+for i in range(600):
+    armed = True
+    try:
+        signal.setitimer(signal.ITIMER_REAL, draw.random() * 0.004 + 1e-6)
+        while True:
+            with pb.scope() as s:
+                fib(s, 9)
+    except KeyboardInterrupt:
+        pass
+with pb.scope() as s:
+    print(fib(s, 9))
+""")
+    assert out == "34\n"
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("when", [0, 1])
+def test_ctrl_c_while_a_task_ends(script, size, when):
+    """Whether a future is done is asked by Python code, in which a handler may raise: it was lost
+    there, and the future had no result."""
+    out = script(f"""
+import concurrent.futures, pyblitz as pb
+pb.set_num_threads({size})
+calls, done = [], concurrent.futures.Future.done
+def interrupted(future):
+    calls.append(future)
+    if len(calls) == 1 + {when}:
+        raise KeyboardInterrupt
+    return done(future)
+futures = []
+try:
+    with pb.scope() as s:
+        concurrent.futures.Future.done = interrupted
+        futures.append(s.spawn(int, 7))
+except KeyboardInterrupt:
+    concurrent.futures.Future.done = done
+    print("interrupted", [f.result(timeout=5) for f in futures])
+with pb.scope() as s:
+    print(s.spawn(int, 8).result())
+""")
+    assert out == "interrupted [7]\n8\n"
+
+
+@pytest.mark.parametrize("size", [1, 3])
 def test_ctrl_c(script, size):
     out = script(
         f"""
@@ -341,8 +403,8 @@ if {size} > 1:
         lambda: time.sleep(0.01), lambda: [time.sleep(0.001) for _ in range(200)])
 for name, operation in test_tasks.STOPPED.items():
     for _ in range(3):
-        threading.Timer(0.03, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
+            threading.Timer(0.03, os.kill, (os.getpid(), signal.SIGINT)).start()
             operation()
         except KeyboardInterrupt:
             pass
@@ -732,6 +794,40 @@ def test_scope_misuse(crowd):
     usable()
 
 
+def test_a_scope_is_entered_by_one(script):
+    """Also when another comes while the first makes the pool, which runs Python."""
+    out = script("""
+import pyblitz as pb, pyblitz._python as host
+s = pb.scope()
+number = host.default_num_threads
+def meanwhile():
+    host.default_num_threads = number
+    try:
+        s.__enter__()
+    except RuntimeError as e:
+        print(e)
+    return number()
+host.default_num_threads = meanwhile
+with s:
+    f = s.spawn(pow, 2, 3)
+print(f.result())
+""")
+    assert out == "a scope is entered once\n8\n"
+
+
+def test_a_scope_that_was_not_entered(pool_size):
+    """It can be entered later."""
+    pool_size(2)
+    s = pb.scope()
+    with pb.CancelScope() as stopped:
+        stopped.cancel()
+        with pytest.raises(CancelledError), s:
+            raise AssertionError
+    with s:
+        f = s.spawn(pow, 2, 3)
+    assert f.result() == 8
+
+
 def test_a_block_that_is_never_left(script):
     """It does not keep the interpreter from ending."""
     out = script(
@@ -1059,11 +1155,11 @@ LEAKS = {
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("call", LEAKS.values(), ids=LEAKS)
-def test_nothing_leaks(script, call):
-    """Over thousands of failures: no object more than before, and no memory."""
+def test_nothing_leaks(script):
+    """Over thousands of failures of each kind: no object more than before, and no memory."""
     print(
-        script(f"""
+        script(
+            """
 import gc, sys
 import numpy as np, pyblitz as pb
 pb.set_num_threads(3)
@@ -1104,19 +1200,51 @@ def state():
     with open("/proc/self/statm") as f:
         return (len(gc.get_objects()), sys.getrefcount(Failure), sys.getallocatedblocks(),
                 int(f.read().split()[1]) * 4096)
-def run(n):
+def run(call, n):
     for _ in range(n):
         try:
-            {call}
+            exec(call)
         except (Failure, RuntimeError):
             continue
         raise AssertionError("did not fail")
-run(500)
-before = state()
-run(5_000)
-after = state()
-growth = [b - a for a, b in zip(before, after)]
-print(growth)
-assert growth[0] <= 0 and growth[1] <= 0 and growth[2] < 100 and growth[3] < 2**20, growth
-""")
+for name, call in calls.items():
+    call = compile(call, name, "exec")
+    run(call, 500)
+    before = state()
+    run(call, 4_000)
+    after = state()
+    growth = [b - a for a, b in zip(before, after)]
+    print(name, growth)
+    assert growth[0] <= 0 and growth[1] <= 0 and growth[2] < 100 and growth[3] < 2**20, name
+""".replace("calls.items()", f"{LEAKS!r}.items()")
+        )
     )
+
+
+def test_mail_that_waits_for_one_who_broadcasts(pool_size):
+    """Whose broadcast has a part for the very thread that waits for him."""
+    pool_size(3)
+    for _ in range(5):
+        futures, seen, waits = [], [], threading.Event()
+
+        def broadcasts(waits=waits):
+            waits.wait(60)
+            time.sleep(0.02)  # until they do
+            return len(pb.broadcast(lambda: 1))
+
+        def part(futures=futures, waits=waits):
+            waits.set()
+            try:
+                return futures[0].result()
+            except RuntimeError as e:
+                # On top of the task's own broadcast, in the thread that runs it.
+                return 0 if "further out in this thread" in str(e) else str(e)
+
+        with pb.scope() as s:
+            futures.append(s.spawn(broadcasts))
+            caller = threading.Thread(target=lambda seen=seen: seen.append(pb.broadcast(part)))
+            caller.start()
+            assert futures[0].result() in (2, 3)
+        caller.join(60)
+        assert not caller.is_alive()
+        assert set(seen[0]) <= {0, 2, 3}

@@ -22,7 +22,7 @@ or the failure with the lowest index, is the same however the work was shared.
 """
 from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport (
-    atomic_i64, atomic_u32, i64_cas_relaxed, i64_load_relaxed)
+    atomic_i64, atomic_ptr, atomic_u32, i64_cas_relaxed, i64_load_relaxed)
 from pyblitz.runtime.call cimport Part, Progress
 from pyblitz.runtime.pool cimport Worker
 
@@ -31,6 +31,12 @@ ctypedef int (*leaf_fn)(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept n
 # Joins the results of items lo .. mid and mid .. hi.  As above.
 ctypedef int (*combine_fn)(Worker* w, void* ctx, int64_t lo, int64_t mid,
                            int64_t hi) noexcept nogil
+
+cdef struct Failure:
+    int64_t at                  # the item that failed
+    int rc
+    void* error                 # the exception, when rc is -1
+    Failure* older              # the one before it in time
 
 cdef struct Bridge:
     leaf_fn leaf
@@ -51,11 +57,10 @@ cdef struct Bridge:
     Progress* progress          # who wants to know how far it is, or NULL
     int64_t start               # when the root began
     int64_t done                # items done, counted until it shares
-    # The failure with the lowest index; the lock guards the three below it.
-    atomic_u32 lock
-    int64_t failed_at
-    int rc
-    void* error
+    atomic_ptr failures         # Failure*: the newest
+    # One for which there was no memory.
+    atomic_u32 spare_taken
+    Failure spare
 
 cdef void bridge_init(Bridge* b, leaf_fn leaf, combine_fn combine, void* ctx,
                       int64_t grain) noexcept nogil

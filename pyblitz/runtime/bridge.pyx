@@ -1,8 +1,10 @@
 """The one recursion; see bridge.pxd for how it works."""
 from libc.stdint cimport INT64_MAX, uint64_t
+from libc.stdlib cimport free, malloc
 from pyblitz.runtime.atomic cimport (
-    i64_fetch_add_relaxed, i64_store_relaxed, spin_hint, u32_exchange_acquire,
-    u32_store_relaxed, u32_store_release, unlikely)
+    i64_fetch_add_relaxed, i64_load_relaxed, i64_store_relaxed, likely, ptr_cas_release,
+    ptr_load_acquire, ptr_load_relaxed, ptr_store_relaxed, u32_exchange_acquire, u32_store_relaxed,
+    unlikely)
 from pyblitz.runtime.counters cimport (
     count_inactive, count_sleeping, counters_load)
 from pyblitz.runtime.deque cimport deque_bottom
@@ -39,10 +41,8 @@ cdef void bridge_init(Bridge* b, leaf_fn leaf, combine_fn combine, void* ctx,
     b.leaf_ns = LEAF_NS
     i64_store_relaxed(&b.limit, INT64_MAX)
     i64_store_relaxed(&b.span, 1)
-    u32_store_relaxed(&b.lock, 0)
-    b.failed_at = INT64_MAX
-    b.rc = 0
-    b.error = NULL
+    ptr_store_relaxed(&b.failures, NULL)
+    u32_store_relaxed(&b.spare_taken, 0)
 
 
 cdef int bridge_run(Worker* w, Bridge* b, int64_t n) noexcept nogil:
@@ -61,34 +61,66 @@ cdef int bridge_run(Worker* w, Bridge* b, int64_t n) noexcept nogil:
     if n > 0:
         bridge_node(w, b, 0, n)
     w.sharing = sharing
+    # relaxed: whoever failed has been waited for
+    if likely(ptr_load_relaxed(&b.failures) == NULL):
+        return 0
+    return first_failure(b)
+
+
+cdef int first_failure(Bridge* b) noexcept nogil:
+    """What the failure with the lowest index returned; for -1 its exception is set."""
+    # acquire: partner is the compare-and-swap in bridge_fail
+    cdef Failure* f = <Failure*>ptr_load_acquire(&b.failures)
+    cdef Failure* older
     # A failure behind the limit is one of items that nobody wanted: it was told to
     # stop, or began before the first hit was found.
-    if b.failed_at > i64_load_relaxed(&b.limit):
-        b.rc = 0
-        if b.error != NULL:
-            hooks().drop(b.error)
-    elif b.error != NULL:
-        hooks().restore(b.error)
-    return b.rc
+    cdef int64_t at = i64_load_relaxed(&b.limit)
+    cdef int rc = 0
+    cdef void* error = NULL
+    cdef void* loser
+    while f != NULL:
+        loser = f.error
+        # Of one index the first in time, which is the last in the list.
+        if f.at <= at:
+            loser = error
+            at, rc, error = f.at, f.rc, f.error
+        if loser != NULL:
+            hooks().drop(loser)
+        older = f.older
+        if f != &b.spare:
+            free(f)
+        f = older
+    if error != NULL:
+        hooks().restore(error)
+    return rc
 
 
 cdef void bridge_fail(Bridge* b, int64_t at, int rc) noexcept nogil:
     """Item ``at`` failed with ``rc``; for -1, takes the exception that is set.
     The failure with the lowest index stays."""
+    cdef Failure* f = <Failure*>malloc(sizeof(Failure))
     cdef void* error = hooks().capture() if rc == -1 else NULL
-    cdef void* loser = error
+    cdef void* head
     bridge_limit(b, at)
-    # acquire and release: each other's partners
-    while u32_exchange_acquire(&b.lock, 1):
-        spin_hint()
-    if at < b.failed_at:
-        loser = b.error
-        b.failed_at = at
-        b.rc = rc
-        b.error = error
-    u32_store_release(&b.lock, 0)
-    if loser != NULL:
-        hooks().drop(loser)
+    # acquire: nobody gives it back; who wins is alone
+    if f == NULL and u32_exchange_acquire(&b.spare_taken, 1) == 0:
+        f = &b.spare
+    if f == NULL:
+        # No memory to tell of more than one.
+        if error != NULL:
+            hooks().drop(error)
+        return
+    f.at = at
+    f.rc = rc
+    f.error = error
+    while True:
+        # relaxed: only compared and linked
+        head = ptr_load_relaxed(&b.failures)
+        f.older = <Failure*>head
+        # release: partner is the load in first_failure.  A list and no lock, whose
+        # holder could be preempted for good by one that spins at a higher priority.
+        if ptr_cas_release(&b.failures, head, f):
+            return
 
 
 cdef int run_node(Worker* w, void* ctx) noexcept nogil:
@@ -219,7 +251,7 @@ cdef void count_items(Worker* w, Bridge* b, int64_t items) noexcept nogil:
 cdef bint worth_sharing(Worker* w, Bridge* b, int64_t now) noexcept nogil:
     cdef uint64_t c
     cdef int64_t left
-    if w.pool.n_background == 0 or not w.listed:
+    if w.pool.n_background == 0:
         return False
     c = counters_load(&w.pool.sleep.counters)
     left = SHARE_AWAKE_NS

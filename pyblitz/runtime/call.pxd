@@ -58,6 +58,8 @@ cdef struct Call:
     int64_t deadline    # of now_ns; INT64_MAX: none.  No later than outer's
     Call* outer         # which stops this one, too; NULL: none
     Progress* progress  # its own, or the nearest outer one's; NULL: nobody asked
+    # How many scopes deep it is whose tasks are mail: see Group in pool.pxd.
+    int level
 
 cdef inline void call_init(Call* c, int64_t deadline, Call* outer) noexcept nogil:
     u32_store_relaxed(&c.stop, GO_ON)
@@ -68,6 +70,7 @@ cdef inline void call_begin(Call* c, int64_t deadline, Call* outer) noexcept nog
     c.deadline = deadline
     c.outer = outer
     c.progress = outer.progress if outer != NULL else NULL
+    c.level = outer.level if outer != NULL else 0
     if outer != NULL and outer.deadline < deadline:
         c.deadline = outer.deadline
 

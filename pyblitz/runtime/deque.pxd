@@ -48,12 +48,14 @@ cdef enum Bias:
     BIAS_FENCED = 0     # the owner's pops are fenced: steal freely
     BIAS_OWNER = 1      # they are not: only who revokes the bias may steal
     BIAS_REVOKING = 2   # a thief waits until every pop without a fence is seen
+    BIAS_REFUSED = 3    # it was refused that: the owner's next pop fences for it
 
 cdef struct Deque:
     # Owner's cache line: thieves read it too, but seldom beside the owner.
     atomic_i64 bottom
     atomic_ptr ring
-    atomic_u32 bias     # Bias.  Owner: FENCED to OWNER; thieves: the other ways
+    # Bias.  Owner: FENCED to OWNER, REFUSED to FENCED; thieves: the other ways
+    atomic_u32 bias
     # The owner's only:
     int until_biased    # fenced pops until it becomes biased
     int bias_after      # where that begins; 0: it never does
@@ -145,9 +147,10 @@ cdef inline bint deque_take_back(Deque* d, int64_t b) noexcept nogil:
     """Owner: takes the job that it pushed at b, of which all newer ones were
     taken, by whomever; false when it was stolen.  (A fork keeps its b in a
     register: loading what was just stored would add to the latency of a join.)"""
-    # relaxed: nothing is published by it, and it is ordered before the load of
-    # top below: by the membarrier of a thief that revokes the bias, or by the
-    # fence in deque_take_back_slow
+    # relaxed: nothing is published by it (a thief that reads it is with the pushes
+    # before, whose release sequence it goes on with: of C11 and C17, not of C++20),
+    # and it is ordered before the load of top below: by the membarrier of a thief
+    # that revokes the bias, or by the fence in deque_take_back_slow
     i64_store_relaxed(&d.bottom, b)
     # The store stays above the load of bias: a thief whose membarrier comes
     # after that load sees the store.  Partner: deque_revoke.

@@ -59,6 +59,12 @@ cdef bint deque_take_back_slow(Deque* d, int64_t b) noexcept nogil:
         # Between the store of bottom and the load of top; partner: the fence in
         # deque_steal.
         fence_seq_cst()
+        if bias == BIAS_REFUSED:
+            # Every pop without a fence lies before this fence.
+            d.bias_after = 0
+            d.until_biased = 0
+            # release: partner is the acquire load of bias in deque_steal
+            u32_store_release(&d.bias, BIAS_FENCED)
     chaos(b"pop: fenced")
     t = i64_load_relaxed(&d.top)
     if t < b:
@@ -80,10 +86,13 @@ cdef bint deque_revoke(Deque* d) noexcept nogil:
         return False
     # A pop that read OWNER before this has stored its bottom before, which is
     # seen from here on; a later one reads REVOKING, and fences.  Partner:
-    # deque_take_back.  It cannot fail, once registered; if it does, nobody steals.
+    # deque_take_back.
     if membarrier():
         chaos(b"revoke: fenced")
         # release: partner is the acquire load of bias in deque_steal
         u32_store_release(&d.bias, BIAS_FENCED)
         return True
+    # A sandbox that was put up after the start forbids it.
+    # relaxed: the owner fences when it reads it
+    u32_store_relaxed(&d.bias, BIAS_REFUSED)
     return False

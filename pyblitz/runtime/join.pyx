@@ -102,6 +102,7 @@ cdef void sleep_on_latch(Worker* w, SpinLatch* latch, bint work,
     or something in ``also``; not at all if there is ``work``.  The caller looks
     again.  The worker is not counted as idle: nobody but those who post to
     these can use it."""
+    cdef void* held
     # Between falling asleep and the last look; partners: fence 1 in post_mail
     # and the fence in put_away, both of which leave a token.
     fence_seq_cst()
@@ -109,7 +110,10 @@ cdef void sleep_on_latch(Worker* w, SpinLatch* latch, bint work,
     if not (work or injector_has_jobs(&w.sleeper.mailbox)
             or (also != NULL and injector_has_jobs(also))):
         count_one(&w.sleeper.stats.sleeps)
+        # Whoever has our other half may need it to end that.
+        held = hooks().let_go()
         park(&w.sleeper.parker, POLL_INTERVAL_NS if w.poll_at else -1)
+        hooks().take_back(held)
     latch_wake_up(&latch.core)
 
 
@@ -223,7 +227,7 @@ cdef void beat(Worker* w, int64_t now) noexcept nogil:
     cdef Fork* f = <Fork*>w.lazy.root.newer
     cdef uint64_t c
     cdef int64_t enough
-    if not lazy_any(&w.lazy) or w.pool.n_background == 0 or not w.listed:
+    if not lazy_any(&w.lazy) or w.pool.n_background == 0:
         return
     if deque_looks(&w.forks) > 0:
         return

@@ -4,7 +4,7 @@ from pyblitz.runtime.atomic cimport (
     ptr_cas_acq_rel, ptr_exchange_acquire, ptr_load_relaxed,
     u32_load_seq_cst)
 from pyblitz.runtime.chaos cimport chaos_fails
-from pyblitz.runtime.injector cimport injector_push
+from pyblitz.runtime.injector cimport inbox_push, injector_push
 from pyblitz.runtime.pool cimport (
     Worker, execute, job_done, look_after_orphans, pool_is_stale, pool_post, pool_run_here,
     share_inside)
@@ -98,7 +98,9 @@ cdef void run_lane(void* worker, Job* job) noexcept nogil:
     cdef Pool* p = lane.pool        # read before the lane is idle
     cdef int turn = 0
     if w == NULL:
-        pool_post(p, job)
+        # Whoever says so looks at the inbox afterwards.  The lane's share of the
+        # pool's users is the job's.
+        inbox_push(&p.inbox, job)
         return
     while turn < LANE_TURN or not w.background:
         job = lane_take(lane)

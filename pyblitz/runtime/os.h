@@ -87,7 +87,7 @@ static inline void pb_parker_destroy(pb_parker *p) { (void)p; }
  * one (negative: wait for ever). */
 static inline int pb_park(pb_parker *p, int64_t timeout_ns) {
   uint32_t seen = PB_EMPTY;
-  struct timespec rel, *limit = NULL;
+  struct timespec until, *limit = NULL;
   if (!atomic_compare_exchange_strong_explicit(&p->state, &seen, PB_PARKED,
                                                memory_order_acquire,
                                                memory_order_acquire)) {
@@ -95,13 +95,16 @@ static inline int pb_park(pb_parker *p, int64_t timeout_ns) {
     return 1;
   }
   if (timeout_ns >= 0) {
-    rel.tv_sec = timeout_ns / 1000000000;
-    rel.tv_nsec = timeout_ns % 1000000000;
-    limit = &rel;
+    /* A moment, not a span: each signal interrupts the wait, and a span would
+     * begin anew with each. */
+    timeout_ns += pb_now_ns();
+    until.tv_sec = timeout_ns / 1000000000;
+    until.tv_nsec = timeout_ns % 1000000000;
+    limit = &until;
   }
   for (;;) {
-    long rc = syscall(SYS_futex, &p->state, FUTEX_WAIT_PRIVATE, PB_PARKED,
-                      limit, NULL, 0);
+    long rc = syscall(SYS_futex, &p->state, FUTEX_WAIT_BITSET_PRIVATE, PB_PARKED,
+                      limit, NULL, FUTEX_BITSET_MATCH_ANY);
     if (pb_u32_load_relaxed(&p->state) == PB_TOKEN || (rc && errno == ETIMEDOUT))
       /* acquire: partner of the release half of unpark's exchange */
       return pb_u32_exchange_acquire(&p->state, PB_EMPTY) == PB_TOKEN;
@@ -181,6 +184,12 @@ static inline void pb_lock_latch_set(pb_lock_latch *l) {
   l->set = 1;
   pthread_cond_broadcast(&l->cond);
   pthread_mutex_unlock(&l->lock);
+}
+static inline int pb_lock_latch_is_set(pb_lock_latch *l) {
+  pthread_mutex_lock(&l->lock);
+  int set = l->set;
+  pthread_mutex_unlock(&l->lock);
+  return set;
 }
 static inline void pb_lock_latch_wait(pb_lock_latch *l) {
   pthread_mutex_lock(&l->lock);

@@ -25,6 +25,7 @@ cdef extern from "pyblitz/runtime/os.h" nogil:
     void lock_latch_destroy "pb_lock_latch_destroy"(LockLatch*)
     void lock_latch_set "pb_lock_latch_set"(LockLatch*)
     void lock_latch_wait "pb_lock_latch_wait"(LockLatch*)
+    bint lock_latch_is_set "pb_lock_latch_is_set"(LockLatch*)
 
     ctypedef struct Thread "pb_thread":
         pass

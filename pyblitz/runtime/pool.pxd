@@ -22,7 +22,8 @@ from pyblitz.runtime.os cimport LockLatch, Thread, unpark
 from pyblitz.runtime.sleep cimport Sleep, Sleeper, post_internal
 
 cdef enum:
-    GUEST_SLOTS = 64            # bits of Pool.guest_mask
+    GUEST_SLOTS = 64            # bits of GuestBlock.taken
+    GUEST_BLOCKS = 256
     POLL_INTERVAL_NS = 20000000
     POLL_LATER = 1              # an interval after the first look at the clock
     SPIN_ROUNDS = 200           # looks before a waiting worker sleeps
@@ -31,10 +32,30 @@ cdef enum:
 cdef struct Group:
     Injector put_away   # tasks of this group that others had to lay aside
     Worker* owner       # who ends it
+    # Of its mail: one more than that of the call that made the scope.  What its mail
+    # leads to has this level, too, on whatever worker; so a worker that waits in a
+    # call of level n needs no mail but that of levels above n, and serves no other:
+    # its stack is as deep as scopes are within each other.
+    int level
 
 # What a fork runs.  0 is success; -1 says that an exception was raised, as
 # Cython's `except? -1` does; any other value is the kernel's own code.
 ctypedef int (*fork_fn)(Worker* w, void* ctx) noexcept nogil
+
+cdef enum Mail:
+    NO_MAIL = 0
+    MAIL_OR_NOBODY      # where its worker has no thread, it does not run
+    MAIL_OR_ANYBODY     # ... it is put away, where the end of its scope finds it
+
+cdef struct Task:
+    Job job             # first: a Job* of this task is its Task*
+    fork_fn fn
+    void* ctx
+    uint32_t memory     # TaskMemory of scope.pxd
+    Mail mail
+    Group* group        # the beginning of its scope
+    int64_t parts       # this one and those behind it
+    size_t stride       # from one part's ctx to the next's, in bytes
 
 cdef struct Fork:
     Lazy lazy               # first: a Job* or Lazy* of this fork is its Fork*
@@ -73,13 +94,20 @@ cdef struct Worker:
     bint sharing
     uint32_t leaves             # that were cut by time
     bint background             # has a thread of its own
-    bint listed                 # thieves look at its deques
     int cpu                     # that its thread is to run on; negative: any
-    int index                   # among the background workers, or guest slot
+    int index                   # among the background workers, or guests
     uint64_t rng
     uint32_t searches           # their number decides where each begins (find_work)
-    Job* mail                   # taken from the mailbox, oldest first, not yet run
-    Job* bound                  # taken from the bound jobs, likewise
+    # Mail taken from the mailbox and not yet run: the highest level first, and in each
+    # level the oldest.
+    Job* mail
+    Job* last_mail
+    Job* bound                  # taken from the bound jobs, the oldest first
+    # A guest that runs jobs for a pool without threads, and what they submitted
+    # meanwhile, oldest first.
+    bint runs_here
+    Job* queued
+    Job* last_queued
     # Signals: 0, or when to look next (a guest in Python's main thread).
     int64_t poll_at
     # -- a guest's: its call, if that can be stopped, and what a signal handler
@@ -88,7 +116,6 @@ cdef struct Worker:
     int operations
     void* interrupt
     Worker* outer               # the worker that this thread was before
-    Worker* next_spare          # in Pool.spares
     # Where its tasks ended when the job began that it runs on top of a wait, or
     # where older ones were taken since: what is above is that job's.
     int64_t tasks_kept
@@ -96,33 +123,38 @@ cdef struct Worker:
     int n_free_tasks
     Sleeper sleeper
     Thread thread
-    # Whether it was created and not joined.  Not `sleeper.thread`, which a worker
-    # that retires writes while the pool ends.
-    bint joinable
     # Written by others.  Set by whoever is hungry, cleared by the owner's beat.
     atomic_u32 asked
+
+cdef struct GuestBlock:
+    atomic_u64 taken            # bit i: guest i is somebody's
+    Worker* guests[GUEST_SLOTS]
 
 cdef struct Pool:
     Sleep sleep
     Inbox inbox
-    # Bit i: guest slot i is in use.
-    atomic_u64 guest_mask
+    # GuestBlock*, or NULL from some block on: a block is made when those before it
+    # are full, and freed with the pool, for whoever set a latch of one of its guests
+    # may still be about to unpark that one.
+    atomic_ptr guests[GUEST_BLOCKS]
     # Calls inside, plus injected jobs not yet done, plus POOL_CLOSED.
     atomic_i64 users
     void* lanes                 # Lane*; whoever made the pool owns them
-    Worker** workers            # n_background of them, then GUEST_SLOTS
-    Sleeper** sleepers
+    Worker** workers            # n_background of them
+    Sleeper** sleepers          # theirs
     int n_background
     bint asymmetric             # whether deques of forks may be biased
     int64_t generation          # the process, counted in forks, that made it
     LockLatch quiet             # set when closed and no user is left
-    # Workers for guests without a slot; freed with the pool, for whoever set a
-    # latch of theirs may still be about to unpark them.
-    atomic_ptr spares
-    atomic_i64 unlisted         # how many there ever were
+    atomic_i64 threads          # that run, or are about to: they use this memory
 
-cdef enum:
-    POOL_CLOSED = 1 << 30       # in Pool.users, above any number of users
+cdef extern from *:
+    """
+    #ifndef PB_POOL_CLOSED
+    #define PB_POOL_CLOSED ((int64_t)1 << 62)
+    #endif
+    """
+    int64_t POOL_CLOSED "PB_POOL_CLOSED"    # in Pool.users, above any number of users
 
 # What the runtime asks of the language above it; each may be called from any
 # thread, without any lock held.  An `error` is an exception that was caught.
@@ -137,6 +169,10 @@ cdef struct Hooks:
     void (*thread_stop)() noexcept nogil
     bint (*is_main_thread)() noexcept nogil
     void (*exit_child)() noexcept nogil             # ends the process
+    # Around a sleep, of what others may need to wake this thread: a lock of the language
+    # that it holds, or NULL.
+    void* (*let_go)() noexcept nogil
+    void (*take_back)(void* held) noexcept nogil
 
 cdef const Hooks* hooks() noexcept nogil
 cdef void set_hooks(const Hooks* h) noexcept nogil
@@ -144,6 +180,7 @@ cdef void set_hooks(const Hooks* h) noexcept nogil
 cdef Pool* pool_new(int num_threads, bint asymmetric, void* lanes) noexcept nogil
 cdef void pool_retire(Pool* p) noexcept nogil
 cdef void pool_join(Pool* p) noexcept nogil
+cdef bint pool_ended(Pool* p) noexcept nogil
 cdef void pool_free(Pool* p) noexcept nogil
 cdef int64_t process_generation() noexcept nogil
 cdef bint pool_is_stale(const Pool* p) noexcept nogil
@@ -158,14 +195,20 @@ cdef void share_inside(Pool* p) noexcept nogil
 cdef void pool_post(Pool* p, Job* job) noexcept nogil
 cdef void look_after_orphans(Pool* p) noexcept nogil
 cdef void pool_run_here(Pool* p, Job* job) noexcept nogil
+cdef void pool_help_here(Pool* p) noexcept nogil
+cdef int pool_places(Pool* p) noexcept nogil
+cdef Worker* pool_worker(Pool* p, int i) noexcept nogil
+cdef int threads_refused(const Pool* p) noexcept nogil
 cdef void job_done(Pool* p) noexcept nogil
 
 cdef void execute(Worker* w, Job* job) noexcept nogil
 cdef bint has_mail(Worker* w) noexcept nogil
 cdef void serve_mailbox(Worker* w) noexcept nogil
+cdef void serve_broadcasts(Worker* w) noexcept nogil
 cdef void wake_worker(Worker* w) noexcept nogil
 cdef Job* steal_task(Worker* w, Group* group) noexcept nogil
 cdef void put_away(Job* job, Group* other) noexcept nogil
+cdef void put_tasks_away(Worker* w, int64_t end) noexcept nogil
 cdef void execute_waiting(Worker* w, Job* job) noexcept nogil
 cdef bint must_stop(Worker* w, int64_t now) noexcept nogil
 cdef void set_thread_call(Call* c) noexcept nogil
@@ -176,6 +219,11 @@ cdef inline Call* call_of(void* mark) noexcept nogil:
 
 cdef inline Call* current_call(Worker* w) noexcept nogil:
     return call_of(w.mark_of_call)
+
+cdef inline int mail_level(Worker* w) noexcept nogil:
+    """Of what this worker runs: see Group."""
+    cdef Call* c = current_call(w)
+    return c.level if c != NULL else 0
 
 cdef inline void* mark_of(Call* c) noexcept nogil:
     return <void*>(<size_t>c + 1)

@@ -2,11 +2,10 @@
 from libc.stdint cimport INT64_MAX, INT64_MIN
 from libc.stdlib cimport calloc, free
 from pyblitz.runtime.atomic cimport (
-    fence_seq_cst, i64_cas_acquire, i64_fetch_add_acquire, i64_fetch_add_relaxed, i64_fetch_or_acq_rel,
-    i64_fetch_sub_acq_rel, i64_load_relaxed,
-    i64_store_relaxed, invariant, likely, ptr_cas_release, ptr_exchange_acquire,
-    ptr_load_relaxed, ptr_store_relaxed, spin_hint, u32_load_relaxed, u32_load_seq_cst,
-    u32_store_relaxed,
+    fence_seq_cst, i64_cas_acquire, i64_fetch_add_acquire, i64_fetch_add_relaxed,
+    i64_fetch_or_acq_rel, i64_fetch_sub_acq_rel, i64_load_acquire, i64_load_relaxed,
+    i64_store_relaxed, invariant, likely, ptr_cas_acq_rel, ptr_load_acquire,
+    u32_load_relaxed, u32_load_seq_cst, u32_store_relaxed, u32_store_release,
     u64_cas_acquire,
     u64_fetch_and_release, u64_load_relaxed, u64_store_relaxed, unlikely)
 from pyblitz.runtime.call cimport (
@@ -26,10 +25,11 @@ from pyblitz.runtime.latch cimport latch_is_set, latch_set
 from pyblitz.runtime.stats cimport BUSY, ELSEWHERE, SEARCHING, SLEEPING, count_one, note
 from pyblitz.runtime.os cimport (
     alloc_aligned, atfork_child, lock_latch_destroy, lock_latch_init,
-    lock_latch_set, lock_latch_wait, membarrier_register, now_ns, thread_create, thread_join, yield_thread)
+    lock_latch_is_set, lock_latch_set, lock_latch_wait, membarrier_register, now_ns, thread_create, thread_join, yield_thread)
 from pyblitz.runtime.sleep cimport (
     THREAD_NONE, THREAD_RETIRED, THREAD_RUNS, Idle, no_work_found, post_injected, post_moved,
-    retire, sleep_init, sleeper_destroy, sleeper_init, start_looking, wake_any, wake_sleeper)
+    retire, revive, sleep_init, sleeper_destroy, sleeper_init, start_looking, wake_any,
+    wake_sleeper)
 
 cdef extern from *:
     """
@@ -88,20 +88,28 @@ cdef bint pool_is_stale(const Pool* p) noexcept nogil:
 
 # ---- making and ending a pool -----------------------------------------------
 
-cdef bint worker_init(Worker* w, Pool* p, int index, bint background) noexcept nogil:
-    """On zeroed memory.  False when there is no memory for the deques."""
+cdef Worker* worker_new(Pool* p, int index, bint background) noexcept nogil:
+    """NULL without memory."""
+    cdef Worker* w = <Worker*>alloc_aligned(sizeof(Worker))
+    cdef bint ok
+    if w == NULL:
+        return NULL
     w.pool = p
     w.index = index
     w.background = background
     w.sharing = background
-    w.listed = True
     w.mark_of_call = mark_of(NULL)
     w.cpu = -1
     # Any seed but 0 does for xorshift.
     w.rng = (<uint64_t>now_ns() ^ (<uint64_t>index * 0x9E3779B97F4A7C15u)) | 1
     lazy_init(&w.lazy)
     sleeper_init(&w.sleeper, background)
-    return deque_init(&w.forks, p.asymmetric) & deque_init(&w.tasks, p.asymmetric)
+    ok = deque_init(&w.forks, p.asymmetric)
+    ok &= deque_init(&w.tasks, p.asymmetric)
+    if not ok:
+        worker_free(w)
+        return NULL
+    return w
 
 
 cdef void worker_free(Worker* w) noexcept nogil:
@@ -122,34 +130,29 @@ cdef Pool* pool_new(int num_threads, bint asymmetric, void* lanes) noexcept nogi
     no memory.  ``asymmetric``: thieves may pay for the owners' fences, where the
     system can do that."""
     cdef Pool* p = <Pool*>alloc_aligned(sizeof(Pool))
-    cdef int i, total
+    cdef int i
     cdef bint ok
     if p == NULL:
         return NULL
     p.n_background = num_threads - 1
     # Without background workers there are no thieves.
     p.asymmetric = asymmetric and (p.n_background == 0 or membarrier_register())
-    total = p.n_background + GUEST_SLOTS
-    p.workers = <Worker**>calloc(total, sizeof(Worker*))
-    p.sleepers = <Sleeper**>calloc(total, sizeof(Sleeper*))
-    ok = p.workers != NULL and p.sleepers != NULL
+    # One more: without memory calloc says so, and not that none was asked for.
+    p.workers = <Worker**>calloc(p.n_background + 1, sizeof(Worker*))
+    p.sleepers = <Sleeper**>calloc(p.n_background + 1, sizeof(Sleeper*))
+    ok = p.workers != NULL and p.sleepers != NULL and add_guests(p, 0) != NULL
     if ok:
-        for i in range(total):
-            p.workers[i] = <Worker*>alloc_aligned(sizeof(Worker))
+        for i in range(p.n_background):
+            p.workers[i] = worker_new(p, i, True)
             if p.workers[i] == NULL:
                 ok = False
                 break
             p.sleepers[i] = &p.workers[i].sleeper
-            ok &= worker_init(p.workers[i], p,
-                              i if i < p.n_background else i - p.n_background,
-                              i < p.n_background)
     p.lanes = lanes
     p.generation = i64_load_relaxed(&forks_seen)
     inbox_init(&p.inbox)
-    ptr_store_relaxed(&p.spares, NULL)
-    i64_store_relaxed(&p.unlisted, 0)
-    u64_store_relaxed(&p.guest_mask, 0)
     i64_store_relaxed(&p.users, 0)
+    i64_store_relaxed(&p.threads, 0)
     lock_latch_init(&p.quiet)
     sleep_init(&p.sleep, &p.inbox, p.sleepers, p.n_background, start_thread, p)
     if not ok:
@@ -162,13 +165,105 @@ cdef void pool_free(Pool* p) noexcept nogil:
     """After pool_join, or on a pool that nobody else has seen."""
     cdef int i
     if p.workers != NULL:
-        for i in range(p.n_background + GUEST_SLOTS):
+        for i in range(p.n_background):
             worker_free(p.workers[i])
+    for i in range(GUEST_BLOCKS):
+        free_guests(guest_block(p, i))
     free(p.workers)
     free(p.sleepers)
-    free_spares(p)
     lock_latch_destroy(&p.quiet)
     free(p)
+
+
+# ---- guests -----------------------------------------------------------------
+
+cdef inline GuestBlock* guest_block(const Pool* p, int k) noexcept nogil:
+    """NULL: there is none, nor any behind it."""
+    # acquire: partner is the compare-and-swap in add_guests
+    return <GuestBlock*>ptr_load_acquire(&p.guests[k]) if k < GUEST_BLOCKS else NULL
+
+
+cdef void free_guests(GuestBlock* block) noexcept nogil:
+    cdef int i
+    if block != NULL:
+        for i in range(GUEST_SLOTS):
+            worker_free(block.guests[i])
+        free(block)
+
+
+cdef GuestBlock* add_guests(Pool* p, int k) noexcept nogil:
+    """Block k, made by us or by one who was faster; NULL without memory."""
+    cdef GuestBlock* block = <GuestBlock*>alloc_aligned(sizeof(GuestBlock))
+    cdef int i
+    if block == NULL:
+        return NULL
+    u64_store_relaxed(&block.taken, 0)
+    for i in range(GUEST_SLOTS):
+        block.guests[i] = worker_new(p, k * GUEST_SLOTS + i, False)
+        if block.guests[i] == NULL:
+            free_guests(block)
+            return NULL
+    chaos(b"guests: made")
+    # acq_rel: partner is the load in guest_block
+    if not ptr_cas_acq_rel(&p.guests[k], NULL, block):
+        free_guests(block)
+    return guest_block(p, k)
+
+
+cdef Worker* take_guest(Pool* p) noexcept nogil:
+    """A worker for a thread that calls in: the first that is free.  NULL without
+    memory, or with all GUEST_BLOCKS full."""
+    cdef GuestBlock* block
+    cdef uint64_t taken
+    cdef int k, i
+    for k in range(GUEST_BLOCKS):
+        block = guest_block(p, k)
+        if block == NULL:
+            block = add_guests(p, k)
+            if block == NULL:
+                return NULL
+        taken = u64_load_relaxed(&block.taken)
+        while ~taken:
+            i = ctz64(~taken)
+            # acquire: partner is the release in pool_leave, so that we see the
+            # worker as its last guest left it
+            if u64_cas_acquire(&block.taken, taken, taken | (<uint64_t>1 << i)):
+                return block.guests[i]
+            taken = u64_load_relaxed(&block.taken)
+    return NULL
+
+
+cdef Worker* next_guest(Pool* p, int* k, uint64_t* taken) noexcept nogil:
+    """Each guest that is inside, beginning with k = -1 and taken = 0; then NULL."""
+    cdef GuestBlock* block
+    cdef int i
+    while taken[0] == 0:
+        k[0] += 1
+        block = guest_block(p, k[0])
+        if block == NULL:
+            return NULL
+        # relaxed: one that is missed, or left by now, is like one that was looked at
+        # earlier; all workers live as long as the pool
+        taken[0] = u64_load_relaxed(&block.taken)
+    i = ctz64(taken[0])
+    taken[0] &= taken[0] - 1
+    return guest_block(p, k[0]).guests[i]
+
+
+cdef int pool_places(Pool* p) noexcept nogil:
+    """How many workers there are by now, of guests that are inside or may come."""
+    cdef int k = 0
+    while guest_block(p, k) != NULL:
+        k += 1
+    return p.n_background + k * GUEST_SLOTS
+
+
+cdef Worker* pool_worker(Pool* p, int i) noexcept nogil:
+    """Of those: the background workers, then the guests."""
+    if i < p.n_background:
+        return p.workers[i]
+    i -= p.n_background
+    return guest_block(p, i // GUEST_SLOTS).guests[i % GUEST_SLOTS]
 
 
 cdef void users_gone(Pool* p) noexcept nogil:
@@ -198,9 +293,17 @@ cdef void pool_join(Pool* p) noexcept nogil:
     cdef int i
     lock_latch_wait(&p.quiet)
     for i in range(p.n_background):
-        if p.workers[i].joinable:
+        # relaxed: whoever created it was a user, and is gone
+        if u32_load_relaxed(&p.sleepers[i].joinable):
             thread_join(p.workers[i].thread)
-            p.workers[i].joinable = False
+            u32_store_relaxed(&p.sleepers[i].joinable, 0)
+
+
+cdef bint pool_ended(Pool* p) noexcept nogil:
+    """Whether pool_join would not wait."""
+    # In this order: users_gone may still start a thread, to end it.
+    # acquire: partner is the end of worker_main
+    return lock_latch_is_set(&p.quiet) and i64_load_acquire(&p.threads) == 0
 
 
 cdef bint add_user(Pool* p) noexcept nogil:
@@ -240,16 +343,24 @@ cdef bint start_thread(void* pool, int i) noexcept nogil:
     if w.sleeper.thread == THREAD_RETIRED:
         # It is past its last look: this does not wait for anything.
         thread_join(w.thread)
+        u32_store_relaxed(&w.sleeper.joinable, 0)
     w.sleeper.thread = THREAD_RUNS
-    w.joinable = thread_create(&w.thread, worker_main, w, i + 1, w.cpu) == 0
-    if not w.joinable:
+    # relaxed: whoever starts it is counted, as a user or as a thread
+    i64_fetch_add_relaxed(&w.pool.threads, 1)
+    if thread_create(&w.thread, worker_main, w, i + 1, w.cpu) != 0:
+        i64_fetch_sub_acq_rel(&w.pool.threads, 1)
         w.sleeper.thread = THREAD_NONE
-    return w.joinable
+        return False
+    # Where the new thread may run before `w.thread` is written, it may not end
+    # before that.  release: partner is the load in fall_asleep
+    u32_store_release(&w.sleeper.joinable, 1)
+    return True
 
 
 cdef void worker_main(void* arg) noexcept nogil:
     cdef Worker* w = <Worker*>arg
-    cdef Sleep* s = &w.pool.sleep
+    cdef Pool* p = w.pool
+    cdef Sleep* s = &p.sleep
     cdef Idle idle
     cdef Job* job
     cdef bint more = False
@@ -276,17 +387,19 @@ cdef void worker_main(void* arg) noexcept nogil:
         elif latch_is_set(&w.sleeper.terminate):
             note(&w.sleeper.stats, SEARCHING, ELSEWHERE)
             sub_inactive(&s.counters)
+            stop_thread()
             break
         elif no_work_found(s, w.index, &idle):
             # Before others may start a thread in our place, and wait for us.
             stop_thread()
             note(&w.sleeper.stats, SEARCHING, SLEEPING)
             if retire(s, w.index, &idle):
-                return
+                break
             note(&w.sleeper.stats, SLEEPING, SEARCHING)
             set_current(w)
             hooks().thread_start()
-    stop_thread()
+    # acq_rel: partner is pool_ended.  The pool may be gone after this.
+    i64_fetch_sub_acq_rel(&p.threads, 1)
 
 
 cdef void stop_thread() noexcept nogil:
@@ -313,10 +426,16 @@ cdef void work_found(Worker* w, bint more) noexcept nogil:
 
 
 cdef bint work_in_sight(Pool* p) noexcept nogil:
-    cdef int i
-    for i in range(p.n_background + GUEST_SLOTS):
+    cdef int i, k = -1
+    cdef uint64_t taken = 0
+    cdef Worker* guest = next_guest(p, &k, &taken)
+    for i in range(p.n_background):
         if deque_looks(&p.workers[i].forks) > 0 or deque_looks(&p.workers[i].tasks) > 0:
             return True
+    while guest != NULL:
+        if deque_looks(&guest.forks) > 0 or deque_looks(&guest.tasks) > 0:
+            return True
+        guest = next_guest(p, &k, &taken)
     return False
 
 
@@ -354,28 +473,59 @@ cdef Job* find_work(Worker* w, bint* more) noexcept nogil:
 cdef Job* take_own(Worker* w) noexcept nogil:
     # In turn, so that a task which always spawns the next one here does not keep
     # the lanes waiting.
-    cdef Job* job = take_bound(w) if w.searches & 2 else take_mail(w)
+    cdef Job* job = take_bound(w) if w.searches & 2 else take_mail(w, 0)
     if job == NULL:
-        job = take_mail(w) if w.searches & 2 else take_bound(w)
+        job = take_mail(w, 0) if w.searches & 2 else take_bound(w)
     return job
 
 
-cdef Job* take_mail(Worker* w) noexcept nogil:
-    """The oldest job of the mailbox, or NULL."""
-    return take_oldest(&w.mail, &w.sleeper.mailbox)
+cdef inline int level_of(const Job* mail) noexcept nogil:
+    return (<const Task*>mail).group.level
+
+
+cdef void sort_mail(Worker* w) noexcept nogil:
+    """Puts what lies in the mailbox where it belongs in the list."""
+    cdef Job* job = injector_take(&w.sleeper.mailbox)
+    cdef Job* before = NULL         # which went into the list last
+    cdef Job* next
+    cdef Job** at
+    while job != NULL:
+        next = job.next
+        if before != NULL and level_of(before) == level_of(job):
+            at = &before.next
+        elif w.mail != NULL and level_of(job) <= level_of(w.last_mail):
+            at = &w.last_mail.next
+        else:
+            at = &w.mail
+            while at[0] != NULL and level_of(at[0]) >= level_of(job):
+                at = &at[0].next
+        job.next = at[0]
+        at[0] = job
+        if job.next == NULL:
+            w.last_mail = job
+        before = job
+        job = next
+
+
+cdef Job* take_mail(Worker* w, int above) noexcept nogil:
+    """The oldest job of the highest level in the mailbox, if that is above this one;
+    or NULL."""
+    cdef Job* job
+    sort_mail(w)
+    job = w.mail
+    if job == NULL or level_of(job) <= above:
+        return NULL
+    w.mail = job.next
+    return job
 
 
 cdef Job* take_bound(Worker* w) noexcept nogil:
     """The lane that has waited longest for its turn, or NULL."""
-    return take_oldest(&w.bound, &w.sleeper.bound)
-
-
-cdef inline Job* take_oldest(Job** taken, Injector* box) noexcept nogil:
-    cdef Job* job = taken[0]
+    cdef Job* job = w.bound
     if job == NULL:
-        job = injector_take(box)
+        job = injector_take(&w.sleeper.bound)
     if job != NULL:
-        taken[0] = job.next
+        w.bound = job.next
     return job
 
 
@@ -421,28 +571,41 @@ cdef Job* steal_from(Worker* w, Worker* victim, bint* more, bint* retry) noexcep
     return NULL
 
 
+cdef Job* steal_from_guests(Worker* w, bint* more, bint* retry) noexcept nogil:
+    """One sweep, in each block from a random start."""
+    cdef int i, turn, k = 0
+    cdef GuestBlock* block = guest_block(w.pool, 0)
+    cdef uint64_t taken
+    cdef Job* job
+    while block != NULL:
+        # relaxed: as in next_guest
+        taken = u64_load_relaxed(&block.taken)
+        if taken:
+            turn = <int>(next_random(w) & 63)
+            taken = (taken >> turn) | (taken << ((64 - turn) & 63))
+            while taken:
+                i = (ctz64(taken) + turn) & 63
+                taken &= taken - 1
+                job = steal_from(w, block.guests[i], more, retry)
+                if job != NULL:
+                    return job
+        k += 1
+        block = guest_block(w.pool, k)
+    return NULL
+
+
 cdef Job* steal_any(Worker* w, bint* more) noexcept nogil:
     """One sweep over guests, where roots are, and then background workers,
     each from a random start; again while a race was lost."""
     cdef Pool* p = w.pool
-    cdef uint64_t mask, rotated
     cdef int i, k, turn, n = p.n_background
     cdef bint retry = True
     cdef Job* job
     while retry:
         retry = False
-        # relaxed: a slot that is missed, or empty by now, is like one that was
-        # looked at earlier; all slots live as long as the pool
-        mask = u64_load_relaxed(&p.guest_mask)
-        if mask:
-            turn = <int>(next_random(w) & 63)
-            rotated = (mask >> turn) | (mask << ((64 - turn) & 63))
-            while rotated:
-                i = (ctz64(rotated) + turn) & 63
-                rotated &= rotated - 1
-                job = steal_from(w, p.workers[n + i], more, &retry)
-                if job != NULL:
-                    return job
+        job = steal_from_guests(w, more, &retry)
+        if job != NULL:
+            return job
         if n > 1:
             turn = <int>(next_random(w) % <uint64_t>n)
             for k in range(n):
@@ -458,12 +621,12 @@ cdef Job* steal_any(Worker* w, bint* more) noexcept nogil:
 cdef void ask_all(Worker* w) noexcept nogil:
     """Nothing to steal: asks whoever may have lazy forks to promote one."""
     cdef Pool* p = w.pool
-    # relaxed: as in steal_any
-    cdef uint64_t mask = u64_load_relaxed(&p.guest_mask)
-    cdef int i
-    while mask:
-        ask(p.workers[p.n_background + ctz64(mask)])
-        mask &= mask - 1
+    cdef uint64_t taken = 0
+    cdef int i, k = -1
+    cdef Worker* guest = next_guest(p, &k, &taken)
+    while guest != NULL:
+        ask(guest)
+        guest = next_guest(p, &k, &taken)
     # Whoever is not inactive runs something.
     if count_inactive(counters_load(&p.sleep.counters)) < <uint32_t>p.n_background:
         for i in range(p.n_background):
@@ -483,23 +646,22 @@ cdef inline void ask(Worker* busy) noexcept nogil:
 cdef Job* steal_task(Worker* w, Group* group) noexcept nogil:
     """A task of this group from another worker, where it is the oldest."""
     cdef Pool* p = w.pool
-    # relaxed: as in steal_any
-    cdef uint64_t mask = u64_load_relaxed(&p.guest_mask)
+    cdef uint64_t taken = 0
     cdef Worker* victim
     cdef Job* job
     cdef void* tag
-    cdef int i
+    cdef int i = 0, k = -1
     if p.n_background == 0:
         return NULL     # nobody steals, so nobody fences
-    for i in range(p.n_background + GUEST_SLOTS):
-        if i >= p.n_background and not (mask >> (i - p.n_background)) & 1:
-            continue
-        victim = p.workers[i]
+    while True:
+        victim = p.workers[i] if i < p.n_background else next_guest(p, &k, &taken)
+        i += 1
+        if victim == NULL:
+            return NULL
         if victim != w and deque_offers(&victim.tasks, group):
             if deque_steal(&victim.tasks, group, &job, &tag) == STEAL_TAKEN:
                 count_one(&w.sleeper.stats.steals)
                 return job
-    return NULL
 
 
 cdef void put_away(Job* job, Group* other) noexcept nogil:
@@ -570,17 +732,45 @@ cdef void execute(Worker* w, Job* job) noexcept nogil:
 
 
 cdef bint has_mail(Worker* w) noexcept nogil:
-    return w.mail != NULL or injector_has_jobs(&w.sleeper.mailbox)
+    """Whether there is mail for a worker that waits, or some that nobody looked at."""
+    return ((w.mail != NULL and level_of(w.mail) > mail_level(w))
+            or injector_has_jobs(&w.sleeper.mailbox))
 
 
 cdef void serve_mailbox(Worker* w) noexcept nogil:
-    """While it waits: runs the jobs that are bound to this worker.  Two workers
-    that broadcast at once, or one that waits for a job which broadcasts, would wait
-    for each other otherwise."""
-    cdef Job* job = take_mail(w)
+    """While it waits: runs the mail that what it waits for may need, see Group.  Two
+    workers that broadcast at once, or one that waits for a job which broadcasts, would
+    wait for each other otherwise."""
+    cdef Job* job = take_mail(w, mail_level(w))
     while job != NULL:
         execute_waiting(w, job)
-        job = take_mail(w)
+        job = take_mail(w, mail_level(w))
+
+
+cdef void serve_broadcasts(Worker* w) noexcept nogil:
+    """While it waits for what levels say nothing about (a future, say): runs parts of
+    broadcasts of any level.  There are no more of them than callers that wait for one,
+    so this is as deep as those are many."""
+    cdef Job* job = take_broadcast(w)
+    while job != NULL:
+        execute_waiting(w, job)
+        job = take_broadcast(w)
+
+
+cdef Job* take_broadcast(Worker* w) noexcept nogil:
+    cdef Job** at = &w.mail
+    cdef Job* before = NULL
+    cdef Job* job
+    sort_mail(w)
+    while at[0] != NULL and (<Task*>at[0]).mail != MAIL_OR_NOBODY:
+        before = at[0]
+        at = &before.next
+    job = at[0]
+    if job != NULL:
+        at[0] = job.next
+        if job.next == NULL:
+            w.last_mail = before
+    return job
 
 
 cdef void wake_worker(Worker* w) noexcept nogil:
@@ -645,9 +835,7 @@ cdef void set_thread_call(Call* c) noexcept nogil:
 
 cdef Worker* pool_enter(Pool* p) noexcept nogil:
     """Makes this thread a worker of the pool until pool_leave; NULL when the
-    pool is closed, or there is no memory.  With all guest slots taken it
-    becomes a worker that no thief looks at: it then works alone, but it never
-    waits for a stranger."""
+    pool is closed, or there is no memory."""
     if not add_user(p):
         return NULL
     return enter_as_user(p)
@@ -655,23 +843,11 @@ cdef Worker* pool_enter(Pool* p) noexcept nogil:
 
 cdef Worker* enter_as_user(Pool* p) noexcept nogil:
     """pool_enter by one who is a user: the share is taken over, also on failure."""
-    cdef Worker* w = NULL
+    cdef Worker* w = take_guest(p)
     cdef Call* outer
-    cdef uint64_t mask = u64_load_relaxed(&p.guest_mask)
-    cdef int slot
-    while ~mask:
-        slot = ctz64(~mask)
-        # acquire: partner is the release in pool_leave, so that we see the
-        # slot as its last guest left it
-        if u64_cas_acquire(&p.guest_mask, mask, mask | (<uint64_t>1 << slot)):
-            w = p.workers[p.n_background + slot]
-            break
-        mask = u64_load_relaxed(&p.guest_mask)
     if w == NULL:
-        w = take_spare(p)
-        if w == NULL:
-            job_done(p)
-            return NULL
+        job_done(p)
+        return NULL
     w.sharing = False
     w.base = NULL
     w.outer = current_worker()
@@ -700,55 +876,32 @@ cdef void pool_leave(Worker* w) noexcept nogil:
         hooks().drop(w.interrupt)
     set_current(w.outer)
     note(&w.sleeper.stats, BUSY, ELSEWHERE)
-    if w.listed:
-        # release: partner is the compare-and-swap in enter_as_user
-        u64_fetch_and_release(&p.guest_mask, ~(<uint64_t>1 << w.index))
-    else:
-        add_spare(p, w, w)
+    # release: partner is the compare-and-swap in take_guest
+    u64_fetch_and_release(&guest_block(p, w.index // GUEST_SLOTS).taken,
+                          ~(<uint64_t>1 << (w.index % GUEST_SLOTS)))
     job_done(p)
 
 
-cdef void add_spare(Pool* p, Worker* first, Worker* last) noexcept nogil:
-    cdef void* head
-    while True:
-        # relaxed: only compared and linked
-        head = ptr_load_relaxed(&p.spares)
-        last.next_spare = <Worker*>head
-        # release: partner is the exchange in take_spare
-        if ptr_cas_release(&p.spares, head, first):
-            return
+cdef int threads_refused(const Pool* p) noexcept nogil:
+    """How many of its threads the system refused when they were last tried."""
+    cdef int n = <int>u32_load_seq_cst(&p.sleep.dead)
+    # For a moment one too small, when a thread is tried again that is just being
+    # counted: see `revive`.
+    return n if n > 0 else 0
 
 
-cdef Worker* take_spare(Pool* p) noexcept nogil:
-    """A worker that no thief knows of: one that was used before, or a new one;
-    NULL without memory.  Taking all and putting the rest back needs no pop."""
-    cdef Worker* w = <Worker*>ptr_exchange_acquire(&p.spares, NULL)
-    cdef Worker* last
-    if w != NULL:
-        last = w.next_spare
-        if last != NULL:
-            while last.next_spare != NULL:
-                last = last.next_spare
-            add_spare(p, w.next_spare, last)
-        return w
-    w = <Worker*>alloc_aligned(sizeof(Worker))
-    # relaxed: only the number must be its own
-    if w != NULL and not worker_init(
-            w, p, GUEST_SLOTS + <int>i64_fetch_add_relaxed(&p.unlisted, 1), False):
-        worker_free(w)
-        return NULL
-    if w != NULL:
-        w.listed = False
+cdef bint is_orphaned(const Pool* p) noexcept nogil:
+    """Whether no thread of the pool could be started."""
+    return threads_refused(p) == p.n_background and p.n_background != 0
+
+
+cdef Worker* runner_here(Pool* p) noexcept nogil:
+    """The worker as which this thread runs jobs that no thread of the pool would run,
+    now or further out; or NULL."""
+    cdef Worker* w = current_worker()
+    while w != NULL and not (w.pool == p and w.runs_here):
+        w = w.outer
     return w
-
-
-cdef void free_spares(Pool* p) noexcept nogil:
-    cdef Worker* w = <Worker*>ptr_exchange_acquire(&p.spares, NULL)
-    cdef Worker* next
-    while w != NULL:
-        next = w.next_spare
-        worker_free(w)
-        w = next
 
 
 cdef void run_orphans(Worker* w) noexcept nogil:
@@ -756,19 +909,28 @@ cdef void run_orphans(Worker* w) noexcept nogil:
     met the last refusal is a guest and comes through here; whoever injects
     later sees that all are dead and comes too."""
     cdef Pool* p = w.pool
+    if likely(threads_refused(p) == 0) or pool_is_stale(p):
+        return
+    revive(&p.sleep)
+    # Jobs that they submit are this loop's, too.
+    if is_orphaned(p) and runner_here(p) == NULL:
+        w.runs_here = True
+        take_orphans(w)
+        w.runs_here = False
+
+
+cdef void take_orphans(Worker* w) noexcept nogil:
+    cdef Pool* p = w.pool
     cdef Job* job
     cdef bint more, moved
-    if likely(u32_load_seq_cst(&p.sleep.dead) != <uint32_t>p.n_background
-              or p.n_background == 0):
-        return
     # Between the load of `dead` and the look at the inbox; partner: fence 1.
     fence_seq_cst()
-    while inbox_has_jobs(&p.inbox):
+    while inbox_has_jobs(&p.inbox) and not pool_is_stale(p):
         job = inbox_take(&p.inbox, &more, &moved)
         if job != NULL:
             execute(w, job)
         else:
-            spin_hint()
+            yield_thread()
 
 
 cdef bint pool_inject(Pool* p, Job* job) noexcept nogil:
@@ -795,21 +957,31 @@ cdef void pool_post(Pool* p, Job* job) noexcept nogil:
 cdef void look_after_orphans(Pool* p) noexcept nogil:
     """By a user who may have met the refusal of the last thread, or relied on it; the
     share is taken over."""
-    cdef Worker* w
-    if unlikely(u32_load_seq_cst(&p.sleep.dead) == <uint32_t>p.n_background
-                and p.n_background != 0):
-        w = enter_as_user(p)            # takes the share over
-        if w != NULL:
-            pool_leave(w)
-    else:
-        job_done(p)
+    cdef Worker* w = NULL
+    if unlikely(threads_refused(p) != 0):
+        revive(&p.sleep)
+        if is_orphaned(p) and runner_here(p) == NULL:
+            w = enter_as_user(p)        # takes the share over
+            if w != NULL:
+                pool_leave(w)
+            return
+    job_done(p)
 
 
 cdef void pool_run_here(Pool* p, Job* job) noexcept nogil:
     """Runs a job in this thread, because the pool has no thread of its own: as a
-    guest, since this thread may be in the middle of something.  The caller is a
-    user of the pool."""
-    cdef Worker* w
+    guest, since this thread may be in the middle of something.  A job that such a job
+    submits is run after it, not on top of it.  The caller is a user of the pool, and
+    the job is another."""
+    cdef Worker* w = runner_here(p)
+    job.next = NULL
+    if w != NULL:
+        if w.queued == NULL:
+            w.queued = job
+        else:
+            w.last_queued.next = job
+        w.last_queued = job
+        return
     share_inside(p)
     w = enter_as_user(p)                # takes the share over
     while w == NULL:
@@ -817,5 +989,36 @@ cdef void pool_run_here(Pool* p, Job* job) noexcept nogil:
         share_inside(p)
         yield_thread()
         w = enter_as_user(p)
-    execute(w, job)
+    w.runs_here = True
+    w.queued = job
+    w.last_queued = job
+    run_queued(w, w)
+    w.runs_here = False
+    pool_leave(w)
+
+
+cdef void run_queued(Worker* w, Worker* runner) noexcept nogil:
+    """Runs on w what lies in the runner's queue."""
+    cdef Job* job = runner.queued
+    while job != NULL:
+        runner.queued = job.next
+        execute(w, job)
+        # After a fork by the job, in the child: the others are the parent's.
+        job = runner.queued if not pool_is_stale(w.pool) else NULL
+
+
+cdef void pool_help_here(Pool* p) noexcept nogil:
+    """By a job that waits for another one which may lie in this thread's own queue:
+    runs what lies there."""
+    cdef Worker* runner = runner_here(p)
+    cdef Worker* w
+    if runner == NULL or not (runner.queued != NULL or is_orphaned(p)):
+        return
+    share_inside(p)
+    w = enter_as_user(p)                # takes the share over
+    if w == NULL:
+        return
+    run_queued(w, runner)
+    if is_orphaned(p):
+        take_orphans(w)
     pool_leave(w)

@@ -11,30 +11,19 @@ leaves the second half on its own deque, and the second half of the first half,
 and so on, until it has one part to run.  So a thief always takes half of what is
 left, and parts cost no atomic operation but those of the deque.
 """
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport atomic_i64
 from pyblitz.runtime.call cimport Part
-from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.latch cimport CountLatch
-from pyblitz.runtime.pool cimport Group, Worker, fork_fn
+from pyblitz.runtime.pool cimport Group, Task, Worker, fork_fn
 
 cdef enum TaskMemory:
     TASK_OURS = 0       # from a worker's free list
     TASK_CALLERS        # the caller's; parts that follow are the tasks behind it
     TASK_PUBLISHED      # the caller's, between its publication and its run
 
-cdef struct Task:
-    Job job             # first: a Job* of this task is its Task*
-    fork_fn fn
-    void* ctx
-    uint32_t memory     # TaskMemory
-    bint bound          # to one worker: if there is none, it is put away
-    Scope* scope
-    int64_t parts       # this one and those behind it
-    size_t stride       # from one part's ctx to the next's, in bytes
-
 cdef struct Scope:
-    Group group             # first: a task's tag is its scope
+    Group group             # first: a task's group, and its tag, is its scope
     CountLatch latch        # one for each part of a task, and one for the owner
     # 1; 0 after the first failure in time: later tasks are then dropped.
     atomic_i64 limit

@@ -1,7 +1,7 @@
 """Scopes, tasks and broadcast; see scope.pxd."""
 from libc.errno cimport ENOMEM
 from libc.stdlib cimport free, malloc
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, int64_t
 from pyblitz.runtime.atomic cimport (
     CHECKED, i64_cas_seq_cst, i64_load_acquire, i64_store_relaxed, invariant, likely,
     unlikely)
@@ -9,7 +9,7 @@ from pyblitz.runtime.deque cimport (
     deque_bottom, deque_bottom_tag, deque_looks, deque_push)
 from pyblitz.runtime.injector cimport (
     injector_init, injector_push, injector_take)
-from pyblitz.runtime.call cimport STOP_FORKED, Part
+from pyblitz.runtime.call cimport STOP_FORKED, Call, Part, call_init
 from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.join cimport (
@@ -19,8 +19,9 @@ from pyblitz.runtime.latch cimport (
     latch_get_sleepy, latch_is_set)
 from pyblitz.runtime.os cimport now_ns
 from pyblitz.runtime.pool cimport (
-    Group, SPIN_ROUNDS, execute, has_mail, hooks, must_stop, pool_is_stale, pop_task, put_away,
-    serve_mailbox, steal_task, tasks_end, wake_worker)
+    MAIL_OR_ANYBODY, MAIL_OR_NOBODY, NO_MAIL, SPIN_ROUNDS, Group, Mail, call_of, current_call,
+    execute, has_mail, hooks, mail_level, mark_of, must_stop, pool_is_stale, pop_task, put_away,
+    put_tasks_away, serve_mailbox, steal_task, tasks_end, wake_worker)
 from pyblitz.runtime.sleep cimport post_internal, post_mail
 from pyblitz.runtime.stats cimport BUSY, WAITING, note
 
@@ -28,6 +29,7 @@ cdef void scope_begin(Worker* w, Scope* s) noexcept nogil:
     count_latch_init(&s.latch, w)
     injector_init(&s.group.put_away)
     s.group.owner = w
+    s.group.level = mail_level(w) + 1
     i64_store_relaxed(&s.limit, 1)
     s.mark_of_call = w.mark_of_call
     s.part.limit = &s.limit
@@ -62,8 +64,8 @@ cdef Task* task_new(Worker* w, Scope* s, fork_fn fn, void* ctx) noexcept nogil:
     task.fn = fn
     task.ctx = ctx
     task.memory = TASK_OURS
-    task.bound = False
-    task.scope = s
+    task.mail = NO_MAIL
+    task.group = &s.group
     task.parts = 1
     return task
 
@@ -83,7 +85,7 @@ cdef Task* task_split(Worker* w, Task* task) noexcept nogil:
     cdef int64_t rest = task.parts - half
     cdef Task* right
     if task.memory == TASK_OURS:
-        right = task_new(w, task.scope, task.fn, <char*>task.ctx + rest * task.stride)
+        right = task_new(w, <Scope*>task.group, task.fn, <char*>task.ctx + rest * task.stride)
         if right == NULL:
             return NULL
         right.stride = task.stride
@@ -91,24 +93,33 @@ cdef Task* task_split(Worker* w, Task* task) noexcept nogil:
         right = task + rest
         right.job.run = run_task
         right.memory = task.memory
-        right.scope = task.scope
-        right.bound = False
+        right.group = task.group
+        right.mail = NO_MAIL
     right.parts = half
     task.parts = rest
     return right
 
 
+cdef void go_deeper(Worker* w, Scope* s, Call* call) noexcept nogil:
+    """From here on the worker runs a part of the scope's mail: whatever is made below
+    carries this call, hence the level."""
+    call_init(call, INT64_MAX, call_of(s.mark_of_call))
+    call.level = s.group.level
+    w.mark_of_call = mark_of(call)
+
+
 cdef void run_task(void* worker, Job* job) noexcept nogil:
     cdef Worker* w = <Worker*>worker
     cdef Task* task = <Task*>job
-    cdef Scope* s = task.scope
+    cdef Scope* s = <Scope*>task.group
     cdef void* waiter
     cdef Job* base
     cdef int64_t done = 0
     cdef int64_t mark
+    cdef Call call
     if w == NULL:
-        # It was bound to a worker that does not exist.
-        if task.bound:
+        # It is mail for a worker without a thread.
+        if task.mail == MAIL_OR_ANYBODY:
             put_away(job, &s.group)
             return
         task_free(NULL, task)
@@ -116,6 +127,8 @@ cdef void run_task(void* worker, Job* job) noexcept nogil:
     else:
         base = w.base
         w.mark_of_call = s.mark_of_call
+        if task.mail != NO_MAIL:
+            go_deeper(w, s, &call)
         w.part = &s.part
         mark = tasks_end(w)
         run_parts(w, task, &done)
@@ -138,7 +151,7 @@ cdef void run_task(void* worker, Job* job) noexcept nogil:
 cdef inline void run_parts(Worker* w, Task* task, int64_t* done) noexcept nogil:
     """Runs the first part, and leaves the others on the deque; without memory for
     that it runs them all."""
-    cdef Scope* s = task.scope
+    cdef Scope* s = <Scope*>task.group
     cdef Task* right
     cdef fork_fn fn
     cdef void* ctx
@@ -192,6 +205,12 @@ cdef inline void publish(Worker* w, Scope* s, Task* task) noexcept nogil:
     cdef void* mark
     cdef Part* part
     invariant(w.pool == s.group.owner.pool, "a scope's tasks stay in its pool")
+    if unlikely(current_call(w) != NULL) and s.group.level <= mail_level(w):
+        # Of a scope further out than the mail that spawns it: no deeper scope's task
+        # may lie below it, see README.md 7.9.
+        if (tasks_end(w) > w.tasks_kept and deque_looks(&w.tasks) > 0
+                and deque_bottom_tag(&w.tasks) != s):
+            put_tasks_away(w, w.tasks_kept)
     # One share for each part, before anybody can give one back.
     count_up(&s.latch, task.parts)
     if likely(deque_push(&w.tasks, deque_bottom(&w.tasks), &task.job, s)):
@@ -233,23 +252,30 @@ cdef void spawn_tasks(Worker* w, Scope* s, Task* tasks, int64_t n) noexcept nogi
             tasks[i].memory = TASK_PUBLISHED
     tasks.job.run = run_task
     tasks.memory = TASK_PUBLISHED
-    tasks.scope = s
-    tasks.bound = False
+    tasks.group = &s.group
+    tasks.mail = NO_MAIL
     tasks.parts = n
     publish(w, s, tasks)
 
 
-cdef void spawn_on(Worker* w, Scope* s, int i, fork_fn fn, void* ctx) noexcept nogil:
-    """Adds a task that background worker i runs, even while it waits for
-    something; whoever ends the scope, if that worker has no thread."""
+cdef bint send(Worker* w, Scope* s, int i, fork_fn fn, void* ctx, Mail mail) noexcept nogil:
+    """Adds a task that background worker i runs, even while it waits (see Group in
+    pool.pxd).  False without memory: the scope has failed then."""
     cdef Task* task = task_new(w, s, fn, ctx)
     if task == NULL:
         scope_fail(s, ENOMEM)
-        return
-    task.bound = True
+        return False
+    task.mail = mail
     count_up(&s.latch, 1)
     if injector_push(&w.pool.sleepers[i].mailbox, &task.job):
         post_mail(&w.pool.sleep, i)
+    return True
+
+
+cdef void spawn_on(Worker* w, Scope* s, int i, fork_fn fn, void* ctx) noexcept nogil:
+    """Adds a task that background worker i runs, or whoever ends the scope, if that
+    worker has no thread."""
+    send(w, s, i, fn, ctx, MAIL_OR_ANYBODY)
 
 
 cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
@@ -315,20 +341,16 @@ cdef int broadcast(Worker* w, fork_fn fn, void* ctx) noexcept nogil:
     """Runs fn once on every background worker of the pool whose thread runs or
     can be started, and once here; waits for all.  ENOMEM when there was none."""
     cdef Scope s
-    cdef Task* task
+    cdef Call call
     cdef int i, rc
     scope_begin(w, &s)
     for i in range(w.pool.n_background):
-        if w.background and i == w.index:
-            continue
-        task = task_new(w, &s, fn, ctx)
-        if task == NULL:
-            scope_fail(&s, ENOMEM)
+        if not (w.background and i == w.index) and not send(w, &s, i, fn, ctx, MAIL_OR_NOBODY):
             break
-        count_up(&s.latch, 1)
-        if injector_push(&w.pool.sleepers[i].mailbox, &task.job):
-            post_mail(&w.pool.sleep, i)
+    # Its own part is one like the others.
+    go_deeper(w, &s, &call)
     rc = fn(w, ctx)
+    w.mark_of_call = s.mark_of_call
     if rc != 0:
         scope_fail(&s, rc)
     return scope_end(w, &s)

@@ -10,7 +10,7 @@ kprotty 2021); and a worker whose thread was never started is a sleeper like
 any other, whose wake starts it.
 """
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from pyblitz.runtime.atomic cimport atomic_u32, unlikely
+from pyblitz.runtime.atomic cimport atomic_i64, atomic_u32, unlikely
 from pyblitz.runtime.counters cimport (
     Counters, count_jec, count_sleeping, counters_load)
 from pyblitz.runtime.deque cimport Deque, deque_looks
@@ -24,7 +24,7 @@ cdef enum SleeperState:
     # Counted as sleeping, until somebody claims the wake by a compare-and-swap
     # to CLAIMED; the claimer, and nobody else, decrements `sleeping`.
     SLEEPER_ASLEEP = 1
-    SLEEPER_DEAD = 2    # the system refused its thread
+    SLEEPER_DEAD = 2    # the system refused its thread, until `revive`
     # Claimed, and not yet uncounted: its owner waits until it is AWAKE.
     SLEEPER_CLAIMED = 3
 
@@ -37,6 +37,9 @@ cdef struct Sleeper:
     atomic_u32 asleep   # SleeperState
     # Touched only by the claimer of a wake.
     ThreadState thread
+    # Whether its thread was created and not joined.  Not `thread`, which a worker
+    # that retires writes while the pool ends.
+    atomic_u32 joinable
     Parker parker
     Stats stats         # its worker's
     # Set when the worker is to end.
@@ -52,6 +55,7 @@ cdef struct Sleep:
     int n_sleepers
     atomic_u32 hint     # where to look for the next one to wake
     atomic_u32 dead     # sleepers whose thread could not be started
+    atomic_i64 tried    # when `revive` last tried, of now_ns
     # Sleepers from this one on retire when they have slept so long; negative:
     # none does.
     int keep
@@ -69,6 +73,10 @@ cdef enum:
     # Measured on two cores: fewer rounds lose the worker between the phases of
     # one array operation, more are felt by a neighbour.
     ROUNDS_UNTIL_SLEEPY = 32
+    # Between two trials to start threads that the system refused, and how many of
+    # them one trial starts at most.
+    REVIVE_NS = 1000000000
+    REVIVE_AT_ONCE = 8
 
 cdef void sleep_init(Sleep* s, Inbox* inbox, Sleeper** sleepers, int n,
                      bint (*start)(void*, int) noexcept nogil, void* pool) noexcept nogil
@@ -82,6 +90,7 @@ cdef void post_mail(Sleep* s, int i) noexcept nogil
 cdef bint post_bound(Sleep* s, int i) noexcept nogil
 cdef bint wake_any(Sleep* s) noexcept nogil
 cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil
+cdef void revive(Sleep* s) noexcept nogil
 
 cdef void start_looking(Sleep* s, Idle* idle) noexcept nogil
 cdef bint no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil

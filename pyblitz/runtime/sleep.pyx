@@ -1,7 +1,9 @@
 """The sleep protocol; see sleep.pxd for its promise and README.md for its
 proof."""
+from libc.stdint cimport UINT32_MAX, int64_t
 from pyblitz.runtime.atomic cimport (
-    fence_seq_cst, u32_cas_seq_cst, u32_fetch_add_seq_cst, u32_load_relaxed, u32_load_seq_cst,
+    fence_seq_cst, i64_cas_relaxed, i64_load_relaxed, i64_store_relaxed, u32_cas_seq_cst,
+    u32_fetch_add_seq_cst, u32_load_acquire, u32_load_relaxed, u32_load_seq_cst,
     u32_store_relaxed, u32_store_seq_cst)
 from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.counters cimport (
@@ -15,7 +17,12 @@ from pyblitz.runtime.latch cimport (
     latch_wake_up)
 from pyblitz.runtime.stats cimport SEARCHING, SLEEPING, count_one, note, stats_destroy
 from pyblitz.runtime.os cimport (
-    park, parker_destroy, parker_init, unpark, yield_thread)
+    now_ns, park, parker_destroy, parker_init, unpark, yield_thread)
+
+cdef enum Wake:
+    NOT_ASLEEP
+    WOKEN
+    REFUSED             # the system gave its thread no place
 
 
 cdef void sleep_init(Sleep* s, Inbox* inbox, Sleeper** sleepers, int n,
@@ -26,6 +33,7 @@ cdef void sleep_init(Sleep* s, Inbox* inbox, Sleeper** sleepers, int n,
     s.n_sleepers = n
     u32_store_relaxed(&s.hint, 0)
     u32_store_relaxed(&s.dead, 0)
+    i64_store_relaxed(&s.tried, 0)
     s.keep = n
     s.retire_ns = -1
     s.start = start
@@ -35,6 +43,7 @@ cdef void sleep_init(Sleep* s, Inbox* inbox, Sleeper** sleepers, int n,
 cdef void sleeper_init(Sleeper* s, bint asleep) noexcept nogil:
     u32_store_relaxed(&s.asleep, SLEEPER_ASLEEP if asleep else SLEEPER_AWAKE)
     s.thread = THREAD_NONE
+    u32_store_relaxed(&s.joinable, 0)
     parker_init(&s.parker)
     latch_init(&s.terminate)
     injector_init(&s.mailbox)
@@ -92,13 +101,23 @@ cdef bint post_bound(Sleep* s, int i) noexcept nogil:
         return True
     if u32_load_seq_cst(&s.sleepers[i].asleep) == SLEEPER_DEAD:
         return_mail(s.sleepers[i])
+        wake_for_returned(s)
         return True
     return False
 
 
+cdef void wake_for_returned(Sleep* s) noexcept nogil:
+    """After `return_mail`: wakes one for what it may have put into the inbox, and for
+    jobs whose posters took the refused worker for one that is awake."""
+    fence_seq_cst()
+    if inbox_has_jobs(s.inbox):
+        wake_any(s)
+
+
 cdef void return_mail(Sleeper* dead) noexcept nogil:
-    """The jobs of a worker that will never be: told so by a NULL worker.  The
-    poster and whoever failed to start it both come here; one take wins."""
+    """The jobs of a worker that has no thread: told so by a NULL worker, they only
+    move to other queues.  The poster and whoever failed to start it both come here;
+    one take wins."""
     fence_seq_cst()
     return_jobs(injector_take(&dead.mailbox))
     return_jobs(injector_take(&dead.bound))
@@ -112,15 +131,16 @@ cdef void return_jobs(Job* job) noexcept nogil:
         job = next
 
 
-cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil:
-    """Wakes sleeper i, starting its thread at the first wake; false when it is
-    not asleep, or its thread does not start."""
+cdef Wake try_to_wake(Sleep* s, int i) noexcept nogil:
+    """Wakes sleeper i, starting its thread at the first wake.  After REFUSED the
+    caller looks at the inbox: until now that worker counted as awake, and a job that
+    was posted meanwhile may rely on it."""
     cdef Sleeper* one = s.sleepers[i]
     cdef bint runs
     # seq_cst: the claim.  Partner: the store in fall_asleep.
     if (u32_load_seq_cst(&one.asleep) != SLEEPER_ASLEEP
             or not u32_cas_seq_cst(&one.asleep, SLEEPER_ASLEEP, SLEEPER_CLAIMED)):
-        return False
+        return NOT_ASLEEP
     chaos(b"wake: claimed")
     sub_sleeping(&s.counters)
     count_one(&one.stats.wakes)
@@ -131,38 +151,89 @@ cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil:
     chaos(b"wake: uncounted")
     if runs:
         unpark(&one.parker)
-        return True
+        return WOKEN
+    return start(s, i)
+
+
+cdef Wake start(Sleep* s, int i) noexcept nogil:
+    """Starts the thread of sleeper i, which the caller claimed: it is counted as a
+    worker that searches, and nobody else claims it."""
+    cdef Sleeper* one = s.sleepers[i]
     if s.start(s.pool, i):
-        return True
-    # The system refused: this worker is gone for good.  It is neither asleep
-    # nor inactive any more, so the rest of the pool never waits for it.
+        return WOKEN
+    # Neither asleep nor inactive any more: the rest of the pool never waits for it.
     sub_inactive(&s.counters)
     chaos(b"wake: refused")
     u32_store_seq_cst(&one.asleep, SLEEPER_DEAD)
     # seq_cst: partner is the load in run_orphans
     u32_fetch_add_seq_cst(&s.dead, 1)
     return_mail(one)
-    # Until now it counted as awake: a job posted meanwhile may rely on it.
-    fence_seq_cst()
-    if inbox_has_jobs(s.inbox):
-        wake_any(s)
-    return False
+    return REFUSED
+
+
+cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil:
+    """Wakes sleeper i; false when it is not asleep, or its thread does not start."""
+    cdef Wake came = try_to_wake(s, i)
+    if came == REFUSED:
+        wake_for_returned(s)
+    return came == WOKEN
 
 
 cdef bint wake_any(Sleep* s) noexcept nogil:
+    """Wakes one of those that sleep; false when nobody can be woken."""
     cdef int n = s.n_sleepers
     cdef int k, i
     # relaxed: any start is right; the one woken last, if it sleeps again, has
     # the warmest cache
     cdef int first = u32_load_relaxed(&s.hint)
-    for k in range(n):
-        i = first + k
-        if i >= n:
-            i -= n
-        if wake_sleeper(s, i):
-            u32_store_relaxed(&s.hint, i)
-            return True
+    cdef bint again = True
+    cdef Wake came
+    while again:
+        again = False
+        for k in range(n):
+            i = first + k
+            if i >= n:
+                i -= n
+            came = try_to_wake(s, i)
+            if came == WOKEN:
+                u32_store_relaxed(&s.hint, i)
+                return True
+            if came == REFUSED:
+                again = True
+        if again:
+            # A loop and no recursion, for all may be refused.  Each round but the
+            # last buries at least one.
+            fence_seq_cst()
+            again = inbox_has_jobs(s.inbox)
     return False
+
+
+cdef void revive(Sleep* s) noexcept nogil:
+    """Tries again, now and then, to start threads that the system refused.  By a user
+    of the pool, who runs what is in the inbox afterwards if all were refused."""
+    cdef int64_t now = now_ns()
+    # relaxed: only compared
+    cdef int64_t last = i64_load_relaxed(&s.tried)
+    cdef int i, left = REVIVE_AT_ONCE
+    cdef Wake came
+    if now - last < REVIVE_NS or not i64_cas_relaxed(&s.tried, last, now):
+        return
+    for i in range(s.n_sleepers):
+        # seq_cst: the claim, as in try_to_wake
+        if (u32_load_seq_cst(&s.sleepers[i].asleep) != SLEEPER_DEAD
+                or not u32_cas_seq_cst(&s.sleepers[i].asleep, SLEEPER_DEAD, SLEEPER_CLAIMED)):
+            continue
+        add_inactive(&s.counters)
+        chaos(b"revive")
+        # Minus one.  seq_cst: partner is the load in run_orphans
+        u32_fetch_add_seq_cst(&s.dead, UINT32_MAX)
+        u32_store_seq_cst(&s.sleepers[i].asleep, SLEEPER_AWAKE)
+        came = start(s, i)
+        if came == REFUSED:
+            wake_for_returned(s)
+        left -= 1
+        if came == REFUSED or left == 0:
+            return
 
 
 # ---- searching -------------------------------------------------------------
@@ -229,7 +300,10 @@ cdef bint fall_asleep(Sleep* s, int i, Idle* idle) noexcept nogil:
             if not park(&me.parker, s.retire_ns if i >= s.keep else -1):
                 # Claimed by itself, and still counted as sleeping: as a worker
                 # is whose thread was never started.
-                retiring = u32_cas_seq_cst(&me.asleep, SLEEPER_ASLEEP, SLEEPER_AWAKE)
+                # acquire: partner is the release in start_thread; who joins this
+                # thread reads what its creator wrote
+                retiring = (u32_load_acquire(&me.joinable) != 0
+                            and u32_cas_seq_cst(&me.asleep, SLEEPER_ASLEEP, SLEEPER_AWAKE))
         note(&me.stats, SLEEPING, SEARCHING)
         if not retiring:
             idle.rounds = 0

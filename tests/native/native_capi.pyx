@@ -1,10 +1,12 @@
 """Programs over the public cimport API, as an author would write them."""
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
+from posix.unistd cimport usleep
 from pyblitz cimport (
-    Scope, Worker, broadcast, current_worker, join, num_workers, parallel_for,
-    parallel_reduce, run, scope, sort, sort_f32, sort_f64, sort_i32, sort_i64, sort_u32,
-    sort_u64, spawn, submit, worker_index)
+    Scope, Task, Worker, broadcast, current_worker, join, num_workers, parallel_for,
+    parallel_reduce, parallel_reduce_commutative, poll, run, scope, scope_map, sort, sort_f32, sort_f64,
+    sort_i32, sort_i64, sort_u32, sort_u64, spawn, spawn_many, spawn_on, submit, submit_keyed,
+    task_init, worker_index)
 from pyblitz.runtime.atomic cimport (
     atomic_i64, i64_fetch_add_relaxed, i64_fetch_sub_acq_rel, i64_load_acquire, i64_load_relaxed,
     i64_store_relaxed, i64_store_release, spin_hint)
@@ -265,13 +267,15 @@ cdef int tree_kernel(Worker* w, void* ctx) except? -1 nogil:
     set_place(t.root, node.v)
     for i in range(2):
         below[i].tree, below[i].v, below[i].level = t, 2 * node.v + i, node.level + 1
-    if t.how == BY_JOIN:
-        rc = join(w, tree_kernel, &below[0], tree_kernel, &below[1])
-    elif t.how == BY_FOR:
-        rc = parallel_for(w, 2, tree_range, below, 1)
-    else:
-        rc = scope(w, tree_tasks, below)
-    set_place(root, above)
+    try:
+        if t.how == BY_JOIN:
+            rc = join(w, tree_kernel, &below[0], tree_kernel, &below[1])
+        elif t.how == BY_FOR:
+            rc = parallel_for(w, 2, tree_range, below, 1)
+        else:
+            rc = scope(w, tree_tasks, below)
+    finally:
+        set_place(root, above)      # also where a signal's handler has raised
     return rc
 
 cdef int tree_range(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi) except? -1 nogil:
@@ -792,3 +796,270 @@ def sort_items(unsigned char[::1] memory, size_t size, str how="keys", int64_t u
     with nogil:
         run(sort_those, &s)
     return i64_load_acquire(&s.calls)
+
+
+# ---- whoever holds the GIL, and whoever Python does not know -------------------
+
+cdef extern from "<pthread.h>" nogil:
+    ctypedef struct pthread_t:
+        pass
+    int pthread_create(pthread_t*, void*, void* (*)(void*) noexcept nogil, void*)
+    int pthread_join(pthread_t, void**)
+
+
+cdef struct Meeting:
+    atomic_i64 begun        # a bit for each side
+    bint raises             # the right one does
+
+cdef int meet(Meeting* m, int64_t bit) noexcept nogil:
+    # acq_rel: only that the other comes counts
+    i64_fetch_sub_acq_rel(&m.begun, -bit)
+    while i64_load_acquire(&m.begun) != 3:
+        yield_thread()
+    return 0
+
+cdef int meet_left(Worker* w, void* ctx) except? -1 nogil:
+    return meet(<Meeting*>ctx, 1)
+
+cdef int meet_right(Worker* w, void* ctx) except? -1 nogil:
+    meet(<Meeting*>ctx, 2)
+    if (<Meeting*>ctx).raises:
+        with gil:
+            raise ValueError("on the right")
+    return 0
+
+cdef int meet_range(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi) except? -1 nogil:
+    """One of four items: the first takes so long that the others are shared."""
+    cdef Meeting* m = <Meeting*>ctx
+    if lo == 0:
+        usleep(2000)
+        return 0
+    if worker_index(w) >= num_workers(w) - 1:
+        while not i64_load_acquire(&m.begun):
+            yield_thread()
+        return 0
+    i64_store_release(&m.begun, 1)
+    if m.raises:
+        with gil:
+            raise ValueError("on the right")
+    return 0
+
+cdef int meet_tasks(Worker* w, Scope* s, void* ctx) except? -1 nogil:
+    spawn(w, s, meet_right, ctx)
+    return meet_left(w, ctx)
+
+cdef int meet_each(Worker* w, void* ctx) except? -1 nogil:
+    if worker_index(w) == num_workers(w) - 1:
+        return meet_left(w, ctx)
+    return meet_right(w, ctx)
+
+cdef struct Asked:
+    Meeting meeting
+    char what
+    bint inner              # of the worker's own, not NULL
+    bint locked             # with the GIL held
+
+cdef int ask(Worker* w, void* ctx) except? -1 nogil:
+    cdef Asked* a = <Asked*>ctx
+    if a.what == b"j":
+        return join(w, meet_left, &a.meeting, meet_right, &a.meeting)
+    if a.what == b"f":
+        return parallel_for(w, 4, meet_range, &a.meeting, 1)
+    if a.what == b"s":
+        return scope(w, meet_tasks, &a.meeting)
+    return broadcast(w, meet_each, &a.meeting)
+
+cdef int ask_locked(Worker* w, void* ctx) except? -1 nogil:
+    cdef Asked* a = <Asked*>ctx
+    with gil:
+        return ask(w if a.inner else NULL, ctx)
+
+
+def hold_the_gil(str what, bint inside, bint inner):
+    """A join, a loop, a scope or a broadcast, called with the GIL held, whose two parts run
+    in two threads; the other one raises.  inside: by a kernel; inner: with its worker."""
+    cdef Asked a
+    a.what = ord(what[0])
+    a.inner = inner
+    a.meeting.raises = True
+    i64_store_relaxed(&a.meeting.begun, 0)
+    if not inside:
+        return ask(NULL, &a)
+    with nogil:
+        run(ask_locked, &a)
+
+
+# As C calls them: -1 is all that it hears of an exception.
+ctypedef int (*raw_fn)(Worker*, void*) noexcept nogil
+ctypedef int (*raw_run)(raw_fn, void*) noexcept nogil
+ctypedef int (*raw_keyed)(uint64_t, raw_fn, void*) noexcept nogil
+ctypedef int (*raw_poll)(Worker*) noexcept nogil
+ctypedef int (*raw_for)(Worker*, Py_ssize_t, void*, void*, Py_ssize_t) noexcept nogil
+
+cdef int code_of_its_own(Worker* w, void* ctx) noexcept nogil:
+    return <int><Py_ssize_t>ctx
+
+cdef int raise_here(Worker* w, void* ctx) except? -1 nogil:
+    with gil:
+        raise KeyError("here")
+
+cdef int look_for_errors(Worker* w, void* ctx) except? -1 nogil:
+    with gil:
+        return 3 if PyErr_Occurred() else 0
+
+cdef extern from "Python.h":
+    void* PyErr_Occurred()
+
+cdef struct Stranger:
+    const char* steps
+    int results[64]
+
+cdef enum:
+    DIGITS = 48         # '0'
+
+cdef int step_of(char what, bint raises) noexcept nogil:
+    cdef Asked a
+    if DIGITS <= what < DIGITS + 10:
+        return (<raw_run>run)(<raw_fn>code_of_its_own, <void*><Py_ssize_t>(what - DIGITS))
+    if what == b"-":
+        return (<raw_run>run)(<raw_fn>code_of_its_own, <void*><Py_ssize_t>-1)
+    if what == b"h":
+        return (<raw_run>run)(<raw_fn>raise_here, NULL)
+    if what == b"e":
+        return (<raw_run>run)(<raw_fn>look_for_errors, NULL)
+    if what == b"n":
+        return (<raw_poll>poll)(NULL)
+    if what == b"g":
+        return (<raw_for>parallel_for)(NULL, 3, NULL, NULL, -1)
+    if what == b"u":
+        return (<raw_run>submit)(<raw_fn>raise_here, NULL)
+    if what == b"k":
+        return (<raw_keyed>submit_keyed)(3, <raw_fn>raise_here, NULL)
+    a.what = what
+    a.meeting.raises = raises
+    i64_store_relaxed(&a.meeting.begun, 0)
+    return (<raw_fn>ask)(NULL, &a)
+
+cdef void* stranger_main(void* arg) noexcept nogil:
+    cdef Stranger* s = <Stranger*>arg
+    cdef int i = 0
+    while s.steps[2 * i]:
+        s.results[i] = step_of(s.steps[2 * i], s.steps[2 * i + 1] == b"!")
+        i += 1
+    return NULL
+
+
+def stranger(*steps):
+    """What a thread that Python has never seen is given for each of its calls."""
+    cdef Stranger s
+    cdef pthread_t thread
+    cdef bytes all_steps = "".join([step.ljust(2) for step in steps]).encode()
+    s.steps = all_steps
+    with nogil:
+        pthread_create(&thread, NULL, stranger_main, &s)
+        pthread_join(thread, NULL)
+    return [s.results[i] for i in range(len(steps))]
+
+
+def stranger_joined_under_the_gil(*steps):
+    cdef Stranger s
+    cdef pthread_t thread
+    cdef bytes all_steps = "".join([step.ljust(2) for step in steps]).encode()
+    s.steps = all_steps
+    pthread_create(&thread, NULL, stranger_main, &s)
+    pthread_join(thread, NULL)
+    return [s.results[i] for i in range(len(steps))]
+
+
+# ---- a scope of another pool -------------------------------------------------
+
+cdef struct Foreign:
+    Scope* scope
+    atomic_i64 ran
+    Task task
+    char how
+
+cdef Foreign foreign
+
+cdef int foreign_task(Worker* w, void* ctx) except? -1 nogil:
+    i64_fetch_add_relaxed(&foreign.ran, 1)
+    return 0
+
+cdef int foreign_spawn(Worker* w, void* ctx) except? -1 nogil:
+    if foreign.how == b"s":
+        return spawn(w, foreign.scope, foreign_task, NULL)
+    if foreign.how == b"a":
+        task_init(&foreign.task, foreign_task, NULL)
+        return spawn_many(w, foreign.scope, &foreign.task, 1)
+    if foreign.how == b"m":
+        return scope_map(w, foreign.scope, foreign_task, NULL, 0, 3)
+    return spawn_on(w, foreign.scope, 0, foreign_task, NULL)
+
+
+def spawn_into(str how):
+    """Into the scope of scope_around; by this thread's worker."""
+    foreign.how = ord(how[0])
+    run(foreign_spawn, NULL)
+
+
+cdef int scope_body(Worker* w, Scope* s, void* ctx) except? -1 nogil:
+    foreign.scope = s
+    return call_object(w, ctx)
+
+
+def scope_around(f):
+    """Calls f in a scope; how many tasks of spawn_into ran."""
+    i64_store_relaxed(&foreign.ran, 0)
+    with nogil:
+        scope(NULL, scope_body, <void*>f)
+    return i64_load_acquire(&foreign.ran)
+
+
+# ---- large accumulators -------------------------------------------------------
+
+cdef struct Histogram:
+    Py_ssize_t bins
+    const int32_t* items
+    atomic_i64 copies       # that were begun
+    bint fails
+
+cdef int count_items(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi, void* acc) except? -1 nogil:
+    cdef Histogram* h = <Histogram*>ctx
+    cdef int64_t* counts = <int64_t*>acc
+    cdef Py_ssize_t i
+    # The last bin says whether this one is used for the first time.
+    if counts[h.bins] == 0:
+        counts[h.bins] = 1
+        i64_fetch_add_relaxed(&h.copies, 1)
+    for i in range(lo, hi):
+        if h.fails and i == 1000:
+            with gil:
+                raise ValueError(i)
+        counts[h.items[i]] += 1
+    return 0
+
+cdef int count_both(Worker* w, void* ctx, void* left, const void* right) except? -1 nogil:
+    cdef Histogram* h = <Histogram*>ctx
+    cdef int64_t* a = <int64_t*>left
+    cdef const int64_t* b = <const int64_t*>right
+    cdef Py_ssize_t i
+    for i in range(h.bins):
+        a[i] += b[i]
+    return 0
+
+
+def histogram(const int32_t[::1] items, int64_t[::1] counts, bint commutative=False,
+              Py_ssize_t grain=0, bint fails=False):
+    """Counts into all but the last of `counts`; how many accumulators there were."""
+    cdef Histogram h
+    cdef size_t size = counts.shape[0] * sizeof(int64_t)
+    h.bins, h.items, h.fails = counts.shape[0] - 1, &items[0], fails
+    i64_store_relaxed(&h.copies, 0)
+    with nogil:
+        if commutative:
+            parallel_reduce_commutative(NULL, items.shape[0], count_items, count_both, &h,
+                                        &counts[0], size, grain)
+        else:
+            parallel_reduce(NULL, items.shape[0], count_items, count_both, &h, &counts[0],
+                            size, grain)
+    return i64_load_relaxed(&h.copies)

@@ -339,6 +339,67 @@ def on_worker(int index, int n):
     return i64_load_relaxed(&p.right), i64_load_relaxed(&p.wrong)
 
 
+# Tasks that wait, and send on: mail that a worker takes while it waits in mail.
+
+cdef struct Letter:
+    Scope* scope
+    int index           # the worker that it is for
+    int workers
+    int hops            # left
+    atomic_i64* tally
+
+
+cdef struct Post:
+    Letter first
+    int n
+
+
+cdef int letter_leaf(Worker* w, void* ctx) noexcept nogil:
+    work(1, 500)
+    i64_fetch_add_relaxed(<atomic_i64*>ctx, 1)
+    return 0
+
+
+cdef int send(Worker* w, Letter* letter, int index) except? -1 nogil:
+    cdef Letter* sent = <Letter*>calloc(1, sizeof(Letter))
+    sent[0] = letter[0]
+    sent.index = index % letter.workers
+    return spawn_on(w, letter.scope, sent.index, deliver, sent)
+
+
+cdef int deliver(Worker* w, void* ctx) except? -1 nogil:
+    cdef Letter letter = (<Letter*>ctx)[0]
+    free(ctx)
+    join(w, letter_leaf, letter.tally, letter_leaf, letter.tally)
+    if worker_index(w) == letter.index:
+        i64_fetch_add_relaxed(letter.tally, 1)
+    if letter.hops == 0:
+        return 0
+    letter.hops -= 1
+    return send(w, &letter, letter.index + 1)
+
+
+cdef int post(Worker* w, Scope* s, void* ctx) except? -1 nogil:
+    cdef Post* p = <Post*>ctx
+    cdef int i
+    p.first.scope = s
+    for i in range(p.n):
+        send(w, &p.first, i)
+    return 0
+
+
+def mail(int workers, int n, int hops):
+    """n tasks, each sent on hops times, in a pool of so many threads of its own: three for each
+    delivery, two of a join and one if it ran on the worker that it was for."""
+    cdef Post p
+    cdef atomic_i64 tally
+    i64_store_relaxed(&tally, 0)
+    p.first.workers, p.first.hops, p.first.tally, p.n = workers, hops, &tally, n
+    with nogil:
+        scope(NULL, post, &p)
+    return i64_load_relaxed(&tally)
+
+
 # ---- jobs with keys ---------------------------------------------------------
 
 cdef struct Key:

@@ -7,9 +7,7 @@ from pyblitz.runtime.atomic cimport (
 from pyblitz.runtime.bridge cimport (
     Bridge, bridge_init, bridge_limit, bridge_run, bridge_wants)
 from pyblitz.runtime.deque cimport deque_looks
-from pyblitz.runtime.pool cimport GUEST_SLOTS, Worker, current_worker
-
-SLOTS = GUEST_SLOTS
+from pyblitz.runtime.pool cimport Worker, current_worker, pool_places
 
 
 cdef struct Find:
@@ -63,9 +61,14 @@ def limit_sinks(values):
 
 
 def guest():
-    """(whether this thread is a guest, has a slot, the slot; jobs in its deques)"""
+    """(whether this thread is a guest, its index, jobs in its deques)"""
     cdef Worker* w = current_worker()
     if w == NULL:
         return None
-    return (not w.background, w.listed, w.index,
+    return (not w.background, w.index,
             deque_looks(&w.forks) + deque_looks(&w.tasks))
+
+
+def places():
+    """How many workers this pool has memory for."""
+    return pool_places(current_worker().pool)

@@ -154,3 +154,45 @@ def test_asking_for_a_tag_takes_nothing_else(arena, crowd):
     assert torn == 0
     assert stolen <= 1
     assert d.counts == [1] * 10_000
+
+
+def test_membarrier_is_refused_later(script):
+    """By a sandbox that is put up when the owners' pops are unfenced already: thieves still
+    come by their jobs."""
+    out = script("""
+import ctypes, os, platform, struct, threading, time
+import native_capi as capi
+import pyblitz as pb
+
+pb.set_num_threads(2)
+begun, go = threading.Event(), threading.Event()
+busy = pb.spawn(lambda: begun.set() or go.wait())
+begun.wait()                    # nobody is left who could steal
+capi.fib(24)                    # thousands of pops: the deque is biased
+
+# seccomp: membarrier gives EPERM, everything else goes on.
+number = {"x86_64": 324, "aarch64": 283}[platform.machine()]
+LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06
+lines = [(LOAD, 0, 0, 0), (EQUAL, 0, 1, number), (RETURN, 0, 0, 0x00050000 | 1),
+         (RETURN, 0, 0, 0x7FFF0000)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in lines))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(lines), ctypes.addressof(code)))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+SECCOMP, SET_MODE_FILTER, ALL_THREADS = {"x86_64": 317, "aarch64": 277}[platform.machine()], 1, 1
+assert libc.syscall(SECCOMP, SET_MODE_FILTER, ALL_THREADS, program) == 0, os.strerror(
+    ctypes.get_errno())
+assert libc.syscall(number, 0, 0, 0) == -1
+
+go.set()
+# The first thief finds out, and the owner's next pop fences for it.
+me = threading.get_ident()
+moved, end = 0, time.monotonic() + 20
+while moved < 3:
+    assert time.monotonic() < end, "nobody steals any more"
+    who = []
+    capi.call_join(lambda: time.sleep(0.01) or 0, lambda: who.append(threading.get_ident()) or 0)
+    moved += who[0] != me
+print(moved)
+""")
+    assert out == "3\n"

@@ -9,7 +9,7 @@ import pyblitz as pb
 
 @pytest.mark.parametrize("threads", [1, 2, 8])
 def test_many_guests(native, crowd, threads):
-    """100 callers inside at once, more than there are slots: all are right, 64 are listed."""
+    """100 callers inside at once, more than a block of guests: all are right."""
     callers = 100
     barrier = threading.Barrier(callers)
     indexes = []
@@ -28,15 +28,39 @@ def test_many_guests(native, crowd, threads):
 
         guests = crowd(*[lambda: pool.install(inside)] * callers)
     assert len(set(indexes)) == callers, "no two have the same worker_index"
-    assert all(guest and left == 0 for guest, _, _, left in guests)
-    slots = sorted(slot for _, listed, slot, _ in guests if listed)
-    assert slots == list(range(native.runtime.SLOTS)) == list(range(64))
+    assert all(guest and left == 0 for guest, _, left in guests)
+    assert sorted(index for _, index, _ in guests) == list(range(callers))
 
 
-def test_slots_are_reused(native):
+def test_places_are_used_again(native):
     with pb.ThreadPool(2) as pool:
         for _ in range(200):
-            assert pool.install(native.runtime.guest) == (True, True, 0, 0)
+            assert pool.install(native.runtime.guest) == (True, 0, 0)
+
+
+def test_places_are_bounded_by_the_callers_present(native, crowd):
+    """However often those come in who find the first 64 places taken."""
+    come, go = threading.Barrier(66), threading.Event()
+    with pb.ThreadPool(2) as pool:
+
+        def stays():
+            come.wait()
+            go.wait()
+
+        def comes_and_goes():
+            come.wait()
+            for _ in range(10_000):
+                pool.install(int)
+            return pool.install(native.runtime.places)
+
+        def end():
+            try:
+                return comes_and_goes()
+            finally:
+                go.set()
+
+        seen = crowd(*[lambda: pool.install(stays)] * 64, comes_and_goes, end)
+    assert set(seen[64:]) == {1 + 64 + 64}
 
 
 def test_a_slot_for_each_pool(native):
@@ -61,20 +85,18 @@ def test_background_workers_are_no_guests(native, threads):
 
 
 def test_guests_are_helped(native, crowd):
-    """The others steal from a caller, whichever slot it has: a join whose halves wait for
+    """The others steal from a caller, however many there are: a join whose halves wait for
     each other ends."""
-    callers = 10
+    callers = 100
     barrier = threading.Barrier(callers)
     with pb.ThreadPool(3) as pool:
 
-        def caller():
+        def inside():
             barrier.wait()
             meet = threading.Barrier(2, timeout=60)
-            return pool.install(
-                native.capi.call_join, lambda: meet.wait() and 0, lambda: meet.wait() and 0
-            )
+            return native.capi.call_join(lambda: meet.wait() and 0, lambda: meet.wait() and 0)
 
-        assert crowd(*[caller] * callers) == [0] * callers
+        assert crowd(*[lambda: pool.install(inside)] * callers) == [0] * callers
 
 
 @pytest.mark.parametrize("threads", [2, 3])

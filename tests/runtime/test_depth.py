@@ -1,0 +1,158 @@
+"""Stacks are as deep as programs are, however many jobs there are."""
+
+import pytest
+
+import pyblitz as pb
+
+
+@pytest.mark.parametrize("threads", [2, 3, 5])
+def test_mail_of_a_crowd_does_not_nest(native, pool_size, threads):
+    """Each letter waits for a fork that another worker took, with all the others in the box:
+    none of them is run on top of that wait."""
+    pool_size(threads)
+    assert native.depth.crowd(2_000, 20_000) == (2_000, 1)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("levels", [1, 2, 4])
+def test_mail_nests_as_the_program_does(native, pool_size, threads, levels):
+    """Of broadcasts in broadcasts the inner ones' parts run on top of the outer ones' waits,
+    or nobody would get on."""
+    pool_size(threads)
+    for _ in range(5):
+        ran, asked, deepest = native.depth.calls_in_calls(levels, 10_000)
+        assert ran == asked >= (threads - 1) ** levels
+        assert deepest <= levels
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_many_broadcasts_at_once(native, pool_size, crowd, threads):
+    """Of unrelated callers, whose parts wait for each other's workers."""
+    pool_size(threads)
+    levels = 3
+    seen = crowd(*[lambda: [native.depth.calls_in_calls(levels, 5_000) for _ in range(5)]] * 4)
+    for results in seen:
+        for ran, asked, deepest in results:
+            assert ran == asked
+            # A letter of one caller may lie on top of another's of a lower level.
+            assert deepest <= levels
+
+
+N = 100_000
+
+
+@pytest.mark.parametrize("keys", [None, "one", "many"])
+def test_jobs_that_submit_jobs_queue(native, pool_size, keys):
+    """A pool without threads runs them here, one after the other."""
+    pool_size(1)
+    ran, deepest = native.depth.chain(N, keys is not None, keys == "many")
+    assert (ran, deepest) == (N, 1)
+
+
+LIMITED = """
+if os.getuid() == 0:
+    os.setuid(61_000 + os.getpid() % 1000)      # root is not limited
+HARD = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+resource.setrlimit(resource.RLIMIT_NPROC, (1, HARD))
+"""
+BEGIN = """
+import os, resource, threading, time
+import native_capi as capi, native_depth as depth
+import pyblitz as pb
+"""
+REFUSED = BEGIN + LIMITED
+
+
+@pytest.mark.parametrize("keys", [None, "one", "many"])
+def test_jobs_that_submit_jobs_queue_where_threads_are_refused(script, keys):
+    script(
+        f"""{REFUSED}
+pb.set_num_threads(3)
+assert depth.chain({N}, {keys is not None}, {keys == "many"}) == ({N}, 1)
+assert pb.num_threads() == 1
+""",
+        env={"OPENBLAS_NUM_THREADS": "1"},
+    )
+
+
+@pytest.mark.parametrize("how", ["spawn", "submit", "keyed"])
+def test_a_chain_in_python(pool_size, how):
+    pool_size(1)
+    ran = []
+    with pb.ThreadPool(1) as pool:
+
+        def link(k):
+            ran.append(k)
+            if k < 20_000:
+                if how == "spawn":
+                    pb.spawn(link, k + 1)
+                elif how == "submit":
+                    pool.submit(link, k + 1)
+                else:
+                    pool.submit(link, k + 1, affinity=k)
+
+        pool.submit(link, 1)
+        assert ran == list(range(1, 20_001))
+
+
+def test_a_job_that_asks_for_what_it_submitted():
+    """In a pool of one thread it lies behind that job, and is run where it is asked for."""
+    with pb.ThreadPool(1) as pool:
+
+        def fib(n):
+            if n < 2:
+                return n
+            below = [pool.submit(fib, n - k) for k in (1, 2)]
+            assert not any(b.done() for b in below)
+            return sum(b.result() for b in below)
+
+        assert pool.submit(fib, 10).result() == 55
+
+        def fails():
+            error = pool.submit(lambda: 1 / 0).exception()
+            return pool.submit(lambda: 7).result(timeout=60), repr(error)
+
+        assert pool.submit(fails).result() == (7, "ZeroDivisionError('division by zero')")
+
+
+def test_waking_is_no_recursion(script):
+    """16,383 threads that are refused, one after the other, on a stack of 1 MB."""
+    script(
+        f"""{BEGIN}
+threading.stack_size(1 << 20)
+pool = pb.ThreadPool(16384)
+begin, results = threading.Event(), []
+def caller():
+    begin.wait()
+    results.append(pool.submit(pow, 2, 10).result(timeout=60))
+t = threading.Thread(target=caller)
+t.start()
+{LIMITED}
+begin.set()
+t.join()
+assert results == [1024], results
+""",
+        env={"OPENBLAS_NUM_THREADS": "1"},
+    )
+
+
+def test_refused_threads_are_tried_again(script):
+    """When the system grants them later, they come, and `num_threads` says what there is."""
+    script(
+        f"""{REFUSED}
+pb.set_num_threads(4)
+def roll():
+    return sum(capi.call_roll())
+assert (roll(), pb.num_threads()) == (1, 1)
+resource.setrlimit(resource.RLIMIT_NPROC, (HARD, HARD))
+end = time.monotonic() + 60
+while roll() < 4:
+    assert time.monotonic() < end
+    time.sleep(0.05)
+assert pb.num_threads() == 4
+tally = capi.Tally()
+capi.submit_many(tally, 1000)
+tally.reach(1000)
+""",
+        env={"OPENBLAS_NUM_THREADS": "1"},
+    )
