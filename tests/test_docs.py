@@ -42,6 +42,17 @@ def test_docstring(name, thing):
     assert runner.run(example).failed == 0
 
 
+@pytest.mark.parametrize("name", [n for n in pb.__all__ if hasattr(getattr(pb, n), "__wrapped__")])
+def test_every_parameter_is_described(name):
+    """Also those that the front door describes: each once, in the signature's order."""
+    text = inspect.getdoc(getattr(pb, name))
+    section = re.search(r"\n\nParameters\n-+\n(.*?)\n\n(?:Returns|Raises)\n", text, re.S)[1]
+    entries = re.findall(r"^(\S.*?)(?: : .*)?$", section, re.M)
+    named = [each.lstrip("*") for entry in entries for each in entry.split(", ")]
+    assert named == list(inspect.signature(getattr(pb, name)).parameters)
+    assert re.findall(r"\n(\w+)\n-+\n", text).count("Examples") == 1
+
+
 # kernels.md imports a module that it shows: test_example_cython.py builds it.
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name != "kernels.md"], ids=lambda p: p.name)
 def test_python_blocks(page):

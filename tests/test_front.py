@@ -160,6 +160,21 @@ def test_attributes_of_subclasses_stay():
     assert np.array_equal(out, np.sin(numbers("f8")))
 
 
+def test_the_foremost_subclass_decides():
+    class Low(np.ndarray):
+        __array_priority__ = 1.0
+
+    class High(np.ndarray):
+        __array_priority__ = 2.0
+
+    low, high, plain = numbers("f8").view(Low), numbers("f8").view(High), numbers("f8")
+    for pair in [(low, high), (high, low), (plain, low), (low, plain), (high, plain)]:
+        with pb.stats() as s:
+            got = pb.par_map(np.add, *pair)
+        assert not s.left
+        assert type(got) is type(np.add(*pair))
+
+
 class Metres(np.ndarray):
     """Computes in its own way."""
 
@@ -319,6 +334,8 @@ def test_axes_are_any_integers():
     assert not s.left
     for axis in (True, 1.0, "a"):
         assert raised(pb.par_sort, a, axis) is raised(np.sort, a, axis)
+        assert raised(pb.par_sum, a, axis) is raised(np.sum, a, axis) is TypeError
+        assert raised(pb.par_cumsum, a, axis) is raised(np.cumsum, a, axis) is TypeError
 
 
 def raised(call, *args):

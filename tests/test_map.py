@@ -114,6 +114,13 @@ def test_overlap():
     expected = b + b.T
     assert pb.par_map(np.add, b, b.T, out=b) is b
     np.testing.assert_array_equal(b, expected)
+    where = values("?", a.shape, 1)
+    expected = a.copy()
+    np.add(expected[:-1], 1, out=expected[1:], where=where[1:])
+    for _ in range(3):
+        np.full(a.size - 1, np.nan)  # what memory may hold that is not written
+    pb.par_map(np.add, a[:-1], 1, out=a[1:], where=where[1:])
+    np.testing.assert_array_equal(a, expected)
 
 
 def test_layout_is_numpys():

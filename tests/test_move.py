@@ -95,6 +95,15 @@ def test_filter_any_layout(a, mask, depth, layout):
     check(lambda: (pb.par_flatnonzero(m),), lambda: (np.flatnonzero(m),))
 
 
+@pytest.mark.parametrize("n", [10, 1000])
+def test_flatnonzero_refuses_a_mask_of_another_shape(n):
+    a = np.zeros((n, 2 * n))
+    with pytest.raises(
+        ValueError, match=rf"a mask of shape \({2 * n}, {n}\) for elements of shape"
+    ):
+        pb.par_flatnonzero(a, a.T == 0)
+
+
 @pytest.mark.parametrize("row", [1, 2, 3, 5, 16, 40, 1000, 30_000])
 def test_filter_rows(row):
     a = np.random.default_rng(0).integers(0, 99, (300_000 // row + 1, row))
@@ -334,6 +343,10 @@ def test_put_from_itself():
     index = np.random.default_rng(0).integers(0, 700_000, 700_000)
     pb.par_put(got, index, got[::-1])
     np.put(expected, index, expected[::-1])
+    assert_same(got, expected)
+    rising = np.arange(1, 700_000)
+    pb.par_put(got, rising, got[:-1])
+    np.put(expected, rising, expected[:-1].copy())
     assert_same(got, expected)
     got, expected = index.copy(), index.copy()
     pb.par_put(got, got, 1)

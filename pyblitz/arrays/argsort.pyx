@@ -5,30 +5,18 @@ import numpy as np
 cimport numpy as cnp
 from numpy cimport ndarray
 
-from pyblitz.arrays.front cimport as_array, left, left_dtype, too_small
+from pyblitz.arrays.front cimport ARGSORT_NS, as_array, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport (
-    Fields, Rows, by_numpy, check_out, goes_down, rows_of, sort_by_kernel, sort_fields)
+    Fields, Rows, by_numpy, check_out, goes_down, rows_of, sort_by, sort_fields)
 
 cnp.import_array()
-
-# Nanoseconds that an item takes NumPy's stable sort, about: see front.pays.
-cdef double ARGSORT_NS = 60.0
-
-
-cdef object argsort_by(object a, object axis, object kind, object order, object stable, object descending,
-                       object out, object less):
-    """By a user's comparison."""
-    if order is not None:
-        raise ValueError("less: cannot be combined with order")
-    np.sort(np.empty(0), -1, kind, stable=stable)       # NumPy's opinion of them
-    return sort_by_kernel(np.asarray(a), axis, less, goes_down(descending, kind), out, True)
 
 
 def argsorted_by_numpy(a, axis=-1, kind=None, order=None, *, stable=None, descending=None, out=None, less=None):
     """The namesake."""
     if less is not None:
-        return argsort_by(a, axis, kind, order, stable, descending, out, less)
+        return sort_by(a, axis, kind, order, stable, descending, out, less, True)
     down = goes_down(descending, kind)
     if out is not None:
         check_out(out, (np.size(a),) if axis is None else np.shape(a), np.dtype(np.intp))
@@ -50,38 +38,15 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
 
     Parameters
     ----------
-    a : array_like
-    axis : int or None, optional
-        The axis to sort along, the last one by default; None sorts the
-        flattened array.
     kind : {'quicksort', 'mergesort', 'heapsort', 'stable'}, optional
         As for ``np.argsort``. The result is that of a stable sort for all of them.
-    order : str or list of str, optional
-        Fields to compare first, for structured arrays.
-    stable : bool, optional
-        True is ``kind='stable'``.
-    descending : bool, optional
-        True sorts from the greatest element down; not-a-number and not-a-time are
-        last all the same, and equal elements keep their order. As in NumPy 2.5.
     out : ndarray of intp, optional
         Where the result goes, of its shape.
-    less : compiled function, optional
-        ``int less(const void *a, const void *b, void *data)``, whether the element at
-        ``a`` goes before that at ``b``; see the kernels of ``par_map`` for what it may be.
 
     Returns
     -------
     ndarray of intp
         ``out`` if it was given.
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.argsort`` raises for the same mistake; an ``out`` of another shape or
-        dtype, or read-only; as in NumPy 2.5, ``descending`` beside a ``kind``, or of objects
-        and records.
-    RuntimeError
-        As in NumPy 2.5, ``descending`` of variable-width strings.
 
     Notes
     -----
@@ -98,7 +63,6 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_argsort([3.0, np.nan, 1.0, 3.0])
     array([2, 0, 3, 1])
     >>> pb.par_argsort([3.0, np.nan, 1.0, 3.0], descending=True)
@@ -110,7 +74,7 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
     cdef int ndim, across
     cdef bint down
     if less is not None:
-        return argsort_by(a, axis, kind, order, stable, descending, out, less)
+        return sort_by(a, axis, kind, order, stable, descending, out, less, True)
     down = goes_down(descending, kind)
     x = as_array(a)
     ndim = cnp.PyArray_NDIM(x)

@@ -199,8 +199,6 @@ def one_call(fn, arrays):
 
 
 cdef object check_target(object out, tuple shape):
-    if type(out) is tuple and len(out) == 1:
-        out = out[0]
     if out is not None:
         if not isinstance(out, np.ndarray):
             raise TypeError("out: must be an array")

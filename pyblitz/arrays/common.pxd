@@ -17,11 +17,16 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t, uint32_t
 from numpy cimport ndarray, ufunc
 from pyblitz.kernels.map cimport Map, loop_fn
+from pyblitz.kernels.merge cimport compare_fn
+from pyblitz.kernels.radix cimport sort_fn
+from pyblitz.kernels.reduce cimport arg_fn
 from pyblitz.runtime.pool cimport Worker
 
 cdef enum:
     # Elements of a slice that is worth taking the GIL for.
     SLICE_ITEMS = 65536
+    # And of a first slice whose cost is unknown.
+    FIRST_ITEMS = 4096
     # How long a slice of unknown cost should take, for the same reason.
     SLICE_NS = 250000
 
@@ -62,6 +67,16 @@ cdef int axis_of(object axis, int ndim) except -1
 cdef set axes_of(object axis, int ndim)
 cdef int longest_axis(tuple shape, object among)
 
+# ---- NumPy's own loops
+
+cdef extern from "numpy/arrayobject.h":
+    ctypedef struct PyArray_ArrFuncs:
+        sort_fn sort[3]
+        compare_fn compare
+        arg_fn argmax
+        arg_fn argmin
+    PyArray_ArrFuncs* PyDataType_GetArrFuncs(cnp.PyArray_Descr*)
+
 # ---- loops
 
 cdef class Resolved:
@@ -85,5 +100,7 @@ cdef bint same_memory(ndarray a, ndarray b) noexcept
 cdef bint outputs_are_safe(list ops, int inputs) noexcept
 cdef bint broadcast_shape(list ops, int inputs, int* ndim, cnp.npy_intp* shape) noexcept
 cdef int make_outputs(list ops, int inputs, tuple dtypes, int ndim, cnp.npy_intp* shape) except -1
+# The operands, with outputs in that memory order where none were given.
+cdef list allocated(list ops, int inputs, tuple dtypes, str order)
 cdef int fill_map(Map* m, list ops, int ndim, cnp.npy_intp* shape, int first_output) noexcept
 cdef object run_map(Map* m, list ops, str name)

@@ -424,16 +424,18 @@ cdef int make_outputs(list ops, int inputs, tuple dtypes, int ndim, cnp.npy_intp
                 Py_INCREF_dtype(dtype)
                 ops[i] = PyArray_Empty(ndim, shape, dtype, not c_order)
         return 0
+    ops[:] = allocated(ops, inputs, dtypes, "K")
+    return 0
+
+
+cdef list allocated(list ops, int inputs, tuple dtypes, str order):
     made = np.nditer(
         ops, ["refs_ok", "zerosize_ok"],
         [["readonly"]] * inputs
         + [["writeonly", "allocate", "no_broadcast"] for _ in ops[inputs:]],
-        op_dtypes=[None if op is not None else d for op, d in zip(ops, dtypes)], order="K",
+        op_dtypes=[None if op is not None else d for op, d in zip(ops, dtypes)], order=order,
         casting="unsafe").operands
-    for i in range(inputs, len(ops)):
-        if ops[i] is None:
-            ops[i] = made[i]
-    return 0
+    return [made[i] if op is None else op for i, op in enumerate(ops)]
 
 
 cdef extern from *:

@@ -9,6 +9,7 @@ cdef class CompiledKernel:
     cdef str signature
     cdef object dtype       # of all inputs and the output; of what is compared, or None
     cdef bint gives_int     # of a range: not void; of a comparison: not of one byte
+    cdef tuple form         # what its signature says
     cdef object owner       # keeps the function's memory alive
 
 # None when fn is no compiled function; TypeError when it is one that cannot be called

@@ -238,17 +238,6 @@ cdef dict range_forms = {}
 cdef dict less_forms = {}
 
 
-cdef CompiledKernel recognised(object fn, tuple source):
-    cdef CompiledKernel k = CompiledKernel()
-    address, user, k.signature = source
-    if address == 0:
-        raise TypeError(f"fn: the pointer to a kernel {k.signature!r} is null")
-    k.owner = fn
-    k.kernel.fn = <void*><size_t>address
-    k.kernel.user = <void*><size_t>user
-    return k
-
-
 cdef object form_of(str text, dict known):
     form = known.get(text)
     if form is None:
@@ -261,22 +250,34 @@ cdef object form_of(str text, dict known):
     return form
 
 
-cdef CompiledKernel as_kernel(object fn):
-    """The compiled kernel that ``fn`` is, or None; TypeError when it is one
+cdef CompiledKernel recognised(object fn, dict known, str what, str expected):
+    """The compiled kernel that ``fn`` is, with its form, or None; TypeError when it is one
     whose signature this module cannot call."""
     cdef CompiledKernel k
     source = kernel_source(fn)
     if source is None:
         return None
-    k = recognised(fn, source)
-    form = form_of(k.signature, elementwise_forms)
-    if form is None:
-        raise TypeError(
-            f"fn: cannot call a kernel of signature {k.signature!r}; expected T (T, ...), "
-            "optionally with a last void *, or void (const T *, ..., T *, intptr_t, void *), "
-            f"with 1 to {KERNEL_INPUTS} inputs, for one number type T")
-    k.block, k.kernel.inputs, k.kernel.takes_user, k.dtype = form
-    k.kernel.itemsize = k.dtype.itemsize
+    k = CompiledKernel()
+    address, user, k.signature = source
+    if address == 0:
+        raise TypeError(f"fn: the pointer to a kernel {k.signature!r} is null")
+    k.owner = fn
+    k.kernel.fn = <void*><size_t>address
+    k.kernel.user = <void*><size_t>user
+    k.form = form_of(k.signature, known)
+    if k.form is None:
+        raise TypeError(f"{what} of signature {k.signature!r}; expected {expected}")
+    return k
+
+
+cdef CompiledKernel as_kernel(object fn):
+    cdef CompiledKernel k = recognised(
+        fn, elementwise_forms, "fn: cannot call a kernel",
+        "T (T, ...), optionally with a last void *, or void (const T *, ..., T *, intptr_t, void *), "
+        f"with 1 to {KERNEL_INPUTS} inputs, for one number type T")
+    if k is not None:
+        k.block, k.kernel.inputs, k.kernel.takes_user, k.dtype = k.form
+        k.kernel.itemsize = k.dtype.itemsize
     return k
 
 
@@ -286,32 +287,18 @@ cdef bint is_compiled(object fn):
 
 
 cdef CompiledKernel as_range_kernel(object fn):
-    """As as_kernel, for a function of a range."""
-    cdef CompiledKernel k
-    source = kernel_source(fn)
-    if source is None:
-        return None
-    k = recognised(fn, source)
-    form = form_of(k.signature, range_forms)
-    if form is None:
-        raise TypeError(
-            f"kernel: cannot call one of signature {k.signature!r}; expected void or int "
-            "(intptr_t, intptr_t), optionally with a last void *")
-    k.gives_int, k.kernel.takes_user = form
+    cdef CompiledKernel k = recognised(
+        fn, range_forms, "kernel: cannot call one",
+        "void or int (intptr_t, intptr_t), optionally with a last void *")
+    if k is not None:
+        k.gives_int, k.kernel.takes_user = k.form
     return k
 
 
 cdef CompiledKernel as_less(object fn):
-    """As as_kernel, for a comparison of two items."""
-    cdef CompiledKernel k
-    source = kernel_source(fn)
-    if source is None:
-        return None
-    k = recognised(fn, source)
-    form = form_of(k.signature, less_forms)
-    if form is None:
-        raise TypeError(
-            f"less: cannot call a function of signature {k.signature!r}; expected int "
-            "(const void *, const void *), optionally with a last void *, or bool")
-    k.gives_int, k.kernel.takes_user, k.dtype = form
+    cdef CompiledKernel k = recognised(
+        fn, less_forms, "less: cannot call a function",
+        "int (const void *, const void *), optionally with a last void *, or bool")
+    if k is not None:
+        k.gives_int, k.kernel.takes_user, k.dtype = k.form
     return k

@@ -1,11 +1,10 @@
 """Copying: arrays into arrays, of any layout and dtype, on all cores."""
 from libc.stdint cimport int64_t
 from numpy cimport dtype, ndarray
-from pyblitz.arrays.front cimport Left, pays
+from pyblitz.arrays.front cimport MOVE_NS, Left, pays
 
 cdef inline bint pays_to_move(int64_t bytes) noexcept nogil:
-    # A byte takes NumPy 0.03 nanoseconds, about, wherever it moves it.
-    return pays(bytes, 0.03)
+    return pays(bytes, MOVE_NS)
 
 # Whether items are bytes alone: no references, nothing outside.
 cdef bint movable(dtype d)

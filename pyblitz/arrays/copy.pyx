@@ -197,7 +197,6 @@ def par_copy(a, dtype=None, order="K", out=None, casting=None):
 
     Parameters
     ----------
-    a : array_like
     dtype : dtype, optional
         Of the copy; not together with ``out``.
     order : {'K', 'C', 'F', 'A'}, optional
@@ -207,11 +206,6 @@ def par_copy(a, dtype=None, order="K", out=None, casting=None):
     casting : str, optional
         What casts to allow.  By default what NumPy's function does: all, as
         ``np.array``; with ``out``, 'same_kind', as ``np.copyto``.
-
-    Returns
-    -------
-    ndarray
-        ``out`` if it was given.
 
     Raises
     ------
@@ -226,7 +220,6 @@ def par_copy(a, dtype=None, order="K", out=None, casting=None):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_copy(np.arange(3), np.float32)
     array([0., 1., 2.], dtype=float32)
     """
@@ -274,7 +267,6 @@ def par_flatten(a, order="C"):
 
     Parameters
     ----------
-    a : array_like
     order : {'C', 'F', 'A', 'K'}, optional
         In which order the items are read.
 
@@ -293,7 +285,6 @@ def par_flatten(a, order="C"):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_flatten(np.eye(2))
     array([1., 0., 0., 1.])
     """

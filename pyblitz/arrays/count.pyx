@@ -11,7 +11,7 @@ from numpy cimport ndarray
 from pyblitz.arrays.common cimport run, run_fn
 from pyblitz.arrays.copy cimport cast_to, native_row
 from pyblitz.arrays.fold cimport reduce_node
-from pyblitz.arrays.front cimport Left, left, left_dtype, too_small
+from pyblitz.arrays.front cimport COUNT_NS, Left, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport node_of
 from pyblitz.kernels.count cimport (
@@ -22,9 +22,6 @@ from pyblitz.kernels.search cimport SEARCH_F64
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 
 cnp.import_array()
-
-# Nanoseconds that NumPy takes to count an item, about: see front.pays.
-cdef double ITEM_NS = 0.125
 
 cdef enum:
     # Items that are looked at to guess how many bins there are.
@@ -82,16 +79,21 @@ cdef object bincount(ndarray x, object weights, object minlength):
         return left_dtype(x.dtype)
     c.binning = BIN_ITEM
     some = x[::max(<int64_t>1, c.n // SAMPLES)]
-    for attempt in range(2):
+    for attempt in range(3):
         low, high = int(some.min()), int(some.max())
         if low < 0:
-            return left("negative numbers")
+            # In NumPy's words; the array, if another thread writes it, is not safe with them.
+            np.bincount(np.full(1, low))
         c.bins = max(1 << min(high.bit_length(), 40), 1)
         result = counted(&c, weights)
         if result is not None:
             break
-        if attempt or u32_load_relaxed(&c.outside) == 0 or c.blocks < 2:
+        if u32_load_relaxed(&c.outside) == 0 or c.blocks < 2:
             return left("nearly as many bins as items")
+        if attempt:
+            # Another thread writes the items, but does not know the copy.
+            x = x.copy()
+            fill(&c, x)
         some = x
     if weights is None:
         length = np.flatnonzero(result)[-1] + 1
@@ -104,7 +106,7 @@ cdef object bincount(ndarray x, object weights, object minlength):
     return longer
 
 
-@operation("x weights", np.bincount, ns=ITEM_NS)
+@operation("x weights", np.bincount, ns=COUNT_NS)
 def par_bincount(x, /, weights=None, minlength=0):
     """How often each number occurs, on all cores: ``np.bincount``.
 
@@ -121,11 +123,6 @@ def par_bincount(x, /, weights=None, minlength=0):
     -------
     ndarray of int, or of float with weights
 
-    Raises
-    ------
-    TypeError, ValueError
-        What ``np.bincount`` raises for the same mistake.
-
     Notes
     -----
     O(n + bins) work.  Blocks of items are counted in tables of their own, at most 64,
@@ -136,7 +133,6 @@ def par_bincount(x, /, weights=None, minlength=0):
 
     Examples
     --------
-    >>> import pyblitz as pb
     >>> pb.par_bincount([0, 1, 1, 3, 2, 1])
     array([1, 3, 1, 1])
     """
@@ -307,7 +303,7 @@ cdef object histogram(ndarray a, object bins, object limits, object weights):
     return left("nearly as many bins as items") if counts is None else (counts, edges)
 
 
-@operation("a weights", np.histogram, ns=ITEM_NS)
+@operation("a weights", np.histogram, ns=COUNT_NS)
 def par_histogram(a, bins=10, range=None, density=None, weights=None):
     """Counts values in bins, on all cores: ``np.histogram``.
 
@@ -331,11 +327,6 @@ def par_histogram(a, bins=10, range=None, density=None, weights=None):
     hist : ndarray
     bin_edges : ndarray
 
-    Raises
-    ------
-    TypeError, ValueError
-        What ``np.histogram`` raises for the same mistake.
-
     Notes
     -----
     O(n) work for bins of one width, O(n log(bins)) for given edges.  Counts and edges
@@ -346,7 +337,6 @@ def par_histogram(a, bins=10, range=None, density=None, weights=None):
 
     Examples
     --------
-    >>> import pyblitz as pb
     >>> pb.par_histogram([1, 2, 1], bins=[0, 1, 2, 3])
     (array([0, 2, 1]), array([0, 1, 2, 3]))
     """

@@ -7,19 +7,13 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
-    SLICE_ITEMS, Resolved, Slices, at, broadcast_shape, fill_map, is_numpys, longest_axis, make_outputs,
-    outputs_are_safe, report_flags, resolve, run_map)
-from pyblitz.arrays.front cimport left, left_dtype, too_small
+    FIRST_ITEMS, SLICE_ITEMS, Resolved, Slices, allocated, at, broadcast_shape, fill_map, is_numpys,
+    longest_axis, make_outputs, outputs_are_safe, report_flags, resolve, run_map)
+from pyblitz.arrays.front cimport DIRECT_NS, left, left_dtype, too_small
 from pyblitz.kernels.map cimport LEAF_BYTES, MAP_DIMS, Map, map_of_loop
 from pyblitz.runtime.os cimport now_ns
 
 cnp.import_array()
-
-cdef enum:
-    # A map that takes less is done before another thread could help.
-    DIRECT_NS = 45000
-    # Elements of a first slice whose cost is unknown.
-    FIRST_ITEMS = 4096
 
 
 cdef bint are_small(tuple arrays, int64_t limit) except -1:
@@ -76,17 +70,6 @@ cdef tuple plain_signature(ufunc fn, object given):
 
 cdef tuple signature_of(ufunc fn, object dtype):
     return (None,) * fn.nin + (np.dtype(dtype),) * fn.nout
-
-
-cdef list ordered_outputs(list ops, int inputs, tuple dtypes, str order):
-    """The operands, with outputs in that memory order where none were given."""
-    made = np.nditer(
-        ops, ["refs_ok", "zerosize_ok"],
-        [["readonly"]] * inputs
-        + [["writeonly", "allocate", "no_broadcast"] for _ in ops[inputs:]],
-        op_dtypes=[None if op is not None else d for op, d in zip(ops, dtypes)], order=order,
-        casting="unsafe").operands
-    return [made[i] if op is None else op for i, op in enumerate(ops)]
 
 
 cdef object slice_map(ufunc fn, list ops, int inputs, object mask, tuple signature, object casting,
@@ -223,9 +206,9 @@ cdef object compute(Call c, Resolved r, tuple outs, object casting):
     cdef list ops = c.ops
     if c.mask is not None:
         # Its memory order counts too.
-        ops = ordered_outputs([c.mask] + ops, c.inputs + 1, (None,) + r.dtypes, c.order)[1:]
+        ops = allocated([c.mask] + ops, c.inputs + 1, (None,) + r.dtypes, c.order)[1:]
     elif c.order != "K":
-        ops = ordered_outputs(ops, c.inputs, r.dtypes, c.order)
+        ops = allocated(ops, c.inputs, r.dtypes, c.order)
     make_outputs(ops, c.inputs, r.dtypes, c.ndim, c.shape)
     if fast:
         fill_map(&m, ops, c.ndim, c.shape, c.inputs)

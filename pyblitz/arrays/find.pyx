@@ -7,7 +7,7 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
 from pyblitz.arrays.evaluate cimport find_node
-from pyblitz.arrays.front cimport as_array, Left, convert, left_dtype, pays
+from pyblitz.arrays.front cimport FIND_NS, as_array, Left, convert, left_dtype, pays
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport node_of
 from pyblitz.arrays.predicates cimport is_lazy, predicate_mask, predicate_node
@@ -15,23 +15,12 @@ from pyblitz.kernels.find cimport FIND_ANY, FIND_FIRST, FIND_LAST, FindWhich
 
 cnp.import_array()
 
-# Nanoseconds that NumPy takes to compare a byte and look at the result: see front.pays.
-cdef double BYTE_NS = 0.0625
-
-
-cdef object element(ndarray x, object at):
-    return None if at < 0 else x.flat[at]
-
-
-cdef object place(ndarray x, object at):
-    return None if at < 0 else at
-
 
 cdef object find(ndarray x, object predicate, FindWhich which):
     """The position in C order, or -1; or what is left to NumPy."""
     if x.dtype.kind not in "biufcmM":
         return left_dtype(x.dtype)
-    if not pays(cnp.PyArray_NBYTES(x), BYTE_NS) or cnp.PyArray_NDIM(x) == 0:
+    if not pays(cnp.PyArray_NBYTES(x), FIND_NS) or cnp.PyArray_NDIM(x) == 0:
         return find_alone(x, predicate, which)
     return find_node(predicate_node(predicate, node_of(x), "predicate"), which)
 
@@ -49,37 +38,39 @@ cdef object find_alone(ndarray x, object predicate, FindWhich which):
     return i if mask[i] else -1
 
 
-def find_first(a, predicate):
-    """The namesake of par_find_first."""
-    if is_lazy(a):
-        return a.find_first(predicate)
-    cdef ndarray x = np.asarray(convert(a))
-    return element(x, find_alone(x, predicate, FIND_FIRST))
+cdef object place(object at):
+    return None if type(at) is not Left and at < 0 else at
 
 
-@operation("a", find_first, method="find_first", masked=False)
+cdef object element(ndarray x, object at):
+    at = place(at)
+    return at if at is None or type(at) is Left else x.flat[at]
+
+
+def namesake(name, which):
+    """Of a lazy array its method; of others the same by NumPy alone."""
+    def alone(a, predicate):
+        if is_lazy(a):
+            return getattr(a, name)(predicate)
+        x = np.asarray(convert(a))
+        at = find_alone(x, predicate, which)
+        return place(at) if name == "position" else element(x, at)
+
+    return alone
+
+
+@operation("a", namesake("find_first", FIND_FIRST), method="find_first", masked=False)
 def par_find_first(a, predicate):
     """The first element, in C order, of which a predicate is true.
 
     Parameters
     ----------
     a : array_like or ParIter
-    predicate : number, array_like of bool, ufunc, compiled kernel or callable
-        A number, or another value, is found where an element is equal to it.  Booleans, in
-        the shape of ``a``, say of each element whether it is meant.  A ufunc, a kernel (see
-        :func:`par_map`) or a Python function of arrays gives a truth value (zero is
-        false) for each element; a Python function is called as in :meth:`ParIter.map`.
 
     Returns
     -------
     scalar or None
         None when there is none.
-
-    Raises
-    ------
-    TypeError, ValueError
-        When the predicate is nothing of these, or does not fit the elements, or does not
-        give one value for each; for masked arrays.
 
     Notes
     -----
@@ -88,41 +79,21 @@ def par_find_first(a, predicate):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_find_first(np.array([1.0, -2.0, -3.0]), np.signbit)
     np.float64(-2.0)
     """
     cdef ndarray x = as_array(a)
-    at = find(x, predicate, FIND_FIRST)
-    return at if type(at) is Left else element(x, at)
+    return element(x, find(x, predicate, FIND_FIRST))
 
 
-def find_last(a, predicate):
-    """The namesake of par_find_last."""
-    if is_lazy(a):
-        return a.find_last(predicate)
-    cdef ndarray x = np.asarray(convert(a))
-    return element(x, find_alone(x, predicate, FIND_LAST))
-
-
-@operation("a", find_last, method="find_last", masked=False)
+@operation("a", namesake("find_last", FIND_LAST), method="find_last", masked=False)
 def par_find_last(a, predicate):
     """The last element, in C order, of which a predicate is true.
-
-    Parameters
-    ----------
-    a, predicate
-        As for :func:`par_find_first`.
 
     Returns
     -------
     scalar or None
         None when there is none.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`par_find_first`.
 
     Notes
     -----
@@ -130,41 +101,21 @@ def par_find_last(a, predicate):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_find_last(np.array([1.0, -2.0, -3.0]), np.signbit)
     np.float64(-3.0)
     """
     cdef ndarray x = as_array(a)
-    at = find(x, predicate, FIND_LAST)
-    return at if type(at) is Left else element(x, at)
+    return element(x, find(x, predicate, FIND_LAST))
 
 
-def find_any(a, predicate):
-    """The namesake of par_find_any."""
-    if is_lazy(a):
-        return a.find_any(predicate)
-    cdef ndarray x = np.asarray(convert(a))
-    return element(x, find_alone(x, predicate, FIND_ANY))
-
-
-@operation("a", find_any, method="find_any", masked=False)
+@operation("a", namesake("find_any", FIND_ANY), method="find_any", masked=False)
 def par_find_any(a, predicate):
     """An element of which a predicate is true, whichever is found first.
-
-    Parameters
-    ----------
-    a, predicate
-        As for :func:`par_find_first`.
 
     Returns
     -------
     scalar or None
         None when there is none. Which one it is may differ from run to run.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`par_find_first`.
 
     Notes
     -----
@@ -172,41 +123,21 @@ def par_find_any(a, predicate):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_find_any(np.array([1.0, -2.0, 3.0]), -2)
     np.float64(-2.0)
     """
     cdef ndarray x = as_array(a)
-    at = find(x, predicate, FIND_ANY)
-    return at if type(at) is Left else element(x, at)
+    return element(x, find(x, predicate, FIND_ANY))
 
 
-def position(a, predicate):
-    """The namesake of par_position."""
-    if is_lazy(a):
-        return a.position(predicate)
-    cdef ndarray x = np.asarray(convert(a))
-    return place(x, find_alone(x, predicate, FIND_FIRST))
-
-
-@operation("a", position, method="position", masked=False)
+@operation("a", namesake("position", FIND_FIRST), method="position", masked=False)
 def par_position(a, predicate):
     """The position of the first element, in C order, of which a predicate is true.
-
-    Parameters
-    ----------
-    a, predicate
-        As for :func:`par_find_first`.
 
     Returns
     -------
     int or None
         None when there is none.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`par_find_first`.
 
     Notes
     -----
@@ -214,10 +145,7 @@ def par_position(a, predicate):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_position([5, 7, 9, 7], 7)
     1
     """
-    cdef ndarray x = as_array(a)
-    at = find(x, predicate, FIND_FIRST)
-    return at if type(at) is Left else place(x, at)
+    return place(find(as_array(a), predicate, FIND_FIRST))

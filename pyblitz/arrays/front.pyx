@@ -49,6 +49,44 @@ cdef enum:
     NOWHERE = 1000
 
 
+# ---- what things cost -------------------------------------------------------
+# Nanoseconds on one thread.  benchmarks/costs.py measures each of them, and prints what it
+# finds beside what stands here.
+
+# To get help from another thread: a call that takes NumPy less is over before.
+cdef double SHARE_NS = 4000.0
+# The same for a ufunc's call, of which it was seen what an element takes.
+cdef double DIRECT_NS = 45000.0
+
+# What a byte takes NumPy: to be moved, reduced, compared and looked at, handed to a gufunc.
+cdef double MOVE_NS = 0.03
+cdef double REDUCE_NS = 0.031
+cdef double FIND_NS = 0.0625
+cdef double GUFUNC_NS = 0.125
+
+# What an item takes NumPy: at least, in any reduction; to be looked at for zero, counted,
+# accumulated, put somewhere, searched for, sorted, sorted by its index.
+cdef double ITEM_NS = 0.25
+cdef double NONZERO_NS = 0.25
+cdef double COUNT_NS = 0.125
+cdef double SCAN_NS = 0.25
+cdef double PUT_NS = 0.25
+cdef double KEY_NS = 2.0
+cdef double SORT_NS = 8.0
+cdef double ARGSORT_NS = 60.0
+
+# The same, but less than NumPy takes: our way has samples to take or tables to clear before
+# it gains anything.  Several keys and ranks, merging, distinct values, those of two bytes,
+# membership, partitions, the first few of a row.
+cdef double ORDER_NS = 1.0
+cdef double MERGE_NS = 1.0
+cdef double UNIQUE_NS = 0.5
+cdef double SHORTS_NS = 0.031
+cdef double ISIN_NS = 1.0
+cdef double PARTITION_NS = 0.125
+cdef double FIRST_NS = 0.031
+
+
 # ---- what is left to NumPy --------------------------------------------------
 
 cdef class Left:
@@ -295,24 +333,135 @@ cdef object ufunc_for(object fn, tuple inputs):
     return Ufunc(fn, "par_" + fn.__name__)
 
 
+# ---- docstrings -------------------------------------------------------------
+
+# Parameters of several functions, by name, or by name and default.
+cdef dict described = {
+    "a": "a : array_like",
+    "axis=None": """axis : None or int or tuple of int
+    What to reduce along; all axes by default.""",
+    "axis=-1": """axis : int or None
+    Along which axis, by default the last one; None: of the flattened array.""",
+    "axis=0": """axis : int
+    Along which axis, by default the first one.""",
+    "dtype": """dtype : dtype
+    The type of the calculation and the result.""",
+    "out": """out : ndarray
+    Where the result goes.""",
+    "keepdims": """keepdims : bool
+    Whether reduced axes stay, with length one.""",
+    "initial": """initial : scalar
+    What to start from.""",
+    "where": """where : array_like of bool
+    Which elements to include.""",
+    "ddof": """ddof : float
+    The divisor is the number of elements less this.""",
+    "casting": """casting : str
+    What casts to allow.""",
+    "stable": """stable : bool
+    True is ``kind='stable'``.""",
+    "order=None": """order : str or list of str
+    Fields to compare first, for structured arrays.""",
+    "mode": """mode : {'raise', 'wrap', 'clip'}
+    What to do about indices out of bounds.""",
+    "descending": """descending : bool
+    True sorts from the greatest element down; not-a-number and not-a-time are last all the
+    same, and a stable sort keeps equal elements in their order. As in NumPy 2.5.""",
+    "less": """less : compiled function
+    ``int less(const void *a, const void *b, void *data)``, whether the element at ``a`` goes
+    before that at ``b``; see the kernels of ``par_map`` for what it may be. The sort is then
+    stable.""",
+    "predicate": """predicate : number, array_like of bool, ufunc, compiled kernel or callable
+    A number, or another value, means the elements that are equal to it.  Booleans, in the
+    shape of the elements, say of each whether it is meant.  A ufunc, a kernel (see
+    :func:`par_map`) or a Python function of arrays gives a truth value (zero is false) for
+    each element; a Python function is called as in :meth:`ParIter.map`.""",
+    "mask": """mask : array_like of bool, number, ufunc, compiled kernel or callable
+    Of the shape of ``a``, or of its first axes: then it means rows.  Or a value or
+    predicate of the items, as for :func:`par_find_first`.""",
+    "op": """op : ufunc
+    With two inputs and one output.""",
+    "kth": """kth : int or sequence of int
+    The positions whose items are to be where sorting would put them, with what is less
+    before them and what is greater after them.  Negative ones count from the end.""",
+    "kind=introselect": "kind : {'introselect'}",
+    "options": """**options
+    What NumPy's function of this name takes besides: it then does the call.""",
+    "progress": """progress : bool or callable
+    True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``
+    now and then.""",
+}
+cdef object section = re.compile(r"\n\n(Parameters|Attributes|Returns|Raises|Notes|References|Examples)\n-+\n")
+
+
+cdef str documented(str text, object signature, str raises, str notes):
+    """A docstring made complete: with those parameters that are the same everywhere, with what
+    most functions return and raise, and with the import that its examples need."""
+    head, *parts = section.split(inspect.cleandoc(text).rstrip())
+    sections = dict(zip(parts[::2], parts[1::2]))
+    given, entries = {}, {}
+    for entry in re.split(r"\n(?=\S)", sections.get("Parameters", "")):
+        given.update(dict.fromkeys(re.split(r" :|\n", entry)[0].split(", "), entry))
+    for name, p in signature.parameters.items():
+        starred = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "") + name
+        if name != "self":
+            entry = given.get(starred) or described.get(f"{name}={p.default}") or described.get(name, "")
+            if entry and starred not in given and p.default is not p.empty:
+                entry = re.sub("$", ", optional", entry, count=1, flags=re.M)
+            entries[entry] = None       # once, where it describes several
+    sections["Parameters"] = "\n".join(filter(None, entries))
+    if "out" in signature.parameters:
+        what = "ndarray or scalar" if "keepdims" in signature.parameters else "ndarray"
+        sections.setdefault("Returns", what + "\n    ``out`` if it was given.")
+    sections.setdefault("Raises", raises)
+    sections.setdefault("Notes", notes)
+    sections["Examples"] = ">>> import numpy as np, pyblitz as pb\n" + sections["Examples"]
+    return "".join([head] + [f"\n\n{name}\n{'-' * len(name)}\n{sections[name]}" for name in (
+        "Parameters", "Returns", "Raises", "Notes", "References", "Examples") if sections.get(name)]) + "\n"
+
+
+# What is raised, by a parameter that a function has.
+cdef dict raised = {
+    "predicate": """TypeError, ValueError
+    When the predicate is nothing of these, or does not fit the elements, or does not give
+    one value for each.""",
+    "mask": """IndexError
+    The shape of the mask is another.
+TypeError
+    The mask is neither of booleans nor a value or predicate that fits the items.""",
+    "less": """TypeError, ValueError, numpy.exceptions.AxisError
+    What NumPy raises for the same mistake; an ``out`` of another shape or dtype, or
+    read-only; as in NumPy 2.5, ``descending`` beside a ``kind``, or of objects and records.
+RuntimeError
+    As in NumPy 2.5, ``descending`` of variable-width strings.""",
+    "step": """ValueError
+    When ``step`` is not positive.""",
+    "n": """ValueError
+    When ``n`` is negative.""",
+}
+
+
+cdef str raises_of(object namesake, object parameters, bint masked):
+    """What it raises if its docstring does not say it."""
+    for name in raised:
+        if name in parameters:
+            return raised[name] if masked else raised[name][:-1] + "; for masked arrays."
+    if namesake is None or getattr(np, namesake.__name__, None) is not namesake:
+        return None     # it does
+    errors = "TypeError, ValueError" + (", numpy.exceptions.AxisError" if "axis" in parameters else "")
+    return f"{errors}\n    What ``np.{namesake.__name__}`` raises for the same mistake."
+
+
+def complete_methods(cls):
+    """Completes the docstrings of the public methods of a class, but for those that end chains,
+    which do it themselves."""
+    for name, method in vars(cls).items():
+        if not name.startswith("_") and callable(method) and type(method) is not ending:
+            signature = inspect.signature(method)
+            method.__doc__ = documented(method.__doc__, signature, raises_of(None, signature.parameters, True), None)
+
+
 # ---- operations -------------------------------------------------------------
-
-cdef str progress_text = (
-    "progress : bool or callable, optional\n"
-    "    True shows a bar (of ``tqdm``); a function is called as ``progress(done, total)``\n"
-    "    now and then.\n")
-
-
-cdef str documented(str text):
-    """A plan's docstring, with what the door adds to its parameters."""
-    text = inspect.cleandoc(text)
-    if text.startswith("par_"):     # the signature, which Cython has put there
-        text = text.split("\n", 1)[1].lstrip("\n")
-    for end in ("\nReturns\n-------", "\nRaises\n------"):
-        if end in text:
-            return text.replace(end, progress_text + end, 1)
-    raise AssertionError("the docstring of a public function says what it returns or raises")
-
 
 cdef object with_parameter(object fn):
     """Its signature, with ``progress``."""
@@ -361,8 +510,15 @@ cdef class Operation:
         self.vector = <vector_fn>operate
         self.__name__ = self.__qualname__ = plan.__name__
         self.__module__ = "pyblitz"
-        self.__doc__ = documented(plan.__doc__)
         self.__wrapped__ = plan
+
+    @property
+    def __doc__(self):
+        cdef str text = self.plan.__doc__
+        signature = self.__signature__
+        # The first line is the signature, which Cython has put there.
+        return documented(text.split("\n", 1)[1].lstrip("\n"), signature, raises_of(
+            self.namesake, signature.parameters, self.masked), "O(n) work.")
 
     @property
     def __signature__(self):
@@ -588,7 +744,13 @@ cdef class ending:
     def __init__(self, method):
         self.vector = <vector_fn>end
         self.method = method
-        functools.update_wrapper(self, method)
+        functools.update_wrapper(self, method, ["__module__", "__name__", "__qualname__"])
+
+    @property
+    def __doc__(self):
+        signature = self.__signature__
+        return documented(self.method.__doc__, signature, raises_of(
+            getattr(np, self.__name__, None), signature.parameters, True), None)
 
     @property
     def __signature__(self):

@@ -9,7 +9,7 @@ from numpy cimport ndarray
 from pyblitz.arrays.common cimport axis_of, may_overlap, run, run_fn
 from pyblitz.arrays.copy cimport (
     cast_to, contiguous, copy_into, movable, native_row, pays_to_move, shape_of)
-from pyblitz.arrays.front cimport as_array, left, left_dtype, pays, too_small
+from pyblitz.arrays.front cimport PUT_NS, as_array, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.kernels.move cimport (
     INDEX_CLIP, INDEX_RAISE, INDEX_READY, INDEX_WRAP, Put, Record, Take, index_is_ready, index_run,
@@ -22,9 +22,6 @@ cnp.import_array()
 cdef enum:
     # Scattering into less is fast on one core: it fits into a cache.
     SMALL_TARGET_BYTES = 4194304
-
-# Nanoseconds that NumPy takes to check and put an item, about: see front.pays.
-cdef double PUT_NS = 0.25
 
 cdef dict index_modes = {"raise": INDEX_RAISE, "wrap": INDEX_WRAP, "clip": INDEX_CLIP}
 
@@ -100,15 +97,12 @@ def par_take(a, indices, axis=None, out=None, mode="raise"):
 
     Parameters
     ----------
-    a : array_like
     indices : array_like of int
         Negative ones count from the end.
     axis : int, optional
         None: of the flattened array.
     out : ndarray, optional
         Where the result goes, of its shape, and of a dtype that can be cast to it.
-    mode : {'raise', 'wrap', 'clip'}, optional
-        What to do about indices out of bounds.
 
     Returns
     -------
@@ -129,7 +123,6 @@ def par_take(a, indices, axis=None, out=None, mode="raise"):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_take(np.array([10, 20, 30]), [2, 0, -1])
     array([30, 10, 30])
     """
@@ -223,8 +216,6 @@ def par_put(a, ind, v, mode="raise"):
         Negative ones count from the end.  Of equal ones the last wins.
     v : array_like
         The values, repeated as often as needed.
-    mode : {'raise', 'wrap', 'clip'}, optional
-        What to do about indices out of bounds.
 
     Raises
     ------
@@ -244,7 +235,6 @@ def par_put(a, ind, v, mode="raise"):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> x = np.zeros(4)
     >>> pb.par_put(x, [1, 3, 1], [1.0, 2.0, 3.0])
     >>> x
@@ -296,3 +286,5 @@ cdef object out_of_bounds(ndarray index, int64_t n):
     for i in index.flat:
         if not -n <= i < n:
             return IndexError(f"index {i} is out of bounds for axis 0 with size {n}")
+    # Another thread has written a good one over it.
+    return IndexError(f"an index was out of bounds for axis 0 with size {n}")

@@ -9,14 +9,12 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
-    SLICE_ITEMS, Slices, at, longest_axis, may_overlap, outputs_are_safe, report_flags)
+    FIRST_ITEMS, SLICE_ITEMS, Slices, at, longest_axis, may_overlap, outputs_are_safe, report_flags)
 from pyblitz.arrays.front cimport left, left_dtype
 
 cnp.import_array()
 
 cdef enum:
-    # Elements of a first slice whose cost is unknown.
-    FIRST_ITEMS = 4096
     # Operations on one matrix from which a BLAS shares them among threads of its own.
     BLAS_SHARES = 262144
 

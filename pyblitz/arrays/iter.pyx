@@ -9,6 +9,7 @@ import numpy as np
 
 cimport cython
 cimport numpy as cnp
+from cpython.object cimport Py_EQ, Py_NE
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
@@ -18,7 +19,7 @@ from pyblitz.arrays.evaluate cimport apply, collect, count_node, find_node, run_
 from pyblitz.arrays.fold cimport (
     any_of, fold_kernel, fold_node, mean_of, reduce_parts, variance_of)
 from pyblitz.arrays.front cimport member
-from pyblitz.arrays.front import Ufunc, ending
+from pyblitz.arrays.front import Ufunc, complete_methods, ending
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, call_blocks, call_kernel,
     cast, depends, index_node, keep, kept, node_of, sliced)
@@ -31,6 +32,8 @@ from pyblitz.kernels.find cimport FIND_ANY, FIND_FIRST, FIND_LAST
 cnp.import_array()
 
 cdef object no_value = np._NoValue
+# By Py_LT, Py_LE, and so on.
+cdef tuple comparisons = (np.less, np.less_equal, np.equal, np.not_equal, np.greater, np.greater_equal)
 
 
 class _Untraceable(TypeError):
@@ -93,7 +96,6 @@ def par_iter(*arrays):
     >>> x.filter(lambda v: v % 2 == 0).map(np.square).collect()
     array([ 0.,  4., 16.])
     """
-    cdef Node n
     if not arrays:
         raise TypeError("par_iter: at least one array is needed")
     made = []
@@ -101,11 +103,11 @@ def par_iter(*arrays):
         if isinstance(a, ParIter):
             made.append(a)
             continue
-        a = member(a, f"arrays[{i}]", "par_iter")
+        if not cnp.PyArray_CheckExact(a):
+            a = member(a, f"arrays[{i}]", "par_iter")
         if a.dtype.kind not in "biufcmM":
             raise TypeError(f"par_iter: expected arrays of numbers or times, not {a.dtype}")
-        n = node_of(np.atleast_1d(a))
-        made.append(wrap([n]))
+        made.append(wrap([node_of(a if cnp.PyArray_NDIM(<ndarray>a) else a.reshape(1))]))
     return made[0] if len(made) == 1 else tuple(made)
 
 
@@ -287,6 +289,7 @@ cdef object mapped(object fn, tuple values, object dtype):
 
 
 @cython.auto_pickle(False)
+@cython.c_api_binop_methods(True)
 cdef class ParIter:
     """A lazy array: see :func:`par_iter`, which makes them.
 
@@ -433,108 +436,56 @@ cdef class ParIter:
         ends = [r if o is None else r.collect(o) for r, o in zip(results, out)]
         return ends[0] if len(ends) == 1 else tuple(ends)
 
-    def __add__(self, other):
-        return binary(np.add, self, other)
+    # Each is called with a lazy array on either side.
 
-    def __radd__(self, other):
-        return binary(np.add, other, self)
+    def __add__(a, b):
+        return binary(np.add, a, b)
 
-    def __sub__(self, other):
-        return binary(np.subtract, self, other)
+    def __sub__(a, b):
+        return binary(np.subtract, a, b)
 
-    def __rsub__(self, other):
-        return binary(np.subtract, other, self)
+    def __mul__(a, b):
+        return binary(np.multiply, a, b)
 
-    def __mul__(self, other):
-        return binary(np.multiply, self, other)
+    def __truediv__(a, b):
+        return binary(np.true_divide, a, b)
 
-    def __rmul__(self, other):
-        return binary(np.multiply, other, self)
+    def __floordiv__(a, b):
+        return binary(np.floor_divide, a, b)
 
-    def __truediv__(self, other):
-        return binary(np.true_divide, self, other)
+    def __mod__(a, b):
+        return binary(np.remainder, a, b)
 
-    def __rtruediv__(self, other):
-        return binary(np.true_divide, other, self)
+    def __divmod__(a, b):
+        return binary(np.divmod, a, b)
 
-    def __floordiv__(self, other):
-        return binary(np.floor_divide, self, other)
+    def __and__(a, b):
+        return binary(np.bitwise_and, a, b)
 
-    def __rfloordiv__(self, other):
-        return binary(np.floor_divide, other, self)
+    def __or__(a, b):
+        return binary(np.bitwise_or, a, b)
 
-    def __mod__(self, other):
-        return binary(np.remainder, self, other)
+    def __xor__(a, b):
+        return binary(np.bitwise_xor, a, b)
 
-    def __rmod__(self, other):
-        return binary(np.remainder, other, self)
+    def __lshift__(a, b):
+        return binary(np.left_shift, a, b)
 
-    def __divmod__(self, other):
-        return binary(np.divmod, self, other)
+    def __rshift__(a, b):
+        return binary(np.right_shift, a, b)
 
-    def __rdivmod__(self, other):
-        return binary(np.divmod, other, self)
-
-    def __pow__(self, other, modulo):
+    def __pow__(a, b, modulo):
         if modulo is not None:
             return NotImplemented
-        fn = power_of(self.dtype, other)
-        return binary(np.power, self, other) if fn is None else call(fn, (self,), {})
+        fn = power_of(a.dtype, b) if isinstance(a, ParIter) else None
+        return binary(np.power, a, b) if fn is None else call(fn, (a,), {})
 
-    def __rpow__(self, other, modulo):
-        return NotImplemented if modulo is not None else binary(np.power, other, self)
-
-    def __and__(self, other):
-        return binary(np.bitwise_and, self, other)
-
-    def __rand__(self, other):
-        return binary(np.bitwise_and, other, self)
-
-    def __or__(self, other):
-        return binary(np.bitwise_or, self, other)
-
-    def __ror__(self, other):
-        return binary(np.bitwise_or, other, self)
-
-    def __xor__(self, other):
-        return binary(np.bitwise_xor, self, other)
-
-    def __rxor__(self, other):
-        return binary(np.bitwise_xor, other, self)
-
-    def __lshift__(self, other):
-        return binary(np.left_shift, self, other)
-
-    def __rlshift__(self, other):
-        return binary(np.left_shift, other, self)
-
-    def __rshift__(self, other):
-        return binary(np.right_shift, self, other)
-
-    def __rrshift__(self, other):
-        return binary(np.right_shift, other, self)
-
-    def __lt__(self, other):
-        return binary(np.less, self, other)
-
-    def __le__(self, other):
-        return binary(np.less_equal, self, other)
-
-    def __gt__(self, other):
-        return binary(np.greater, self, other)
-
-    def __ge__(self, other):
-        return binary(np.greater_equal, self, other)
-
-    def __eq__(self, other):
-        made = binary(np.equal, self, other)
-        # NumPy's operator compares anything.
-        return par_iter(self.collect() == other) if made is NotImplemented else made
-
-    def __ne__(self, other):
-        made = binary(np.not_equal, self, other)
-        # NumPy's operator compares anything.
-        return par_iter(self.collect() != other) if made is NotImplemented else made
+    def __richcmp__(self, other, int which):
+        made = binary(comparisons[which], self, other)
+        if made is NotImplemented and (which == Py_EQ or which == Py_NE):
+            # NumPy's operator compares anything.
+            return par_iter(self.collect() == other if which == Py_EQ else self.collect() != other)
+        return made
 
     def __neg__(self):
         return call(np.negative, (self,), {})
@@ -558,7 +509,6 @@ cdef class ParIter:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2]).astype(float).collect()
         array([1., 2.])
         """
@@ -596,7 +546,6 @@ cdef class ParIter:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1.0, 4.0]).map(np.sqrt).collect()
         array([1., 2.])
         """
@@ -612,7 +561,6 @@ cdef class ParIter:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2]).zip([10, 20]).map(lambda a, b: a + b).collect()
         array([11, 22])
         """
@@ -628,7 +576,6 @@ cdef class ParIter:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([5, 6]).enumerate().map(lambda i, v: i * v).collect()
         array([0, 6])
         """
@@ -653,7 +600,6 @@ cdef class ParIter:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2]).chain([3]).collect()
         array([1, 2, 3])
         """
@@ -677,7 +623,6 @@ cdef class ParIter:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).chunks(2).sum().collect()
         array([3, 3])
         """
@@ -693,7 +638,6 @@ cdef class ParIter:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).windows(2).max().collect()
         array([2, 3])
         """
@@ -702,14 +646,8 @@ cdef class ParIter:
     def step_by(self, step):
         """Every ``step``-th element, from the first on.
 
-        Raises
-        ------
-        ValueError
-            When ``step`` is not positive.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).step_by(2).collect()
         array([1, 3])
         """
@@ -722,7 +660,6 @@ cdef class ParIter:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).rev().collect()
         array([3, 2, 1])
         """
@@ -731,14 +668,8 @@ cdef class ParIter:
     def take(self, n):
         """The first ``n`` elements, or all if there are fewer.
 
-        Raises
-        ------
-        ValueError
-            When ``n`` is negative.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).take(2).collect()
         array([1, 2])
         """
@@ -749,14 +680,8 @@ cdef class ParIter:
     def skip(self, n):
         """All but the first ``n`` elements.
 
-        Raises
-        ------
-        ValueError
-            When ``n`` is negative.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).skip(2).collect()
         array([3])
         """
@@ -781,7 +706,6 @@ cdef class ParIter:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).filter(lambda v: v > 1).collect()
         array([2, 3])
         """
@@ -792,14 +716,8 @@ cdef class ParIter:
     def mask(self, predicate):
         """Whether a predicate is true, for each element; what ``filter`` keeps them by.
 
-        Raises
-        ------
-        TypeError, ValueError
-            As ``filter``.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).mask(lambda v: v > 1).collect()
         array([False,  True,  True])
         """
@@ -814,7 +732,6 @@ cdef class ParIter:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([[1, 2], [3, 4]]).flatten().collect()
         array([1, 2, 3, 4])
         """
@@ -844,7 +761,6 @@ cdef class ParIter:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2]).inspect(print).sum()
         [1 2]
         np.int64(3)
@@ -880,7 +796,6 @@ cdef class ParIter:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> (pb.par_iter([1, 2]) * 2).collect()
         array([2, 4])
         """
@@ -910,6 +825,10 @@ cdef class ParIter:
         """All elements combined by a ufunc (``op.reduce``, over all axes), or by a compiled
         kernel ``T op(T, T)`` that does not care about grouping.
 
+        Parameters
+        ----------
+        op : ufunc or compiled kernel
+
         Raises
         ------
         TypeError
@@ -919,7 +838,6 @@ cdef class ParIter:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 5, 3]).reduce(np.maximum)
         np.int64(5)
         """
@@ -935,99 +853,68 @@ cdef class ParIter:
         """Whether what NumPy's function of this name was given asks for no more than the
         reduction of all elements.  (``np.sum(x)`` calls ``x.sum(axis=None, out=None)``.)"""
         self.known()
+        if not options:
+            return True
         axis = options.get("axis")
         return (not options.keys() - {"axis", "dtype", "out"} and options.get("dtype") is None
                 and options.get("out") is None
                 and (axis is None or (type(axis) is int and axis in (0, -1) and self.ndim == 1)))
 
+    cdef object reduced(self, object numpys, object op, object initial, dict options):
+        if not self.takes(options):
+            return numpys(self.collect(), initial=initial, **options)
+        return reduce_parts(op, self.parts, initial)
+
     @ending
     def sum(self, initial=no_value, **options):
         """``np.sum`` of all elements; floats are summed pairwise, in blocks.
 
-        Raises
-        ------
-        TypeError
-            As ``np.sum``.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).sum()
         np.int64(6)
         """
-        if not self.takes(options):
-            return np.sum(self.collect(), initial=initial, **options)
-        return self.reduce(np.add, initial)
+        return self.reduced(np.sum, np.add, initial, options)
 
     @ending
     def prod(self, initial=no_value, **options):
         """``np.prod`` of all elements.
 
-        Raises
-        ------
-        TypeError
-            As ``np.prod``.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).prod()
         np.int64(6)
         """
-        if not self.takes(options):
-            return np.prod(self.collect(), initial=initial, **options)
-        return self.reduce(np.multiply, initial)
+        return self.reduced(np.prod, np.multiply, initial, options)
 
     @ending
     def min(self, initial=no_value, **options):
         """``np.min`` of all elements.
 
-        Raises
-        ------
-        ValueError
-            Without elements.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([3, 1, 2]).min()
         np.int64(1)
         """
-        if not self.takes(options):
-            return np.min(self.collect(), initial=initial, **options)
-        return self.reduce(np.minimum, initial)
+        return self.reduced(np.min, np.minimum, initial, options)
 
     @ending
     def max(self, initial=no_value, **options):
         """``np.max`` of all elements.
 
-        Raises
-        ------
-        ValueError
-            Without elements.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([3, 1, 2]).max()
         np.int64(3)
         """
-        if not self.takes(options):
-            return np.max(self.collect(), initial=initial, **options)
-        return self.reduce(np.maximum, initial)
+        return self.reduced(np.max, np.maximum, initial, options)
 
     @ending
     def mean(self, **options):
         """``np.mean`` of all elements.
 
-        Raises
-        ------
-        TypeError
-            For times.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2]).mean()
         np.float64(1.5)
         """
@@ -1040,14 +927,8 @@ cdef class ParIter:
     def var(self, ddof=0, **options):
         """``np.var`` of all elements: two passes.
 
-        Raises
-        ------
-        TypeError
-            For times.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 3]).var()
         np.float64(1.0)
         """
@@ -1060,14 +941,8 @@ cdef class ParIter:
     def std(self, ddof=0, **options):
         """``np.std`` of all elements: two passes.
 
-        Raises
-        ------
-        TypeError
-            For times.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 3]).std()
         np.float64(1.0)
         """
@@ -1080,14 +955,8 @@ cdef class ParIter:
         """Whether the predicate (by default: is not zero) is true of an element; stops at
         the first that is found.
 
-        Raises
-        ------
-        TypeError, ValueError
-            As ``filter``.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([0, 3]).any()
         True
         """
@@ -1101,14 +970,8 @@ cdef class ParIter:
         """Whether the predicate (by default: is not zero) is true of all elements; stops at
         the first of which it is not.
 
-        Raises
-        ------
-        TypeError, ValueError
-            As ``filter``.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([0, 3]).all()
         False
         """
@@ -1121,14 +984,8 @@ cdef class ParIter:
     def count(self, predicate=None):
         """How many elements there are, or of how many the predicate is true.
 
-        Raises
-        ------
-        TypeError, ValueError
-            As ``filter``.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).count(lambda v: v > 1)
         2
         """
@@ -1145,14 +1002,8 @@ cdef class ParIter:
     def position(self, predicate):
         """The position, in C order, of the first element of which it is true, or None.
 
-        Raises
-        ------
-        TypeError, ValueError
-            As ``filter``.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([5, 7]).position(7)
         1
         """
@@ -1188,14 +1039,8 @@ cdef class ParIter:
     def find_first(self, predicate):
         """The first element of which it is true, or None.
 
-        Raises
-        ------
-        TypeError, ValueError
-            As ``filter``.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([5, 7, 9]).find_first(lambda v: v > 6)
         np.int64(7)
         """
@@ -1205,14 +1050,8 @@ cdef class ParIter:
     def find_last(self, predicate):
         """The last element of which it is true, or None.
 
-        Raises
-        ------
-        TypeError, ValueError
-            As ``filter``.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([5, 7, 9]).find_last(lambda v: v > 6)
         np.int64(9)
         """
@@ -1222,14 +1061,8 @@ cdef class ParIter:
     def find_any(self, predicate):
         """An element of which it is true, the first that is found, or None.
 
-        Raises
-        ------
-        TypeError, ValueError
-            As ``filter``.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([5, 7, 1]).find_any(lambda v: v > 6)
         np.int64(7)
         """
@@ -1246,7 +1079,6 @@ cdef class ParIter:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2]).for_each(print)
         [1 2]
         """
@@ -1256,7 +1088,12 @@ cdef class ParIter:
 
     @ending
     def sort(self, **options):
-        """All elements, sorted by :func:`par_sort` with these options, as a new array.
+        """All elements, sorted by :func:`par_sort`, as a new array.
+
+        Parameters
+        ----------
+        **options
+            Those of :func:`par_sort`.
 
         Raises
         ------
@@ -1265,7 +1102,6 @@ cdef class ParIter:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([3, 1, 2]).sort()
         array([1, 2, 3])
         """
@@ -1341,7 +1177,6 @@ class ParZip:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2]).zip([3, 4]).map(lambda a, b: a * b).collect()
         array([3, 8])
         """
@@ -1350,14 +1185,8 @@ class ParZip:
     def filter(self, predicate):
         """The places for which a predicate of their elements is true.
 
-        Raises
-        ------
-        TypeError, ValueError
-            As :meth:`ParIter.filter`.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2]).zip([3, 1]).filter(lambda a, b: a < b).collect()
         (array([1]), array([3]))
         """
@@ -1370,14 +1199,8 @@ class ParZip:
     def step_by(self, step):
         """Every ``step``-th place.
 
-        Raises
-        ------
-        ValueError
-            When ``step`` is not positive.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).enumerate().step_by(2).collect()
         (array([0, 2]), array([1, 3]))
         """
@@ -1388,7 +1211,6 @@ class ParZip:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([5, 6]).enumerate().rev().collect()
         (array([1, 0]), array([6, 5]))
         """
@@ -1397,14 +1219,8 @@ class ParZip:
     def take(self, n):
         """The first ``n`` places.
 
-        Raises
-        ------
-        ValueError
-            When ``n`` is negative.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([5, 6]).enumerate().take(1).collect()
         (array([0]), array([5]))
         """
@@ -1413,14 +1229,8 @@ class ParZip:
     def skip(self, n):
         """All but the first ``n`` places.
 
-        Raises
-        ------
-        ValueError
-            When ``n`` is negative.
-
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([5, 6]).enumerate().skip(1).collect()
         (array([1]), array([6]))
         """
@@ -1431,7 +1241,6 @@ class ParZip:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([5, 6]).enumerate().collect()
         (array([0, 1]), array([5, 6]))
         """
@@ -1446,7 +1255,6 @@ class ParZip:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([5, 6]).enumerate().count()
         2
         """
@@ -1514,7 +1322,6 @@ class ParChunks:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).chunks(2).map(len).collect()
         array([2, 1])
         """
@@ -1531,7 +1338,6 @@ class ParChunks:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2]).chunks(2).for_each(print)
         [1 2]
         """
@@ -1547,7 +1353,6 @@ class ParChunks:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).windows(2).reduce(np.multiply).collect()
         array([2, 6])
         """
@@ -1559,7 +1364,6 @@ class ParChunks:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).windows(2).sum().collect()
         array([3, 5])
         """
@@ -1570,7 +1374,6 @@ class ParChunks:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).windows(2).min().collect()
         array([1, 2])
         """
@@ -1581,7 +1384,6 @@ class ParChunks:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).chunks(2).max().collect()
         array([2, 3])
         """
@@ -1592,7 +1394,6 @@ class ParChunks:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).windows(2).mean().collect()
         array([1.5, 2.5])
         """
@@ -1603,7 +1404,6 @@ class ParChunks:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).windows(2).flatten().collect()
         array([1, 2, 2, 3])
         """
@@ -1615,7 +1415,6 @@ class ParChunks:
 
         Examples
         --------
-        >>> import numpy as np, pyblitz as pb
         >>> pb.par_iter([1, 2, 3]).chunks(2).collect()
         [array([1, 2]), array([3])]
         """
@@ -1645,3 +1444,5 @@ def node_beside(fn, node):
 
 
 lazy_arrays(ParIter, node_beside)
+for _class in (ParIter, ParZip, ParChunks):
+    complete_methods(_class)

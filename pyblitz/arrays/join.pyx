@@ -180,22 +180,8 @@ def par_concatenate(arrays, /, axis=0, out=None, *, dtype=None, casting="same_ki
         Of the same shape, except along the axis.
     axis : int, optional
         None: they are flattened first.
-    out : ndarray, optional
-        Where the result goes.
     dtype : dtype, optional
         Of the result; not together with ``out``.
-    casting : str, optional
-        What casts to allow.
-
-    Returns
-    -------
-    ndarray
-        ``out`` if it was given.
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.concatenate`` raises for the same mistake.
 
     Notes
     -----
@@ -205,7 +191,6 @@ def par_concatenate(arrays, /, axis=0, out=None, *, dtype=None, casting="same_ki
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_concatenate([np.arange(3), [7, 8]])
     array([0, 1, 2, 7, 8])
     """
@@ -232,11 +217,12 @@ cdef struct Ends:
     int64_t n
     int64_t* ends
     int64_t bits
+    bint changed
 
 
 cdef int run_ends(Worker* w, void* ctx) noexcept nogil:
     cdef Ends* e = <Ends*>ctx
-    return ends_run(w, e.counts, e.n, e.ends, &e.bits)
+    return ends_run(w, e.counts, e.n, e.ends, &e.bits, &e.changed)
 
 
 cdef object ends_of(ndarray counts):
@@ -248,6 +234,9 @@ cdef object ends_of(ndarray counts):
     e.n = cnp.PyArray_SIZE(counts)
     e.ends = <int64_t*>cnp.PyArray_DATA(ends)
     run(run_ends, &e, "the ends")
+    if e.changed:
+        # By another thread, which does not know the copy.
+        return ends_of(counts.copy())
     return None if e.bits < 0 or e.bits >= 1 << 31 or e.n >= 1 << 31 else ends
 
 
@@ -257,7 +246,6 @@ def par_repeat(a, repeats, axis=None):
 
     Parameters
     ----------
-    a : array_like
     repeats : int or array_like of int
         How often; one for all, or one for each along the axis.
     axis : int, optional
@@ -267,11 +255,6 @@ def par_repeat(a, repeats, axis=None):
     -------
     ndarray
 
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.repeat`` raises for the same mistake.
-
     Notes
     -----
     O(n + m) work for n items and m results.  The results are cut into parts of the
@@ -279,7 +262,6 @@ def par_repeat(a, repeats, axis=None):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_repeat([7, 8], [1, 3])
     array([7, 8, 8, 8])
     """
@@ -333,9 +315,9 @@ def par_repeat(a, repeats, axis=None):
         ends = made
         r.ends = <const int64_t*>cnp.PyArray_DATA(ends)
         r.total = ends[r.length - 1]
-        if r.total == 0:
-            return too_small
     result = np.empty(shape[:along] + (r.total,) + shape[along + 1:], x.dtype)
+    if r.total == 0:
+        return result
     r.src = <const char*>cnp.PyArray_DATA(x)
     r.dst = <char*>cnp.PyArray_DATA(result)
     run(<run_fn>repeat_run, &r, "the repetition")

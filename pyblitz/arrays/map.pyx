@@ -16,7 +16,7 @@ from pyblitz.arrays.common cimport (
     report_flags, run, run_fn, slices)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel, as_range_kernel
 from pyblitz.arrays.elementwise cimport are_small, map_ufunc
-from pyblitz.arrays.front cimport as_array, Left, left, too_small
+from pyblitz.arrays.front cimport GUFUNC_NS, SHARE_NS, as_array, Left, left, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.gufunc cimport map_gufunc
 from pyblitz.kernels.map cimport LEAF_BYTES, MAP_DIMS, Map, map_of_loop
@@ -27,8 +27,6 @@ from pyblitz.runtime.atomic cimport u32_load_relaxed
 cnp.import_array()
 
 cdef enum:
-    # A gufunc on less is done before it is known how to share it.
-    SMALL_GUFUNC_BYTES = 32768
     # A slice of what is filled.
     FILL_BYTES = 2097152
 
@@ -51,8 +49,6 @@ cdef object map_kernel(CompiledKernel k, tuple arrays, object out):
             raise TypeError(f"arrays[{i}]: the kernel {k.signature!r} takes {k.dtype}, "
                             f"not {a.dtype}")
         ops.append(np.require(a, requirements="A"))
-    if type(out) is tuple and len(out) == 1:
-        out = out[0]
     if out is not None:
         if not isinstance(out, np.ndarray):
             raise TypeError("out: must be an array")
@@ -205,7 +201,6 @@ def par_map(fn, *arrays, out=None, where=True, dtype=None, casting="same_kind", 
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_map(np.add, [1, 2, 3], 0.5)
     array([1.5, 2.5, 3.5])
     >>> pb.par_map(lambda x: x * x, np.arange(4))
@@ -217,7 +212,7 @@ def par_map(fn, *arrays, out=None, where=True, dtype=None, casting="same_kind", 
     if isinstance(fn, ufunc):
         if (<ufunc>fn).signature is None:
             return map_ufunc(fn, arrays, out, where, dtype, casting, options)
-        if are_small(arrays, SMALL_GUFUNC_BYTES):
+        if are_small(arrays, <int64_t>(SHARE_NS / GUFUNC_NS)):
             return too_small
         return map_gufunc(fn, arrays, out, where, dtype, casting, options)
     if isinstance(getattr(fn, "ufunc", None), ufunc):       # Numba's DUFunc and GUFunc
@@ -288,7 +283,6 @@ def par_map_inplace(fn, a, *, where=True, casting="same_kind", elementwise=False
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> a = np.array([1.0, 4.0, 9.0])
     >>> pb.par_map_inplace(np.sqrt, a)
     array([1., 2., 3.])
@@ -341,7 +335,6 @@ def par_fill(a, value):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> a = np.empty(3)
     >>> pb.par_fill(a, 7)
     >>> a
@@ -402,7 +395,6 @@ def par_for(n, kernel, *, grain=None):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> squares = np.empty(5, int)
     >>> def fill(lo, hi):
     ...     squares[lo:hi] = np.arange(lo, hi) ** 2

@@ -9,24 +9,18 @@ cimport numpy as cnp
 from libc.stdint cimport intptr_t
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport at, axis_of, longest_axis, may_overlap, run, run_fn, slices
-from pyblitz.arrays.front cimport as_array, left_dtype, too_small
+from pyblitz.arrays.common cimport (
+    PyDataType_GetArrFuncs, at, axis_of, longest_axis, may_overlap, run, run_fn, slices)
+from pyblitz.arrays.front cimport MERGE_NS, as_array, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport check_out, is_direct, sort_fields, sorting_order
 from pyblitz.kernels.merge cimport (
-    ORDER_COMPARE, MergeTwo, Order, Sorted, compare_bytes, compare_fn, compare_ucs4, is_sorted,
+    ORDER_COMPARE, MergeTwo, Order, Sorted, compare_bytes, compare_ucs4, is_sorted,
     merge_two, order_by, order_numbers)
 
 cnp.import_array()
 
-cdef extern from "numpy/arrayobject.h":
-    ctypedef struct PyArray_ArrFuncs:
-        compare_fn compare
-    PyArray_ArrFuncs* PyDataType_GetArrFuncs(cnp.PyArray_Descr*)
-
 cdef enum:
-    # Items of a result that is made before another thread could help.
-    SMALL_MERGE = 4096
     # Pairs of a slice that is worth taking the GIL for.
     SLICE_PAIRS = 65536
 
@@ -39,11 +33,8 @@ cdef bint order_of(Order* o, ndarray a):
     cdef intptr_t size = cnp.PyArray_ITEMSIZE(a)
     if order_numbers(o, kind, size):
         return True
-    if kind == b"S" and size > 0:
-        order_by(o, ORDER_COMPARE, <void*>compare_bytes, <void*>size, size)
-        return True
-    if kind == b"U" and size > 0:
-        order_by(o, ORDER_COMPARE, <void*>compare_ucs4, <void*>size, size)
+    if kind in b"SU" and size > 0:
+        order_by(o, ORDER_COMPARE, <void*>compare_bytes if kind == b"S" else <void*>compare_ucs4, <void*>size, size)
         return True
     compare = PyDataType_GetArrFuncs(<cnp.PyArray_Descr*>dtype).compare
     if kind in b"fc" and compare != NULL:
@@ -112,7 +103,6 @@ def par_merge(a, b, *, out=None):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_merge([1, 4, 9], [2, 4])
     array([1, 2, 4, 4, 9])
     """
@@ -120,7 +110,7 @@ def par_merge(a, b, *, out=None):
     cdef MergeTwo t
     cdef Order order
     x, y = as_array(a), as_array(b)
-    if x.size + y.size < SMALL_MERGE:
+    if not pays(x.size + y.size, MERGE_NS):
         return too_small
     check_merge(x, y, out)
     dtype = np.result_type(x.dtype, y.dtype)
@@ -231,9 +221,6 @@ def par_is_sorted(a, axis=-1, *, descending=None, strict=False):
 
     Parameters
     ----------
-    a : array_like
-    axis : int or None, optional
-        The last one by default; None looks at the flattened array.
     descending : bool, optional
         True: from the greatest down. Not-a-number and not-a-time are last in both orders,
         as ``par_sort`` has them.
@@ -262,7 +249,6 @@ def par_is_sorted(a, axis=-1, *, descending=None, strict=False):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_is_sorted([1.0, 2.0, 2.0, np.nan])
     True
     >>> pb.par_is_sorted([1.0, 2.0, 2.0, np.nan], strict=True)

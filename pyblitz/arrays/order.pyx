@@ -11,7 +11,7 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport at, longest_axis, run, run_fn, slices
-from pyblitz.arrays.front cimport Left, left, left_dtype, member, too_small
+from pyblitz.arrays.front cimport ORDER_NS, Left, left, left_dtype, member, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
 from pyblitz.arrays.copy import par_copy
@@ -24,8 +24,8 @@ from pyblitz.kernels.rank cimport (
 cnp.import_array()
 
 cdef enum:
-    # Below this NumPy has sorted before another thread could help.
-    FEW_ITEMS = 4096
+    # Items of a slice of short rows.
+    SLICE_OF_ROWS = 4096
     # Rows of so many are worth all threads, one row after another.
     LONG_ROW = 65536
 
@@ -207,7 +207,6 @@ def par_lexsort(keys, axis=-1, *, descending=False):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> names, ages = np.array(["Li", "Ada", "Bo"]), np.array([30, 25, 30])
     >>> pb.par_lexsort((names, ages))       # by age, then by name
     array([1, 2, 0])
@@ -216,7 +215,7 @@ def par_lexsort(keys, axis=-1, *, descending=False):
     """
     cdef bint down = any_down(descending)
     if (not down and (type(keys) is tuple or type(keys) is list) and keys and cnp.PyArray_CheckExact(keys[0])
-            and cnp.PyArray_SIZE(<ndarray>keys[0]) < FEW_ITEMS):
+            and not pays(cnp.PyArray_SIZE(<ndarray>keys[0]), ORDER_NS)):
         return too_small
     if type(keys) is not tuple and type(keys) is not list:
         if hasattr(type(keys), "__array_function__") and type(keys).__array_function__ is not np.ndarray.__array_function__:
@@ -240,7 +239,7 @@ def par_lexsort(keys, axis=-1, *, descending=False):
         if key.dtype.kind == "U" and not key.dtype.isnative and not down:
             return left("big-endian text")      # np.lexsort (2.4.6) compares the bytes
     downs = downs_of(descending, len(rows))
-    if not rows or rows[0].ndim == 0 or rows[0].size == 0 or (rows[0].size < FEW_ITEMS and not down):
+    if not rows or rows[0].ndim == 0 or rows[0].size == 0 or (not down and not pays(rows[0].size, ORDER_NS)):
         return too_small
     if sizeof(Py_ssize_t) != 8:
         return left("indices of 32 bits")
@@ -314,7 +313,6 @@ def par_sort_by_key(keys, *values, stable=None, descending=None):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> keys, names = pb.par_sort_by_key([3, 1, 2], ["c", "a", "b"])
     >>> keys, names
     (array([1, 2, 3]), array(['a', 'b', 'c'], dtype='<U1'))
@@ -411,7 +409,6 @@ def par_group_by(keys, *, descending=False):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> city = np.array(["Oslo", "Rome", "Oslo", "Bonn"])
     >>> sold = np.array([1, 2, 3, 4])
     >>> g = pb.par_group_by(city)
@@ -508,13 +505,13 @@ cdef object rank(object a, object method, object axis, bint alone):
             row = out[index]
             ranks_of_row(x[index], method, row)
         result = out.astype(dtype, copy=False)
-    elif x.size < FEW_ITEMS:
+    elif not pays(x.size, ORDER_NS):
         return too_small
     else:
         result = np.empty(shape, dtype)
         along = longest_axis(shape, range(len(shape) - 1))
         slices("rank", partial(rank_part, x, result, method, along),
-               max(1, FEW_ITEMS * shape[along] // x.size), shape[along], None)
+               max(1, SLICE_OF_ROWS * shape[along] // x.size), shape[along], None)
     if gaps:
         result = result.astype(np.float64, copy=False)
         result[np.isnan(x).any(axis=-1)] = np.nan
@@ -532,7 +529,6 @@ def par_rank(a, method="average", *, axis=None):
 
     Parameters
     ----------
-    a : array_like
     method : {'average', 'min', 'max', 'dense', 'ordinal'}, optional
         What equal items get: the mean, the least or the greatest of the ranks that
         they would have one after another; 'dense', the least, and the next value the
@@ -563,7 +559,6 @@ def par_rank(a, method="average", *, axis=None):
 
     Examples
     --------
-    >>> import pyblitz as pb
     >>> pb.par_rank([30, 10, 30])
     array([2.5, 1. , 2.5])
     >>> pb.par_rank([30, 10, 30], "dense")

@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport at, axis_of, longest_axis, run, run_fn, slices
-from pyblitz.arrays.front cimport as_array, Left, left, left_dtype, too_small
+from pyblitz.arrays.front cimport FIRST_NS, PARTITION_NS, as_array, Left, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.argsort import par_argsort
 from pyblitz.arrays.map import par_map
@@ -21,19 +21,17 @@ from pyblitz.arrays.gather import par_take
 from pyblitz.arrays.select import par_flatnonzero
 from pyblitz.arrays.order cimport is_sortable, order_of, plain_column
 from pyblitz.arrays.reduce import par_count_nonzero
-from pyblitz.arrays.sort cimport sort
+from pyblitz.arrays.sort cimport key_kinds, sort
 from pyblitz.arrays.sorting cimport sort_fields
-from pyblitz.kernels.radix cimport KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED
 from pyblitz.kernels.select cimport (
     SPLIT_F32, SPLIT_F64, SPLIT_I32, SPLIT_I64, SPLIT_TIME, SPLIT_U32, SPLIT_U64, First, Split,
     first_run, split_blocks, split_count, split_sample, split_write)
+from pyblitz.runtime.atomic cimport u32_load_relaxed
 from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()
 
 cdef enum:
-    # Below this NumPy is done before another thread could help.
-    FEW_ITEMS = 32768
     # Items of a part that NumPy ends alone.
     PART_ITEMS = 8192
     # Two-byte items of so many are sorted by counting; of fewer, NumPy's kernel is faster.
@@ -43,18 +41,12 @@ cdef enum:
     MAX_KTHS = 3
     # Splits of splits; what is left then is NumPy's.
     MAX_DEPTH = 8
-    # First items among so few are found by one thread.
-    FEW_FIRST = 131072
     # A larger part of a row than one of so many is sorted faster than kept in a heap.
     HEAP_SHARE = 16
 
 cdef dict split_kinds = {
     "i4": SPLIT_I32, "u4": SPLIT_U32, "i8": SPLIT_I64, "u8": SPLIT_U64,
     "f4": SPLIT_F32, "f8": SPLIT_F64, "m8": SPLIT_TIME, "M8": SPLIT_TIME,
-}
-cdef dict key_kinds = {
-    "b": KEY_UNSIGNED, "u": KEY_UNSIGNED, "i": KEY_SIGNED, "f": KEY_FLOAT,
-    "m": KEY_TIME, "M": KEY_TIME,
 }
 
 
@@ -138,6 +130,9 @@ cdef int split(ndarray a, ndarray dst, bint indices, object around, int64_t[2] s
     s.dst = <char*>cnp.PyArray_DATA(dst)
     s.indices = indices
     run(<run_fn>run_split, &s, "the partition")
+    if u32_load_relaxed(&s.changed):
+        # By another thread, which does not know the copy.
+        return split(a.copy(), dst, indices, around, sizes)
     sizes[0] = s.less
     sizes[1] = s.middle
     return 0
@@ -181,8 +176,7 @@ cdef ndarray order_around(ndarray a, list kths, int depth):
     cdef ndarray order, part
     if cnp.PyArray_SIZE(a) <= PART_ITEMS or depth == MAX_DEPTH:
         return np.argpartition(a, kths).astype(np.int64, copy=False)
-    # Indices of something, even where another thread writes between the two passes.
-    order = np.zeros(cnp.PyArray_SIZE(a), np.int64)
+    order = np.empty(cnp.PyArray_SIZE(a), np.int64)
     for begin, end, inside in parts_of(a, order, True, kths):
         part = order[begin:end]
         part[...] = par_take(part, order_around(par_take(a, part), inside, depth + 1))
@@ -211,7 +205,7 @@ cdef object partition_rows(ndarray x, list kths, int axis, bint indices):
     cdef ndarray out
     cdef int64_t n = cnp.PyArray_DIM(x, axis), size = cnp.PyArray_SIZE(x)
     shape = (<object>x).shape
-    if n >= FEW_ITEMS and size < 16 * n and kind_of(x) is not None:
+    if pays(n, PARTITION_NS) and size < 16 * n and kind_of(x) is not None:
         out = np.empty_like(x, np.intp if indices else None)
         rows, to = np.moveaxis(x, axis, -1), np.moveaxis(out, axis, -1)
         for index in np.ndindex(to.shape[:-1]):
@@ -261,7 +255,7 @@ cdef object partition(object a, object kth, object axis, object kind, object ord
     cdef object dtype = x.dtype
     cdef int64_t n
     cdef list kths
-    if cnp.PyArray_SIZE(x) < FEW_ITEMS:
+    if not pays(cnp.PyArray_SIZE(x), PARTITION_NS):
         return too_small
     if dtype.hasobject or sort_fields(x, order) is None:
         return left_dtype(dtype)
@@ -291,29 +285,11 @@ cdef object partition(object a, object kth, object axis, object kind, object ord
 def par_partition(a, kth, axis=-1, kind="introselect", order=None):
     """A partitioned copy of an array, on all cores: ``np.partition``.
 
-    Parameters
-    ----------
-    a : array_like
-    kth : int or sequence of int
-        The positions whose items are to be where sorting would put them, with what is
-        less before them and what is greater after them.  Negative ones count from the
-        end.
-    axis : int or None, optional
-        The last one by default; None: of the flattened array.
-    kind : {'introselect'}, optional
-    order : str or list of str, optional
-        Fields to compare, for structured arrays.
-
     Returns
     -------
     ndarray
         What is before, between and after the positions is in some order, not NumPy's;
         the same for any number of threads.
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.partition`` raises for the same mistake.
 
     Notes
     -----
@@ -321,7 +297,8 @@ def par_partition(a, kth, axis=-1, kind="introselect", order=None):
     two items of a sample that have the position between them (Floyd and Rivest, 1975):
     one pass counts, one writes, and what is between them, a few percent, is split
     again, or ended by NumPy.  Items of one or two bytes are sorted by counting; rows
-    with more than three positions, strings and records by ``par_sort``.  Many short rows are shared, each partitioned by
+    with more than three positions, strings and records by ``par_sort``.  Many short rows
+    are shared, each partitioned by
     NumPy.  Not-a-number and not-a-time go last.  Objects, variable-width strings,
     extended precision and one row of complex numbers: NumPy, alone.
 
@@ -329,7 +306,6 @@ def par_partition(a, kth, axis=-1, kind="introselect", order=None):
 
     Examples
     --------
-    >>> import pyblitz as pb
     >>> pb.par_partition([7, 1, 5, 9], 1)[1]
     np.int64(5)
     """
@@ -340,27 +316,11 @@ def par_partition(a, kth, axis=-1, kind="introselect", order=None):
 def par_argpartition(a, kth, axis=-1, kind="introselect", order=None):
     """The indices that partition an array, on all cores: ``np.argpartition``.
 
-    Parameters
-    ----------
-    a : array_like
-    kth : int or sequence of int
-        As for ``par_partition``.
-    axis : int or None, optional
-        The last one by default; None: of the flattened array.
-    kind : {'introselect'}, optional
-    order : str or list of str, optional
-        Fields to compare, for structured arrays.
-
     Returns
     -------
     ndarray of int
         What is before, between and after the positions is in some order, not NumPy's;
         the same for any number of threads.
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.argpartition`` raises for the same mistake.
 
     Notes
     -----
@@ -368,7 +328,6 @@ def par_argpartition(a, kth, axis=-1, kind="introselect", order=None):
 
     Examples
     --------
-    >>> import pyblitz as pb
     >>> pb.par_argpartition([7, 1, 5, 9], 0)[0]
     np.int64(1)
     """
@@ -441,7 +400,8 @@ cdef object first_by_sample(ndarray x, int64_t k, bint largest, bint in_order):
         return par_take(found, order_of([items], [largest], True)[:k])
     # All that are beyond the last one, and the first ones that are equal to it.
     at = cnp.PyArray_SIZE(found) - k if largest else k - 1
-    last = (np.partition(items, at) if items.size < FEW_ITEMS else partition_row(items, [at], False))[at : at + 1]
+    last = partition_row(items, [at], False) if pays(items.size, PARTITION_NS) else np.partition(items, at)
+    last = last[at : at + 1]
     mask = par_map(np.greater if largest else np.less, items, last)
     equal = par_flatnonzero(par_map(np.equal, items, last))
     mask[equal[: k - par_count_nonzero(mask)]] = True
@@ -455,9 +415,9 @@ cdef object first_of_row(ndarray x, int64_t k, bint largest, bint in_order):
         return np.empty(0, np.intp)
     x = plain_column(x)
     if x.dtype.kind in key_kinds and x.dtype.itemsize <= 8:
-        if n <= FEW_FIRST and HEAP_SHARE * k <= n:
+        if not pays(n, FIRST_NS) and HEAP_SHARE * k <= n:
             return first_of_rows(x, k, largest)
-        if n > FEW_FIRST and (4 * k <= n or not in_order) and x.dtype.itemsize >= 4:
+        if pays(n, FIRST_NS) and (4 * k <= n or not in_order) and x.dtype.itemsize >= 4:
             found = first_by_sample(x, k, largest, in_order)
             if found is not None:
                 return found
@@ -485,7 +445,7 @@ cdef object topk(object a, object k, object axis, object largest, object in_orde
     shape = rows.shape[:-1]
     if rows.size == 0 or count == 0:
         out = np.empty((*shape, count), np.intp)
-    elif n >= FEW_FIRST or x.dtype.kind not in key_kinds or x.dtype.itemsize > 8:
+    elif pays(n, FIRST_NS) or x.dtype.kind not in key_kinds or x.dtype.itemsize > 8:
         out = np.empty((*shape, count), np.intp)
         for index in np.ndindex(shape):
             out[index] = first_of_row(rows[index], count, bool(largest), bool(in_order))
@@ -508,10 +468,7 @@ def par_topk(a, k, axis=-1, *, largest=True, sorted=True):
 
     Parameters
     ----------
-    a : array_like
     k : int
-    axis : int or None, optional
-        The last one by default; None: of the flattened array.
     largest : bool, optional
         The greatest, from the greatest down; otherwise the least, from the least up.
     sorted : bool, optional
@@ -545,7 +502,6 @@ def par_topk(a, k, axis=-1, *, largest=True, sorted=True):
 
     Examples
     --------
-    >>> import pyblitz as pb
     >>> pb.par_topk([4, 9, 6, 9], 3)
     TopK(values=array([9, 9, 6]), indices=array([1, 3, 2]))
     """

@@ -10,35 +10,24 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
-    SLICE_ITEMS, Resolved, Slices, at, axes_of, idempotent, longest_axis, report_flags, resolve,
-    slices)
+    SLICE_ITEMS, PyArray_ArrFuncs, PyDataType_GetArrFuncs, Resolved, Slices, at, axes_of, idempotent,
+    longest_axis, report_flags, resolve, slices)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, collect, count_node
 from pyblitz.arrays.fold cimport (
     any_of, arg_row, fold_kernel, fold_node, mean_of, mean_type, reduce_node, reduce_two, variance_of)
-from pyblitz.arrays.front cimport as_array, Left, left, left_dtype, pays, too_small
+from pyblitz.arrays.front cimport ITEM_NS, REDUCE_NS, as_array, Left, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport Node, call_kernel, cast, node_of
 from pyblitz.kernels.reduce cimport arg_fn, zero_nans_double, zero_nans_float
 
 cnp.import_array()
 
-cdef extern from "numpy/arrayobject.h":
-    ctypedef struct PyArray_ArrFuncs:
-        arg_fn argmax
-        arg_fn argmin
-    PyArray_ArrFuncs* PyDataType_GetArrFuncs(cnp.PyArray_Descr*)
-
 cdef enum:
     # Along axes that are kept, from so many on each is one's own; fewer are done one after
     # another, each by all.
     MANY_ROWS = 32
-
-# Nanoseconds that a byte takes NumPy, about: see front.pays.
-cdef double BYTE_NS = 0.031
-# And an item of whatever type, at least.
-cdef double ITEM_NS = 0.25
 
 cdef object no_initial = np._NoValue
 
@@ -106,15 +95,22 @@ cdef object place(object result, object out, tuple kept, object keepdims):
     return result if result.ndim else result[()]
 
 
+cdef object into(object out, object result):
+    """The result, in ``out`` if that is an array for it; or what is left to NumPy."""
+    if out is None or type(result) is Left:
+        return result
+    if not cnp.PyArray_CheckExact(out) or out.dtype != result.dtype or out.shape != np.shape(result) or (
+            not cnp.PyArray_ISWRITEABLE(out)):
+        return left("an out of another shape or dtype")
+    out[...] = result
+    return out
+
+
 cdef int truth_of(object flag) except -2:
     """Of ``keepdims`` and its like; -1: it is unusual, and NumPy's to take or to refuse."""
     if flag is no_initial:
         return 0
     return bool(flag) if isinstance(flag, (bool, int, np.bool_, np.integer)) else -1
-
-
-cdef object in_out(object out):
-    return out[0] if type(out) is tuple and len(out) == 1 else out
 
 
 cdef object reduce_ufunc(object op, ndarray x, object axis, object dtype, object out, object keepdims,
@@ -125,10 +121,9 @@ cdef object reduce_ufunc(object op, ndarray x, object axis, object dtype, object
     if where is not True and where is not no_initial and not (
             where is np.True_ or (cnp.PyArray_CheckExact(where) and where.dtype == np.bool_)):
         return left("where= that is not of booleans")
-    if not pays(cnp.PyArray_NBYTES(x), BYTE_NS):
+    if not pays(cnp.PyArray_NBYTES(x), REDUCE_NS):
         # NumPy's namesakes are slower than their ufunc's method.
         return direct_reduce(op, x, axis, dtype, out, keepdims, initial, where)
-    out = in_out(out)
     if ((axis is None or (ndim == 1 and type(axis) is int and axis == 0)) and out is None and dtype is None
             and (where is True or where is no_initial) and (keepdims is False or keepdims is no_initial)):
         # The most common call, without the general one's bookkeeping.
@@ -215,26 +210,12 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
         :func:`par_map`) reduces a whole array of T, or one of one dimension: it gets what
         was accumulated and an element, and must not care about grouping, or come with
         ``combine``.
-    a : array_like
     axis : None or int or tuple of int, optional
         What to reduce along; the first axis by default, as in ``op.reduce``.
-    dtype : dtype, optional
-        The type of the calculation and the result.
-    out : ndarray, optional
-        Where the result goes.
-    keepdims : bool, optional
-        Whether reduced axes stay, with length one.
     initial : scalar, optional
         What to start from. For a kernel, an identity: each block of elements starts from it.
-    where : array_like of bool, optional
-        Which elements to include.
     combine : compiled kernel, optional
         For a kernel: what joins the accumulated values of two stretches of elements.
-
-    Returns
-    -------
-    ndarray or scalar
-        ``out`` if it was given.
 
     Raises
     ------
@@ -256,7 +237,6 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_reduce(np.add, np.arange(100_000))
     np.int64(4999950000)
     >>> pb.par_reduce(np.maximum, np.eye(3), axis=1)
@@ -298,32 +278,6 @@ def par_sum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np
             where=np._NoValue):
     """The sum of array elements, on all cores: ``np.sum``.
 
-    Parameters
-    ----------
-    a : array_like
-    axis : None or int or tuple of int, optional
-        What to sum along; all axes by default.
-    dtype : dtype, optional
-        The type of the calculation and the result.
-    out : ndarray, optional
-        Where the result goes.
-    keepdims : bool, optional
-        Whether reduced axes stay, with length one.
-    initial : scalar, optional
-        What to start from.
-    where : array_like of bool, optional
-        Which elements to include.
-
-    Returns
-    -------
-    ndarray or scalar
-        ``out`` if it was given.
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.sum`` raises for the same mistake.
-
     Notes
     -----
     O(n) work. Floats are summed pairwise (Higham, 1993), in blocks and a tree that depend on
@@ -332,7 +286,6 @@ def par_sum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_sum(np.arange(100_000))
     np.int64(4999950000)
     """
@@ -344,28 +297,12 @@ def par_prod(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=n
              where=np._NoValue):
     """The product of array elements, on all cores: ``np.prod``.
 
-    Parameters
-    ----------
-    a, axis, dtype, out, keepdims, initial, where
-        As for :func:`par_sum`.
-
-    Returns
-    -------
-    ndarray or scalar
-        ``out`` if it was given.
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.prod`` raises for the same mistake.
-
     Notes
     -----
     O(n) work. See :func:`par_reduce`.
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_prod(np.arange(1, 6))
     np.int64(120)
     """
@@ -377,28 +314,8 @@ def par_min(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, w
             *):
     """The least array element, on all cores: ``np.min``; not-a-number if there is one.
 
-    Parameters
-    ----------
-    a, axis, out, keepdims, initial, where
-        As for :func:`par_sum`.
-
-    Returns
-    -------
-    ndarray or scalar
-        ``out`` if it was given.
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.min`` raises for the same mistake.
-
-    Notes
-    -----
-    O(n) work.
-
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_min([[3, 1], [2, 5]], axis=1)
     array([1, 2])
     """
@@ -410,28 +327,8 @@ def par_max(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, w
             *):
     """The greatest array element, on all cores: ``np.max``; not-a-number if there is one.
 
-    Parameters
-    ----------
-    a, axis, out, keepdims, initial, where
-        As for :func:`par_sum`.
-
-    Returns
-    -------
-    ndarray or scalar
-        ``out`` if it was given.
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.max`` raises for the same mistake.
-
-    Notes
-    -----
-    O(n) work.
-
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_max([[3, 1], [2, 5]], axis=1)
     array([3, 5])
     """
@@ -446,12 +343,6 @@ def least_and_greatest(a, axis=None):
 def par_minmax(a, axis=None):
     """The least and the greatest element, in one pass over the array.
 
-    Parameters
-    ----------
-    a : array_like
-    axis : None or int or tuple of int, optional
-        What to reduce along; all axes by default.
-
     Returns
     -------
     least, greatest : ndarray or scalar
@@ -462,18 +353,13 @@ def par_minmax(a, axis=None):
     TypeError, ValueError, numpy.exceptions.AxisError
         What ``np.min`` raises for the same mistake.
 
-    Notes
-    -----
-    O(n) work.
-
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_minmax(np.array([3.0, 1.0, 2.0]))
     (np.float64(1.0), np.float64(3.0))
     """
     x = as_array(a)
-    if pays(x.nbytes, BYTE_NS) and (axis is None or x.ndim == 1) and x.dtype.kind in "biufmM":
+    if pays(x.nbytes, REDUCE_NS) and (axis is None or x.ndim == 1) and x.dtype.kind in "biufmM":
         axes_of(axis, x.ndim)
         node = node_of(x)
         found = reduce_two(np.minimum, node, np.maximum, node)
@@ -500,7 +386,7 @@ cdef object mean(ndarray x, object axis, object dtype, object out, object keepdi
     kind = mean_type(x.dtype) if dtype is None else np.dtype(dtype)
     if kind is None or kind.kind not in "fc":
         return left_dtype(x.dtype)
-    if out is not None and not (cnp.PyArray_CheckExact(out) and out.dtype == kind):
+    if out is not None and out.dtype != kind:
         return left("an out of another dtype")
     total = reduce_ufunc(np.add, x, axis, kind, None, keepdims, no_initial, where)
     if type(total) is Left:
@@ -509,12 +395,9 @@ cdef object mean(ndarray x, object axis, object dtype, object out, object keepdi
     if count is None or type(count) is Left:
         return left("means of nothing")
     result = np.true_divide(total, count, dtype=kind)
-    if out is not None:
-        if out.shape != result.shape or not cnp.PyArray_ISWRITEABLE(out):
-            return left("an out of another shape")
-        out[...] = result
-        return out
-    return result.astype(np.float16) if x.dtype == np.float16 and dtype is None else result
+    if out is None and x.dtype == np.float16 and dtype is None:
+        return result.astype(np.float16)
+    return into(out, result)
 
 
 @operation("a out where", np.mean, method="mean", gives="wrap", ns=ITEM_NS)
@@ -523,18 +406,8 @@ def par_mean(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, *, where=
 
     Parameters
     ----------
-    a, axis, dtype, out, keepdims, where
-        As for :func:`par_sum`; integers are averaged as float64.
-
-    Returns
-    -------
-    ndarray or scalar
-        ``out`` if it was given.
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.mean`` raises for the same mistake.
+    dtype : dtype, optional
+        The type of the calculation and the result; integers are averaged as float64.
 
     Notes
     -----
@@ -542,13 +415,11 @@ def par_mean(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, *, where=
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_mean(np.arange(5))
     np.float64(2.0)
     """
     x = as_array(a)
-    out = in_out(out)
-    if not pays(x.nbytes, BYTE_NS):
+    if not pays(x.nbytes, REDUCE_NS):
         return too_small
     if truth_of(keepdims) < 0:
         return left("an unusual keepdims")
@@ -610,10 +481,9 @@ cdef object spread(object namesake, object row, ndarray x, object axis, object d
                    object keepdims, dict options):
     """``np.var`` or ``np.std``, or what is left to it."""
     cdef object deviations, count
-    if not pays(cnp.PyArray_NBYTES(x), BYTE_NS):
+    if not pays(cnp.PyArray_NBYTES(x), REDUCE_NS):
         return too_small
     where = options.get("where", True)
-    out = in_out(out)
     if x.dtype == np.float16 and dtype is None:
         return left_dtype(x.dtype)      # NumPy's sums overflow there
     if (x.dtype.kind not in "biufc" or options.keys() - {"where"} or not isinstance(ddof, (int, float))
@@ -650,12 +520,7 @@ cdef object spread(object namesake, object row, ndarray x, object axis, object d
     result = np.true_divide(total, np.subtract(count, ddof), dtype=total.dtype)
     if namesake is np.std:
         result = np.sqrt(result)
-    if out is None:
-        return result
-    if out.shape != np.shape(result) or out.dtype != result.dtype or not cnp.PyArray_ISWRITEABLE(out):
-        return left("an out of another shape or dtype")
-    out[...] = result
-    return out
+    return into(out, result)
 
 
 @operation("a out where", np.var, method="var", gives="wrap", ns=ITEM_NS)
@@ -665,22 +530,10 @@ def par_var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, *,
 
     Parameters
     ----------
-    a, axis, dtype, out, keepdims
-        As for :func:`par_mean`.
     ddof : float, optional
         The divisor is the number of elements less this.
     **options
         ``where``, ``mean`` and ``correction``, as for ``np.var``.
-
-    Returns
-    -------
-    ndarray or scalar
-        ``out`` if it was given.
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.var`` raises for the same mistake.
 
     Notes
     -----
@@ -689,7 +542,6 @@ def par_var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, *,
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_var(np.array([1.0, 2.0, 3.0, 4.0]))
     np.float64(1.25)
     """
@@ -703,18 +555,8 @@ def par_std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, *,
 
     Parameters
     ----------
-    a, axis, dtype, out, ddof, keepdims, **options
+    **options
         As for :func:`par_var`.
-
-    Returns
-    -------
-    ndarray or scalar
-        ``out`` if it was given.
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.std`` raises for the same mistake.
 
     Notes
     -----
@@ -722,7 +564,6 @@ def par_std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=np._NoValue, *,
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_std(np.array([1.0, 1.0, 3.0, 3.0]))
     np.float64(1.0)
     """
@@ -746,9 +587,8 @@ def argmax_row(a):
 
 cdef object arg_reduce(object namesake, object row, object a, object axis, object out, object keepdims):
     cdef ndarray x = as_array(a)
-    if not pays(cnp.PyArray_NBYTES(x), BYTE_NS):
+    if not pays(cnp.PyArray_NBYTES(x), REDUCE_NS):
         return too_small
-    out = in_out(out)
     if x.dtype.kind not in "biufcmM":
         return left_dtype(x.dtype)
     if truth_of(keepdims) < 0 or type(axis) is tuple:
@@ -762,13 +602,7 @@ cdef object arg_reduce(object namesake, object row, object a, object axis, objec
             result = np.full((1,) * ndim, result)
     else:
         result = along_kept(namesake, row, x, axis, keepdims, {})
-    if out is None or type(result) is Left:
-        return result
-    if not cnp.PyArray_CheckExact(out) or out.dtype != np.intp or out.shape != np.shape(result) or (
-            not cnp.PyArray_ISWRITEABLE(out)):
-        return left("an out of another shape or dtype")
-    out[...] = result
-    return out
+    return into(out, result)
 
 
 @operation("a out", np.argmin, method="argmin", gives="same", ns=ITEM_NS)
@@ -777,31 +611,16 @@ def par_argmin(a, axis=None, out=None, *, keepdims=np._NoValue):
 
     Parameters
     ----------
-    a : array_like
     axis : int, optional
         What to search along; by default the array in C order.
-    out : ndarray, optional
-        Where the result goes.
-    keepdims : bool, optional
-        Whether the axis stays, with length one.
 
     Returns
     -------
     ndarray of int or int
         The first of equals; that of the first not-a-number if there is one.
 
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.argmin`` raises for the same mistake.
-
-    Notes
-    -----
-    O(n) work.
-
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_argmin(np.array([3, 1, 2, 1]))
     np.int64(1)
     """
@@ -814,26 +633,16 @@ def par_argmax(a, axis=None, out=None, *, keepdims=np._NoValue):
 
     Parameters
     ----------
-    a, axis, out, keepdims
-        As for :func:`par_argmin`.
+    axis : int, optional
+        What to search along; by default the array in C order.
 
     Returns
     -------
     ndarray of int or int
         The first of equals; that of the first not-a-number if there is one.
 
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.argmax`` raises for the same mistake.
-
-    Notes
-    -----
-    O(n) work.
-
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_argmax(np.array([3, 1, 3, 1]))
     np.int64(0)
     """
@@ -850,7 +659,7 @@ cdef Node mask_node(ndarray x):
 cdef object truth(object op, bint negated, object a, object axis, object out, object keepdims, object where):
     """any, and all as "not any that is not"."""
     cdef ndarray x = as_array(a)
-    if not pays(cnp.PyArray_NBYTES(x), BYTE_NS):
+    if not pays(cnp.PyArray_NBYTES(x), REDUCE_NS):
         return too_small
     if x.dtype.kind not in "biufc":
         return left_dtype(x.dtype)
@@ -864,22 +673,9 @@ cdef object truth(object op, bint negated, object a, object axis, object out, ob
 def par_any(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
     """Whether any element is true (not zero), on all cores: ``np.any``.
 
-    Parameters
-    ----------
-    a : array_like
-    axis : None or int or tuple of int, optional
-        What to look along; all axes by default.
-    out, keepdims, where
-        As for :func:`par_sum`.
-
     Returns
     -------
     ndarray of bool or bool
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.any`` raises for the same mistake.
 
     Notes
     -----
@@ -887,7 +683,6 @@ def par_any(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_any(np.zeros(1_000_000))
     np.False_
     """
@@ -898,19 +693,9 @@ def par_any(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
 def par_all(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
     """Whether all elements are true (not zero), on all cores: ``np.all``.
 
-    Parameters
-    ----------
-    a, axis, out, keepdims, where
-        As for :func:`par_any`.
-
     Returns
     -------
     ndarray of bool or bool
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.all`` raises for the same mistake.
 
     Notes
     -----
@@ -918,7 +703,6 @@ def par_all(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_all(np.arange(1_000_000))
     np.False_
     """
@@ -929,35 +713,17 @@ def par_all(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
 def par_count_nonzero(a, axis=None, *, keepdims=False):
     """How many elements are not zero, on all cores: ``np.count_nonzero``.
 
-    Parameters
-    ----------
-    a : array_like
-    axis : None or int or tuple of int, optional
-        What to count along; all axes by default.
-    keepdims : bool, optional
-        Whether the axes stay, with length one.
-
     Returns
     -------
     int or ndarray of int
 
-    Raises
-    ------
-    TypeError, numpy.exceptions.AxisError
-        What ``np.count_nonzero`` raises for the same mistake.
-
-    Notes
-    -----
-    O(n) work.
-
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> int(pb.par_count_nonzero(np.arange(1_000_000)))
     999999
     """
     x = as_array(a)
-    if not pays(x.nbytes, BYTE_NS):
+    if not pays(x.nbytes, REDUCE_NS):
         return too_small
     if x.dtype.kind not in "biufc":
         return left_dtype(x.dtype)
@@ -983,18 +749,11 @@ def par_dot(a, b, out=None):
     ----------
     a, b : array_like
         Two rows give a scalar, rows and matrices what ``np.dot`` gives.
-    out : ndarray, optional
-        Where the result goes.
 
     Returns
     -------
     ndarray or scalar
         ``out`` if it was given.
-
-    Raises
-    ------
-    ValueError
-        What ``np.dot`` raises for the same mistake.
 
     Notes
     -----
@@ -1004,12 +763,11 @@ def par_dot(a, b, out=None):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_dot(np.arange(4.0), np.ones(4))
     np.float64(6.0)
     """
     x, y = as_array(a), as_array(b)
-    if not pays(x.nbytes, BYTE_NS):
+    if not pays(x.nbytes, REDUCE_NS):
         return too_small
     if x.dtype.kind not in "biufc" or y.dtype.kind not in "biufc":
         return left_dtype(x.dtype if x.dtype.kind not in "biufc" else y.dtype)
@@ -1023,13 +781,9 @@ def par_dot(a, b, out=None):
                max(1, rows // 64), len(x), None)
     else:
         return left("matrices of floats, which its BLAS shares itself, or several dimensions")
-    if out is None:
-        return result
-    if not cnp.PyArray_CheckExact(out) or out.dtype != kind or out.shape != np.shape(result) or (
-            not out.flags.c_contiguous or not out.flags.writeable):
-        return left("an out that it may refuse")
-    out[...] = result
-    return out
+    if out is not None and not out.flags.c_contiguous:
+        return left("an out that it refuses")
+    return into(out, result)
 
 
 cdef object dot_rows(ndarray x, ndarray y, object kind):
@@ -1068,33 +822,17 @@ def par_nansum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial
                where=np._NoValue):
     """The sum of the elements that are numbers, on all cores: ``np.nansum``.
 
-    Parameters
-    ----------
-    a, axis, dtype, out, keepdims, initial, where
-        As for :func:`par_sum`.
-
-    Returns
-    -------
-    ndarray or scalar
-        ``out`` if it was given.
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.nansum`` raises for the same mistake.
-
     Notes
     -----
     O(n) work. See :func:`par_sum`.
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_nansum(np.array([1.0, np.nan, 2.0]))
     np.float64(3.0)
     """
     x = as_array(a)
-    if not pays(x.nbytes, BYTE_NS):
+    if not pays(x.nbytes, REDUCE_NS):
         return too_small
     if x.dtype.kind not in "biufc":
         return left_dtype(x.dtype)
@@ -1111,7 +849,7 @@ def par_nansum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial
 
 cdef object nan_extreme(object op, object a, object axis, object out, object keepdims, object initial, object where):
     cdef ndarray x = as_array(a)
-    if not pays(cnp.PyArray_NBYTES(x), BYTE_NS):
+    if not pays(cnp.PyArray_NBYTES(x), REDUCE_NS):
         return too_small
     if x.dtype.kind not in "biuf":
         return left_dtype(x.dtype)
@@ -1126,28 +864,13 @@ def par_nanmin(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue
                where=np._NoValue):
     """The least element that is a number, on all cores: ``np.nanmin``.
 
-    Parameters
-    ----------
-    a, axis, out, keepdims, initial, where
-        As for :func:`par_sum`.
-
     Returns
     -------
     ndarray or scalar
         ``out`` if it was given. Not-a-number, with a RuntimeWarning, where there is none.
 
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.nanmin`` raises for the same mistake.
-
-    Notes
-    -----
-    O(n) work.
-
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_nanmin(np.array([3.0, np.nan, 2.0]))
     np.float64(2.0)
     """
@@ -1159,28 +882,13 @@ def par_nanmax(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue
                where=np._NoValue):
     """The greatest element that is a number, on all cores: ``np.nanmax``.
 
-    Parameters
-    ----------
-    a, axis, out, keepdims, initial, where
-        As for :func:`par_sum`.
-
     Returns
     -------
     ndarray or scalar
         ``out`` if it was given. Not-a-number, with a RuntimeWarning, where there is none.
 
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.nanmax`` raises for the same mistake.
-
-    Notes
-    -----
-    O(n) work.
-
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_nanmax(np.array([3.0, np.nan, 2.0]))
     np.float64(3.0)
     """

@@ -11,7 +11,7 @@ from numpy cimport ndarray, ufunc
 from pyblitz.arrays.common cimport (
     SLICE_ITEMS, Resolved, at, axis_of, longest_axis, may_overlap, outputs_are_safe,
     resolve, run, run_fn, slices)
-from pyblitz.arrays.front cimport as_array, Left, left, left_dtype, pays, too_small
+from pyblitz.arrays.front cimport SCAN_NS, as_array, Left, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.kernels.scan cimport (
     SCAN_ADD_F32, SCAN_ADD_F64, SCAN_ADD_U32, SCAN_ADD_U64, SCAN_LOOP, Scan, scan_run)
@@ -22,9 +22,6 @@ cnp.import_array()
 cdef enum:
     # Fewer rows than this are scanned one after another, each by all workers.
     FEW_ROWS = 16
-
-# Nanoseconds that an item takes NumPy, about: see front.pays.
-cdef double SCAN_NS = 0.25
 
 cdef dict sum_kinds = {
     "i4": SCAN_ADD_U32, "u4": SCAN_ADD_U32, "i8": SCAN_ADD_U64, "u8": SCAN_ADD_U64,
@@ -80,9 +77,11 @@ cdef int scan_row(ufunc op, ndarray a, ndarray out, Resolved r) except -1:
     return 0
 
 
-cdef object target_of(object out):
-    """The only output, of those that NumPy takes by position or as a tuple."""
-    return out[0] if type(out) is tuple and len(out) == 1 else out
+cdef Resolved resolve_for(ufunc op, ndarray x, object dtype, object out):
+    """None: what it accumulates is not of the type of its results."""
+    cdef Resolved r = resolve(op, (None if out is None else (<ndarray>out).dtype, x.dtype, None),
+                              None if dtype is None else (np.dtype(dtype), None, None), "unsafe", True)
+    return None if r.dtypes is None or r.dtypes[0] != r.dtypes[2] else r
 
 
 cdef object scan(ufunc op, ndarray x, object axis, object dtype, object out):
@@ -97,9 +96,8 @@ cdef object scan(ufunc op, ndarray x, object axis, object dtype, object out):
     if op.nin != 2 or op.nout != 1 or op.signature is not None or axis is None or ndim == 0:
         return left("a ufunc that cannot accumulate")
     along = axis_of(axis, ndim)
-    r = resolve(op, (None if out is None else (<ndarray>out).dtype, x.dtype, None),
-                None if dtype is None else (np.dtype(dtype), None, None), "unsafe", True)
-    if r.dtypes is None or r.dtypes[0] != r.dtypes[2]:
+    r = resolve_for(op, x, dtype, out)
+    if r is None:
         return left_dtype(x.dtype)
     shape = tuple([cnp.PyArray_DIM(x, d) for d in range(ndim)])
     if out is not None:
@@ -142,20 +140,8 @@ def par_scan(op, a, axis=0, dtype=None, out=None):
 
     Parameters
     ----------
-    op : ufunc
-        With two inputs and one output.
-    a : array_like
-    axis : int, optional
-        What to accumulate along; the first axis by default.
-    dtype : dtype, optional
-        The type of the calculation and the result.
     out : ndarray, optional
         Where the results go; it may be ``a``.
-
-    Returns
-    -------
-    ndarray
-        ``out`` if it was given.
 
     Raises
     ------
@@ -184,15 +170,16 @@ def par_scan(op, a, axis=0, dtype=None, out=None):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_scan(np.maximum, [3, 1, 4, 1, 5])
     array([3, 3, 4, 4, 5])
     >>> pb.par_scan(np.add, np.ones((2, 3)), axis=1)
     array([[1., 2., 3.],
            [1., 2., 3.]])
     """
-    if isinstance(op, ufunc):
-        return scan(op, as_array(a), axis, dtype, target_of(out))
+    return scan(op, as_array(a), axis, dtype, out) if isinstance(op, ufunc) else no_ufunc(op)
+
+
+cdef object no_ufunc(object op):
     if isinstance(getattr(op, "ufunc", None), ufunc):      # Numba's DUFunc
         return left("a ufunc of Numba's")
     raise TypeError(f"op: expected a ufunc, not {type(op).__name__}")
@@ -201,7 +188,7 @@ def par_scan(op, a, axis=0, dtype=None, out=None):
 cdef object cumulate(ufunc op, object a, object axis, object dtype, object out):
     """cumsum and cumprod."""
     x = as_array(a)
-    return scan(op, x.ravel() if axis is None else x, 0 if axis is None else axis, dtype, target_of(out))
+    return scan(op, x.ravel() if axis is None else x, 0 if axis is None else axis, dtype, out)
 
 
 @operation("a out", np.cumsum, method="cumsum", gives="wrap", ns=SCAN_NS)
@@ -210,23 +197,12 @@ def par_cumsum(a, axis=None, dtype=None, out=None):
 
     Parameters
     ----------
-    a : array_like
     axis : int, optional
         What to sum along; by default all elements, as one row.
     dtype : dtype, optional
         The type of the sums; that of ``a``, but at least the platform's integer.
     out : ndarray, optional
         Where the sums go; it may be ``a``.
-
-    Returns
-    -------
-    ndarray
-        ``out`` if it was given.
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.cumsum`` raises for the same mistake.
 
     Notes
     -----
@@ -235,7 +211,6 @@ def par_cumsum(a, axis=None, dtype=None, out=None):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_cumsum([1, 2, 3])
     array([1, 3, 6])
     """
@@ -248,23 +223,12 @@ def par_cumprod(a, axis=None, dtype=None, out=None):
 
     Parameters
     ----------
-    a : array_like
     axis : int, optional
         What to multiply along; by default all elements, as one row.
     dtype : dtype, optional
         The type of the products; that of ``a``, but at least the platform's integer.
     out : ndarray, optional
         Where the products go; it may be ``a``.
-
-    Returns
-    -------
-    ndarray
-        ``out`` if it was given.
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.cumprod`` raises for the same mistake.
 
     Notes
     -----
@@ -274,7 +238,6 @@ def par_cumprod(a, axis=None, dtype=None, out=None):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_cumprod([1, 2, 3])
     array([1, 2, 6])
     """
@@ -314,9 +277,8 @@ cdef object reduceat(ufunc op, ndarray x, object indices, object axis, object dt
     indices = indices.astype(np.intp)
     if indices[0] < 0 or indices[-1] >= n or (indices[1:] < indices[:-1]).any():
         return left("indices that fall")
-    r = resolve(op, (None if out is None else (<ndarray>out).dtype, x.dtype, None),
-                None if dtype is None else (np.dtype(dtype), None, None), "unsafe", True)
-    if r.dtypes is None or r.dtypes[0] != r.dtypes[2]:
+    r = resolve_for(op, x, dtype, out)
+    if r is None:
         return left_dtype(x.dtype)
     shape = tuple([indices.size if d == along else cnp.PyArray_DIM(x, d) for d in range(ndim)])
     if out is None:
@@ -346,23 +308,9 @@ def par_reduceat(op, a, indices, axis=0, dtype=None, out=None):
 
     Parameters
     ----------
-    op : ufunc
-        With two inputs and one output.
-    a : array_like
     indices : array_like of int
         Where the segments begin.  Segment i ends where the next begins; if that is
         not later, it is the one element at ``indices[i]``.
-    axis : int, optional
-        What to reduce along; the first axis by default.
-    dtype : dtype, optional
-        The type of the calculation and the result.
-    out : ndarray, optional
-        Where the results go.
-
-    Returns
-    -------
-    ndarray
-        ``out`` if it was given.
 
     Raises
     ------
@@ -378,12 +326,7 @@ def par_reduceat(op, a, indices, axis=0, dtype=None, out=None):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_reduceat(np.add, np.arange(8), [0, 4, 6])
     array([ 6,  9, 13])
     """
-    if isinstance(op, ufunc):
-        return reduceat(op, as_array(a), as_array(indices), axis, dtype, target_of(out))
-    if isinstance(getattr(op, "ufunc", None), ufunc):      # Numba's DUFunc
-        return left("a ufunc of Numba's")
-    raise TypeError(f"op: expected a ufunc, not {type(op).__name__}")
+    return reduceat(op, as_array(a), as_array(indices), axis, dtype, out) if isinstance(op, ufunc) else no_ufunc(op)

@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport at, longest_axis, run, run_fn, slices
-from pyblitz.arrays.front cimport as_array, Left, left, left_dtype, pays, too_small
+from pyblitz.arrays.front cimport KEY_NS, as_array, Left, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.kernels.search cimport (
     SEARCH_F32, SEARCH_F64, SEARCH_I32, SEARCH_I64, SEARCH_U32, SEARCH_U64, Search, search_run)
@@ -24,8 +24,6 @@ cdef dict search_kinds = {
     "i4": SEARCH_I32, "u4": SEARCH_U32, "i8": SEARCH_I64, "u8": SEARCH_U64,
     "f4": SEARCH_F32, "f8": SEARCH_F64,
 }
-# Nanoseconds that a key takes NumPy, about: see front.pays.
-cdef double KEY_NS = 2.0
 
 cdef dict sides = {"left": False, "right": True}
 
@@ -107,11 +105,6 @@ def par_searchsorted(a, v, side="left", sorter=None):
     int or ndarray of int
         Of the shape of ``v``.
 
-    Raises
-    ------
-    TypeError, ValueError
-        What ``np.searchsorted`` raises for the same mistake.
-
     Notes
     -----
     O(len(v) log(len(a))) work.  Of numbers of four or eight bytes, sixteen keys at a
@@ -121,7 +114,6 @@ def par_searchsorted(a, v, side="left", sorter=None):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_searchsorted([1, 2, 3], [0, 2, 9])
     array([0, 1, 3])
     """
@@ -151,18 +143,12 @@ def par_digitize(x, bins, right=False):
     int or ndarray of int
         Of the shape of ``x``.
 
-    Raises
-    ------
-    TypeError, ValueError
-        What ``np.digitize`` raises for the same mistake.
-
     Notes
     -----
     As ``par_searchsorted``: O(len(x) log(len(bins))) work.
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_digitize([0.2, 6.4, 3.0], [0.0, 1.0, 2.5, 4.0])
     array([1, 4, 3])
     """

@@ -9,17 +9,15 @@ from numpy cimport ndarray
 from pyblitz.arrays.common cimport run, run_fn
 from pyblitz.arrays.copy cimport contiguous, movable, native, pays_to_move, shape_of
 from pyblitz.arrays.evaluate cimport apply, collect
-from pyblitz.arrays.front cimport as_array, Left, convert, left, left_dtype, pays, too_small
+from pyblitz.arrays.front cimport NONZERO_NS, as_array, Left, convert, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport node_of
 from pyblitz.arrays.predicates cimport is_lazy, predicate_mask
 from pyblitz.kernels.move cimport (
     Select, Unravel, select_block, select_blocks, select_count, select_write, unravel_run)
+from pyblitz.runtime.atomic cimport u32_load_relaxed
 
 cnp.import_array()
-
-# Nanoseconds that NumPy takes to look for what is not zero, an item, about: see front.pays.
-cdef double NONZERO_NS = 0.25
 
 
 # ---- by a mask --------------------------------------------------------------
@@ -74,6 +72,9 @@ cdef tuple select_items(ndarray a, ndarray mask, bint both):
         no = np.empty((s.n - total,) + tail, a.dtype)
         s.no = <char*>cnp.PyArray_DATA(no)
     run(<run_fn>select_write, &s, "the selection")
+    if u32_load_relaxed(&s.changed):
+        # By another thread, which does not know the copy.
+        return select_items(a, mask.copy(), both)
     return yes, no
 
 
@@ -123,28 +124,29 @@ def partitioned(a, mask):
     return a[mask], a[~mask]
 
 
+cdef object select_by(ndarray x, object mask, bint both):
+    """The items that it selects, and the others if both; or what is left to NumPy."""
+    cdef ndarray m
+    why = why_not(x)
+    if why is too_small and cnp.PyArray_CheckExact(mask) and cnp.PyArray_TYPE(<ndarray>mask) == cnp.NPY_BOOL:
+        return (x[mask], x[~mask]) if both else x[mask]
+    if why is not None:
+        return why
+    m = predicate_mask(x, mask, "mask", False)
+    if not selects(x, m):
+        return left("a mask that does not fit")
+    made = select_items(x, m, both)
+    return made if both else made[0]
+
+
 @operation("a", filtered, method="__getitem__", gives="item")
 def par_filter(a, mask):
     """The items that a mask or a predicate selects, on all cores: ``a[mask]``.
-
-    Parameters
-    ----------
-    a : array_like
-    mask : array_like of bool, number, ufunc, compiled kernel or callable
-        Of the shape of ``a``, or of its first axes: then it selects rows.  Or a value or
-        predicate of the items, as for :func:`par_find_first`.
 
     Returns
     -------
     ndarray
         A copy of the selected items, or rows, in C order.
-
-    Raises
-    ------
-    IndexError
-        The shape of the mask is another.
-    TypeError
-        The mask is neither of booleans nor a value or predicate that fits the items.
 
     Notes
     -----
@@ -157,19 +159,11 @@ def par_filter(a, mask):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> x = np.arange(6)
     >>> pb.par_filter(x, x % 2 == 0)
     array([0, 2, 4])
     """
-    cdef ndarray x = as_array(a), m
-    why = why_not(x)
-    if why is too_small and cnp.PyArray_CheckExact(mask) and cnp.PyArray_TYPE(<ndarray>mask) == cnp.NPY_BOOL:
-        return x[mask]
-    if why is not None:
-        return why
-    m = predicate_mask(x, mask, "mask", False)
-    return select_items(x, m, False)[0] if selects(x, m) else left("a mask that does not fit")
+    return select_by(as_array(a), mask, False)
 
 
 @operation("a", partitioned, method="__getitem__", gives="item")
@@ -177,24 +171,10 @@ def par_partition_by(a, mask):
     """The items that a mask or a predicate selects, and the others, on all cores:
     ``a[mask], a[~mask]`` in one pass over ``a``.
 
-    Parameters
-    ----------
-    a : array_like
-    mask : array_like of bool, number, ufunc, compiled kernel or callable
-        Of the shape of ``a``, or of its first axes: then it splits rows.  Or a value or
-        predicate of the items, as for :func:`par_find_first`.
-
     Returns
     -------
     selected, others : ndarray
         Two arrays; each keeps the order of ``a``.
-
-    Raises
-    ------
-    IndexError
-        The shape of the mask is another.
-    TypeError
-        The mask is neither of booleans nor a value or predicate that fits the items.
 
     Notes
     -----
@@ -202,19 +182,11 @@ def par_partition_by(a, mask):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> x = np.arange(6)
     >>> pb.par_partition_by(x, x % 2 == 0)
     (array([0, 2, 4]), array([1, 3, 5]))
     """
-    cdef ndarray x = as_array(a), m
-    why = why_not(x)
-    if why is too_small and cnp.PyArray_CheckExact(mask) and cnp.PyArray_TYPE(<ndarray>mask) == cnp.NPY_BOOL:
-        return x[mask], x[~mask]
-    if why is not None:
-        return why
-    m = predicate_mask(x, mask, "mask", False)
-    return select_items(x, m, True) if selects(x, m) else left("a mask that does not fit")
+    return select_by(as_array(a), mask, True)
 
 
 # ---- what is not zero -------------------------------------------------------
@@ -230,6 +202,8 @@ cdef object flatnonzero_of_mask(ndarray mask):
     s.src = s.no = NULL
     s.yes = <char*>cnp.PyArray_DATA(result)
     run(<run_fn>select_write, &s, "the selection")
+    if u32_load_relaxed(&s.changed):
+        return flatnonzero_of_mask(mask.copy())
     return result.view(np.intp)
 
 
@@ -286,7 +260,6 @@ def par_flatnonzero(a, predicate=None):
 
     Parameters
     ----------
-    a : array_like
     predicate : number, array_like of bool, ufunc, compiled kernel or callable, optional
         What is to be true of the items instead, as for :func:`par_find_first`.
 
@@ -307,7 +280,6 @@ def par_flatnonzero(a, predicate=None):
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_flatnonzero([0, 3, 0, 1])
     array([1, 3])
     """

@@ -7,13 +7,13 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport check, may_overlap, run, run_fn
-from pyblitz.arrays.front cimport as_array, left, left_dtype, too_small
+from pyblitz.arrays.common cimport (
+    PyArray_ArrFuncs, PyDataType_GetArrFuncs, check, may_overlap, run, run_fn)
+from pyblitz.arrays.front cimport SORT_NS, as_array, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport (
-    Fields, Rows, by_numpy, check_out, goes_down, merge_rows, rows_of, sort_by_kernel, sort_fields,
-    wants_stable)
-from pyblitz.kernels.merge cimport ORDER_COMPARE, MergeSort, compare_fn, order_by
+    Fields, Rows, by_numpy, check_out, goes_down, merge_rows, rows_of, sort_by, sort_fields, wants_stable)
+from pyblitz.kernels.merge cimport ORDER_COMPARE, MergeSort, order_by
 from pyblitz.kernels.move cimport INDEX_READY, Take, take_run
 from pyblitz.kernels.radix cimport (
     KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, SHARED_WORDS, Keys, sort_fn, sort_keys,
@@ -23,22 +23,13 @@ from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()
 
-cdef extern from "numpy/arrayobject.h":
-    ctypedef struct PyArray_ArrFuncs:
-        sort_fn sort[3]
-        compare_fn compare
-    PyArray_ArrFuncs* PyDataType_GetArrFuncs(cnp.PyArray_Descr*)
-
 cdef enum:
     # Rows of fewer are not counted: a histogram has as many places as there are values.
     COUNTED_BYTES = 512
     COUNTED_PAIRS = 131072
     MANY_ROWS = 16
 
-# Nanoseconds that an item takes NumPy, about: see front.pays.
-cdef double SORT_NS = 8.0
-
-cdef dict key_kinds = {
+key_kinds = {
     "b": KEY_UNSIGNED, "u": KEY_UNSIGNED, "i": KEY_SIGNED, "f": KEY_FLOAT,
     "m": KEY_TIME, "M": KEY_TIME,
 }
@@ -186,15 +177,6 @@ cdef object sort(ndarray x, object axis, object order, bint stable, bint descend
 
 # ---- np.sort ----------------------------------------------------------------
 
-cdef object sort_by(object a, object axis, object kind, object order, object stable, object descending,
-                    object out, object less):
-    """By a user's comparison."""
-    if order is not None:
-        raise ValueError("less: cannot be combined with order")
-    np.sort(np.empty(0), -1, kind, stable=stable)       # NumPy's opinion of them
-    return sort_by_kernel(np.asarray(a), axis, less, goes_down(descending, kind), out, False)
-
-
 cdef bint half_is_wrong(object dtype):
     """Half precision: NumPy's default kernel (seen in 2.4.6 with AVX-512) leaves
     arrays of some 10,000 items and more out of order; its stable one is right."""
@@ -204,7 +186,7 @@ cdef bint half_is_wrong(object dtype):
 def sorted_by_numpy(a, axis=-1, kind=None, order=None, *, stable=None, descending=None, out=None, less=None):
     """The namesake."""
     if less is not None:
-        return sort_by(a, axis, kind, order, stable, descending, out, less)
+        return sort_by(a, axis, kind, order, stable, descending, out, less, False)
     down = goes_down(descending, kind)
     if out is not None:
         if not hasattr(a, "dtype"):
@@ -230,43 +212,13 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
 
     Parameters
     ----------
-    a : array_like
-    axis : int or None, optional
-        The axis to sort along, the last one by default; None sorts the
-        flattened array.
     kind : {'quicksort', 'mergesort', 'heapsort', 'stable'}, optional
         As for ``np.sort``: 'mergesort' and 'stable' keep equal elements in
         their order, the others need not.
-    order : str or list of str, optional
-        Fields to compare first, for structured arrays.
-    stable : bool, optional
-        True is ``kind='stable'``.
-    descending : bool, optional
-        True sorts from the greatest element down; not-a-number and not-a-time are
-        last all the same, and a stable sort keeps equal elements in their order. As in
-        NumPy 2.5.
     out : ndarray, optional
         Where the result goes, of the shape and dtype of the result; ``out=a``
         sorts in place.  When the sort fails (no memory, Ctrl-C, a CancelScope), another
         ``out`` than ``a`` may hold anything, and ``a`` its own elements in some order.
-    less : compiled function, optional
-        ``int less(const void *a, const void *b, void *data)``, whether the element at
-        ``a`` goes before that at ``b``; see the kernels of ``par_map`` for what it may be.
-        The sort is then stable.
-
-    Returns
-    -------
-    ndarray
-        ``out`` if it was given.
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.sort`` raises for the same mistake; an ``out`` of another
-        shape or dtype, or read-only; as in NumPy 2.5, ``descending`` beside a ``kind``, or of
-        objects and records.
-    RuntimeError
-        As in NumPy 2.5, ``descending`` of variable-width strings.
 
     Notes
     -----
@@ -292,7 +244,6 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_sort([3.0, np.nan, 1.0])
     array([ 1.,  3., nan])
     >>> pb.par_sort([3.0, np.nan, 1.0], descending=True)
@@ -302,7 +253,7 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
     cdef int ndim
     cdef bint down
     if less is not None:
-        return sort_by(a, axis, kind, order, stable, descending, out, less)
+        return sort_by(a, axis, kind, order, stable, descending, out, less, False)
     down = goes_down(descending, kind)
     x = as_array(a)
     ndim = cnp.PyArray_NDIM(x)

@@ -63,6 +63,6 @@ cdef object missing(ndarray a)
 # Rows of s.n items, one after another, each by merge_sort.
 cdef int merge_rows(MergeSort* s, int64_t rows) except -1
 # np.sort(a, axis, kind='stable'), or with indices np.argsort, in the order of a compiled
-# function `less`; checks axis, less and out.
-cdef object sort_by_kernel(ndarray a, object axis, object less, bint descending, object out,
-                           bint indices)
+# function `less`; checks all arguments.
+cdef object sort_by(object given, object axis, object kind, object order, object stable, object descending,
+                    object out, object less, bint indices)

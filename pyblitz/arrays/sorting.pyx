@@ -236,13 +236,10 @@ cdef class Fields:
             part = a.imag.copy()
             part[bad != 0] = 0
             return self.add(part, descending)
-        if kind == "S":
+        if kind in "SU":
             for offset in range(0, size, 8):
-                self.put(a, FIELD_BYTES, offset, min(size - offset, <intptr_t>8), descending)
-            return True
-        if kind == "U":
-            for offset in range(0, size, 8):
-                self.put(a, FIELD_CHARS, offset, min(size - offset, <intptr_t>8), descending)
+                self.put(a, FIELD_BYTES if kind == "S" else FIELD_CHARS, offset, min(size - offset, <intptr_t>8),
+                         descending)
             return True
         if kind not in field_kinds or size > 8:
             return False
@@ -403,11 +400,17 @@ cdef int sort_rows_by(ndarray rows, ndarray result, CompiledKernel less, bint de
     return merge_rows(&s, cnp.PyArray_SIZE(result) // s.n)
 
 
-cdef object sort_by_kernel(ndarray a, object axis, object less, bint descending, object out,
-                           bint indices):
-    cdef CompiledKernel k = less_for(less, a.dtype)
-    cdef ndarray target
+cdef object sort_by(object given, object axis, object kind, object order, object stable, object descending,
+                    object out, object less, bint indices):
+    cdef ndarray a = np.asarray(given), target
+    cdef CompiledKernel k
     cdef Rows r
+    cdef bint down
+    if order is not None:
+        raise ValueError("less: cannot be combined with order")
+    np.sort(np.empty(0), -1, kind, stable=stable)       # NumPy's opinion of them
+    down = goes_down(descending, kind)
+    k = less_for(less, a.dtype)
     if axis is not None:
         np.sort(np.empty((1,) * cnp.PyArray_NDIM(a), "?"), axis)    # NumPy's opinion of it
     if out is not None:
@@ -421,8 +424,8 @@ cdef object sort_by_kernel(ndarray a, object axis, object less, bint descending,
         pairs = np.empty((<object>r.rows).shape, np.dtype([("item", native), ("index", np.intp)], align=True))
         pairs["item"] = r.rows
         pairs["index"] = np.arange((<object>r.rows).shape[r.ndim - 1])
-        sort_rows_by(pairs, pairs, k, descending)
+        sort_rows_by(pairs, pairs, k, down)
         return r.give(pairs["index"], True)
     target = r.target(native, [])
-    sort_rows_by(r.source(target), target, k, descending)
+    sort_rows_by(r.source(target), target, k, down)
     return r.give(target, False)

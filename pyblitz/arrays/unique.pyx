@@ -10,7 +10,7 @@ from libc.string cimport memcpy
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport axis_of, run, run_fn
-from pyblitz.arrays.front cimport as_array, Left, left, left_dtype, too_small
+from pyblitz.arrays.front cimport ISIN_NS, SHORTS_NS, UNIQUE_NS, as_array, Left, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
 from pyblitz.arrays.gather import par_put, par_take
@@ -34,15 +34,10 @@ from pyblitz.runtime.pool cimport Worker
 cnp.import_array()
 
 cdef enum:
-    # Fewer items are NumPy's.  Of two bytes, more: their tables have to be cleared.
-    FEW_ITEMS = 8192
-    FEW_SHORTS = 131072
     # A table of bits has at most so many for each item of the two arrays; a hash table
     # at most so many members.
     ITEM_BITS = 16
     MOST_KEYS = 1 << 24
-    # Least items to look for.
-    FEW_ELEMENTS = 4096
 
 cdef dict run_kinds = {
     "f2": RUN_F16, "f4": RUN_F32, "f8": RUN_F64, "c8": RUN_C64, "c16": RUN_C128,
@@ -254,7 +249,7 @@ cdef object unique(ndarray x, bint index, bint inverse, bint counts, bint equal_
         return left("not-a-times that differ")
     if kind in "biufmM":
         # Half-precision floats NumPy may sort wrong: see half_is_wrong in arrays/sort.
-        if size == 2 and kind != "f" and cnp.PyArray_SIZE(x) < FEW_SHORTS:
+        if size == 2 and kind != "f" and not pays(cnp.PyArray_SIZE(x), SHORTS_NS):
             return too_small
         made = unique_of_few(x, index, inverse, counts, equal_nan)
         if made is not None:
@@ -323,12 +318,11 @@ def par_unique(ar, return_index=False, return_inverse=False, return_counts=False
 
     Examples
     --------
-    >>> import pyblitz as pb
     >>> pb.par_unique([3, 1, 3, 2], return_counts=True)
     (array([1, 2, 3]), array([1, 1, 2]))
     """
     cdef ndarray a = as_array(ar), x
-    if cnp.PyArray_SIZE(a) < FEW_ITEMS:
+    if not pays(cnp.PyArray_SIZE(a), UNIQUE_NS):
         return too_small
     if axis is not None and (cnp.PyArray_NDIM(a) != 1 or axis_of(axis, 1) != 0):
         return left("subarrays along an axis")
@@ -529,12 +523,11 @@ def par_isin(element, test_elements, assume_unique=False, invert=False, *, kind=
 
     Examples
     --------
-    >>> import pyblitz as pb
     >>> pb.par_isin([1, 5, 2, 5], [5, 7])
     array([False,  True, False,  True])
     """
     cdef ndarray e = np.asarray(element)
-    if cnp.PyArray_SIZE(e) < FEW_ELEMENTS:
+    if not pays(cnp.PyArray_SIZE(e), ISIN_NS):
         return too_small
     result = isin(e, np.asarray(test_elements), invert, kind)
     return result if type(result) is Left else result.reshape((<object>e).shape)

@@ -47,18 +47,12 @@ def par_where(condition, x=np._NoValue, y=np._NoValue, /):
     -------
     ndarray, or a tuple of them
 
-    Raises
-    ------
-    TypeError, ValueError
-        What ``np.where`` raises for the same mistake.
-
     Notes
     -----
     O(n) work.  ``x`` or ``y`` of another dtype than the result's is copied first.
 
     Examples
     --------
-    >>> import numpy as np, pyblitz as pb
     >>> pb.par_where([True, False, True], [1, 2, 3], 0.5)
     array([1. , 0.5, 3. ])
     """

@@ -606,7 +606,9 @@ cdef int break_ties(Worker* w, Order* o) noexcept nogil:
         return ENOMEM
     o.cuts[0] = 0
     for b in range(1, blocks):
-        o.cuts[b] = end_of_ties(o, b * BLOCK)
+        # No two leaves have a word in common, even if another thread has written keys that
+        # were found in order, so that the words are not.
+        o.cuts[b] = max(o.cuts[b - 1], end_of_ties(o, b * BLOCK))
     o.cuts[blocks] = o.n
     rc = each(w, ties_leaf, o, 1, blocks)
     free(o.cuts)

@@ -45,16 +45,15 @@ cdef struct Leaf:
 # last for what comes after it, and for not-a-numbers either.
 
 cdef bint bin_items(const Item* a, int64_t n, int64_t bins, int32_t* bin) noexcept nogil:
-    """Whether all are bins."""
-    cdef uint64_t all_bits = 0
+    """Whether all are bins.  What is written is one in any case, as there are a power of two:
+    another thread may write the items, so that none is looked at and then read again."""
+    cdef uint64_t all_bits = 0, bits, last = bins - 1
     cdef int64_t i
     for i in range(n):
-        all_bits |= <uint64_t><int64_t>a[i]
-    if all_bits >= <uint64_t>bins:
-        return False
-    for i in range(n):
-        bin[i] = <int32_t>a[i]
-    return True
+        bits = <uint64_t><int64_t>a[i]
+        all_bits |= bits
+        bin[i] = <int32_t>(bits & last)
+    return all_bits <= last
 
 
 cdef inline void bin_width(const Edge* x, int64_t n, int64_t bins, const Edge* edges, Edge scale,

@@ -310,7 +310,8 @@ cdef int merge_places(Distinct* d) noexcept nogil:
     d.counts = counts
     d.first = first
     d.keys = <uint64_t*>malloc(entries * sizeof(uint64_t))
-    d.ranks = <uint32_t*>malloc(entries * sizeof(uint32_t))
+    # Zeros for what comes only later, when another thread writes the items: a rank as well.
+    d.ranks = <uint32_t*>calloc(entries, sizeof(uint32_t))
     if counts == NULL or first == NULL or d.keys == NULL or d.ranks == NULL:
         return ENOMEM
     for table in range(d.blocks * lanes):

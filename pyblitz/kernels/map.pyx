@@ -117,7 +117,7 @@ cdef int run_steps(Worker* w, Map* m, Block* b) noexcept nogil:
     cdef intptr_t steps[STEP_ARGS]
     cdef Step* s
     cdef int i, k, flags, rc
-    cdef intptr_t j, kept
+    cdef intptr_t j, kept = b.n
     for i in range(m.n_steps):
         s = &m.steps[i]
         for k in range(s.args):
@@ -139,9 +139,10 @@ cdef int run_steps(Worker* w, Map* m, Block* b) noexcept nogil:
             if rc != 0:
                 return rc
         else:
-            kept = 0
+            # A mask that another thread writes may be another for each array: what all have.
             for k in range(1, s.args, 2):
-                kept = compress(args[k + 1], args[k], steps[k], m.sizes[s.slots[k]], args[0], b.n)
+                kept = min(kept, compress(args[k + 1], args[k], steps[k], m.sizes[s.slots[k]],
+                                          args[0], b.n))
             if s.last:
                 b.n = kept
                 if kept == 0:

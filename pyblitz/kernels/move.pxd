@@ -23,6 +23,9 @@ cdef struct Select:
     intptr_t itemsize       # 8 for indices
     int64_t block           # items
     int64_t* before         # selected before each block; of all, in the last
+    # After select_write: the mask is not the one that was counted, because another thread
+    # writes it.  Nothing was written out of bounds, but not everything was.
+    atomic_u32 changed
 
 cdef int64_t select_block(int64_t n, intptr_t itemsize) noexcept nogil
 cdef int64_t select_blocks(const Select* s) noexcept nogil
@@ -106,9 +109,10 @@ cdef struct Repeat:
     intptr_t itemsize
 
 # The sums of the counts up to and with each; all counts or-ed: whether one is negative
-# or large enough for a sum to wrap.  0, ENOMEM, or -1.
+# or large enough for a sum to wrap; and whether another thread has changed the counts
+# meanwhile: then the sums may fall.  0, ENOMEM, or -1.
 cdef int ends_run(Worker* w, const int64_t* counts, int64_t n, int64_t* ends,
-                  int64_t* bits) noexcept nogil
+                  int64_t* bits, bint* changed) noexcept nogil
 cdef int repeat_run(Worker* w, Repeat* r) noexcept nogil
 
 cdef struct Join:

@@ -119,11 +119,11 @@ cdef int select_count(Worker* w, Select* s) noexcept nogil:
     return rc
 
 
-cdef void filter_words(const Word* src, const uint8_t* mask, int64_t n, Word* to,
+cdef bint filter_words(const Word* src, const uint8_t* mask, int64_t n, Word* to,
                        Word* end) noexcept nogil:
     """Every item is stored, and the next one over it if it was not selected.  So
     eight are taken at once only while there is room for eight: past `end` is what
-    another worker writes."""
+    another worker writes.  False: those selected do not end there."""
     cdef uint64_t word
     cdef int64_t i = 0
     cdef int k
@@ -134,7 +134,9 @@ cdef void filter_words(const Word* src, const uint8_t* mask, int64_t n, Word* to
             continue
         if end - to < 8:
             for k in range(8):
-                if mask[i + k] and to < end:
+                if mask[i + k]:
+                    if to == end:
+                        return False
                     to[0] = src[i + k]
                     to += 1
         elif word == 0x0101010101010101u:
@@ -146,13 +148,16 @@ cdef void filter_words(const Word* src, const uint8_t* mask, int64_t n, Word* to
                 to += mask[i + k] != 0
         i += 8
     while i < n:
-        if mask[i] and to < end:
+        if mask[i]:
+            if to == end:
+                return False
             to[0] = src[i]
             to += 1
         i += 1
+    return to == end
 
 
-cdef void filter_indices(const uint8_t* mask, int64_t first, int64_t n, int64_t* to,
+cdef bint filter_indices(const uint8_t* mask, int64_t first, int64_t n, int64_t* to,
                          int64_t* end) noexcept nogil:
     """As filter_words."""
     cdef uint64_t word
@@ -165,7 +170,9 @@ cdef void filter_indices(const uint8_t* mask, int64_t first, int64_t n, int64_t*
             continue
         if end - to < 8:
             for k in range(8):
-                if mask[i + k] and to < end:
+                if mask[i + k]:
+                    if to == end:
+                        return False
                     to[0] = first + i + k
                     to += 1
         else:
@@ -174,13 +181,16 @@ cdef void filter_indices(const uint8_t* mask, int64_t first, int64_t n, int64_t*
                 to += mask[i + k] != 0
         i += 8
     while i < n:
-        if mask[i] and to < end:
+        if mask[i]:
+            if to == end:
+                return False
             to[0] = first + i
             to += 1
         i += 1
+    return to == end
 
 
-cdef void split_words(const Word* src, const uint8_t* mask, int64_t n, Word* yes, Word* yes_end,
+cdef bint split_words(const Word* src, const uint8_t* mask, int64_t n, Word* yes, Word* yes_end,
                       Word* no, Word* no_end) noexcept nogil:
     """Every item is stored to both, and the next one over it where it was not
     wanted: see filter_words."""
@@ -197,41 +207,47 @@ cdef void split_words(const Word* src, const uint8_t* mask, int64_t n, Word* yes
     no += i - t
     while i < n:
         if mask[i]:
-            if yes < yes_end:
-                yes[0] = src[i]
-                yes += 1
-        elif no < no_end:
+            if yes == yes_end:
+                return False
+            yes[0] = src[i]
+            yes += 1
+        else:
+            if no == no_end:
+                return False
             no[0] = src[i]
             no += 1
         i += 1
+    return True         # there is room for as many as there are
 
 
-cdef void split_bytes(const Select* s, int64_t lo, int64_t hi, char* yes, char* yes_end,
+cdef bint split_bytes(const Select* s, int64_t lo, int64_t hi, char* yes, char* yes_end,
                       char* no, char* no_end) noexcept nogil:
     """Items of any size."""
     cdef int64_t i
     for i in range(lo, hi):
         if s.mask[i]:
-            if yes < yes_end:
-                memcpy(yes, s.src + i * s.itemsize, s.itemsize)
-                yes += s.itemsize
-        elif no < no_end:
+            if yes == yes_end:
+                return False
+            memcpy(yes, s.src + i * s.itemsize, s.itemsize)
+            yes += s.itemsize
+        elif s.no != NULL:
+            if no == no_end:
+                return False
             memcpy(no, s.src + i * s.itemsize, s.itemsize)
             no += s.itemsize
+    return yes == yes_end
 
 
-cdef void select_words(const Select* s, int64_t lo, int64_t hi, Word* yes, Word* yes_end,
+cdef bint select_words(const Select* s, int64_t lo, int64_t hi, Word* yes, Word* yes_end,
                        Word* no, Word* no_end) noexcept nogil:
     cdef const Word* src = <const Word*>s.src + lo
     if s.no == NULL:
-        filter_words(src, s.mask + lo, hi - lo, yes, yes_end)
-    else:
-        split_words(src, s.mask + lo, hi - lo, yes, yes_end, no, no_end)
+        return filter_words(src, s.mask + lo, hi - lo, yes, yes_end)
+    return split_words(src, s.mask + lo, hi - lo, yes, yes_end, no, no_end)
 
 
-cdef int select_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    """One block."""
-    cdef Select* s = <Select*>ctx
+cdef bint select_items(const Select* s, int64_t lo, int64_t hi) noexcept nogil:
+    """One block, in the bounds that its count set.  False: its mask is another now."""
     cdef int64_t b = lo // s.block
     cdef int64_t first = s.before[b], last = s.before[b + 1]
     cdef intptr_t size = s.itemsize
@@ -241,39 +257,45 @@ cdef int select_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
     cdef char* no_end = NULL
     cdef int word
     if s.src == NULL:
-        filter_indices(s.mask + lo, lo, hi - lo, <int64_t*>yes, <int64_t*>yes_end)
-        return 0
+        return filter_indices(s.mask + lo, lo, hi - lo, <int64_t*>yes, <int64_t*>yes_end)
     if s.no != NULL:
         no = s.no + (lo - first) * size
         no_end = s.no + (hi - last) * size
     if last - first == hi - lo:
         memcpy(yes, s.src + lo * size, (hi - lo) * size)
-        return 0
+        return True
     if last == first:
         if s.no != NULL:
             memcpy(no, s.src + lo * size, (hi - lo) * size)
-        return 0
+        return True
     word = word_of(size, <intptr_t>s.src | <intptr_t>s.yes | <intptr_t>s.no)
     if word == 8:
-        select_words[uint64_t](s, lo, hi, <uint64_t*>yes, <uint64_t*>yes_end, <uint64_t*>no,
-                               <uint64_t*>no_end)
-    elif word == 4:
-        select_words[uint32_t](s, lo, hi, <uint32_t*>yes, <uint32_t*>yes_end, <uint32_t*>no,
-                               <uint32_t*>no_end)
-    elif word == 1:
-        select_words[uint8_t](s, lo, hi, <uint8_t*>yes, <uint8_t*>yes_end, <uint8_t*>no,
-                              <uint8_t*>no_end)
-    elif word == 2:
-        select_words[uint16_t](s, lo, hi, <uint16_t*>yes, <uint16_t*>yes_end, <uint16_t*>no,
-                               <uint16_t*>no_end)
-    elif word == 16:
-        select_words[Pair](s, lo, hi, <Pair*>yes, <Pair*>yes_end, <Pair*>no, <Pair*>no_end)
-    else:
-        split_bytes(s, lo, hi, yes, yes_end, no, no_end)
+        return select_words[uint64_t](s, lo, hi, <uint64_t*>yes, <uint64_t*>yes_end,
+                                      <uint64_t*>no, <uint64_t*>no_end)
+    if word == 4:
+        return select_words[uint32_t](s, lo, hi, <uint32_t*>yes, <uint32_t*>yes_end,
+                                      <uint32_t*>no, <uint32_t*>no_end)
+    if word == 1:
+        return select_words[uint8_t](s, lo, hi, <uint8_t*>yes, <uint8_t*>yes_end,
+                                     <uint8_t*>no, <uint8_t*>no_end)
+    if word == 2:
+        return select_words[uint16_t](s, lo, hi, <uint16_t*>yes, <uint16_t*>yes_end,
+                                      <uint16_t*>no, <uint16_t*>no_end)
+    if word == 16:
+        return select_words[Pair](s, lo, hi, <Pair*>yes, <Pair*>yes_end, <Pair*>no, <Pair*>no_end)
+    return split_bytes(s, lo, hi, yes, yes_end, no, no_end)
+
+
+cdef int select_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Select* s = <Select*>ctx
+    if not select_items(s, lo, hi):
+        # relaxed: read after the join
+        u32_store_relaxed(&s.changed, 1)
     return 0
 
 
 cdef int select_write(Worker* w, Select* s) noexcept nogil:
+    u32_store_relaxed(&s.changed, 0)
     return bridged(w, select_leaf, s, s.block, s.n)
 
 
@@ -549,8 +571,10 @@ cdef struct Ends:
     const int64_t* counts
     int64_t* ends
     int64_t block
-    int64_t* before     # of each block: the sum of its counts, then of those before it
-    int64_t* bits       # of each block
+    # [block + 1]: the sum of its counts, then of those before it
+    int64_t* before
+    int64_t* bits       # [block]
+    atomic_u32 changed
 
 
 cdef int ends_sum_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
@@ -567,16 +591,29 @@ cdef int ends_sum_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept no
 
 
 cdef int ends_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    """Ends that rise from those of the block before it to those of the next, if the counts are
+    still good ones of the same sum."""
     cdef Ends* x = <Ends*>ctx
-    cdef int64_t sum = x.before[lo // x.block], i
+    cdef int64_t block = lo // x.block, bits = 0, count, i
+    cdef uint64_t sum = x.before[block]
     for i in range(lo, hi):
-        sum += x.counts[i]
-        x.ends[i] = sum
+        count = x.counts[i]
+        bits |= count
+        sum += <uint64_t>count
+        x.ends[i] = <int64_t>sum
+    if not are_counts(bits) or <int64_t>sum != x.before[block + 1]:
+        # relaxed: read after the join
+        u32_store_relaxed(&x.changed, 1)
     return 0
 
 
+cdef inline bint are_counts(int64_t bits) noexcept nogil:
+    """Or-ed: none is negative, or so large that a sum wraps."""
+    return 0 <= bits < <int64_t>1 << 31
+
+
 cdef int ends_run(Worker* w, const int64_t* counts, int64_t n, int64_t* ends,
-                  int64_t* bits) noexcept nogil:
+                  int64_t* bits, bint* changed) noexcept nogil:
     cdef Ends x
     cdef int64_t b, blocks, own, sum = 0
     cdef int rc
@@ -584,20 +621,23 @@ cdef int ends_run(Worker* w, const int64_t* counts, int64_t n, int64_t* ends,
     x.ends = ends
     x.block = leaf_items(16)
     blocks = (n + x.block - 1) // x.block
-    x.before = <int64_t*>calloc(2 * blocks, sizeof(int64_t))
+    x.before = <int64_t*>calloc(2 * blocks + 1, sizeof(int64_t))
     if x.before == NULL:
         return ENOMEM
-    x.bits = x.before + blocks
+    x.bits = x.before + blocks + 1
+    u32_store_relaxed(&x.changed, 0)
     bits[0] = 0
     rc = bridged(w, ends_sum_leaf, &x, x.block, n)
     for b in range(blocks):
         bits[0] |= x.bits[b]
-    if rc == 0 and 0 <= bits[0] < <int64_t>1 << 31:
+    if rc == 0 and are_counts(bits[0]):
         for b in range(blocks):
             own = x.before[b]
             x.before[b] = sum
             sum += own
+        x.before[blocks] = sum
         rc = bridged(w, ends_leaf, &x, x.block, n)
+    changed[0] = u32_load_relaxed(&x.changed) != 0
     free(x.before)
     return rc
 

@@ -5,6 +5,7 @@ What each gives depends on the data alone, never on the number of threads.
 """
 from libc.stdint cimport int64_t, intptr_t, uint64_t
 from pyblitz.kernels.radix cimport KeyKind
+from pyblitz.runtime.atomic cimport atomic_u32
 from pyblitz.runtime.pool cimport Worker
 
 cdef enum SplitKind:
@@ -35,6 +36,9 @@ cdef struct Split:
     # greater, each in their order.
     char* dst
     bint indices
+    # After split_write: the items are not those that were counted, because another thread
+    # writes them.  Nothing was written out of bounds, but not everything was.
+    atomic_u32 changed
 
 cdef int64_t split_blocks(int64_t n) noexcept nogil
 # 0, ENOMEM, or -1 with an exception set.

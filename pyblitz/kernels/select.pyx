@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from pyblitz.kernels.radix cimport KEY_FLOAT, KEY_SIGNED, KEY_TIME
+from pyblitz.runtime.atomic cimport u32_store_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run, leaf_fn
 
 cdef enum:
@@ -76,34 +77,35 @@ cdef void count_items(const Split* s, const Item* src, uint64_t bias, int64_t n,
     counts[1] = upto + upto_32 - counts[0]
 
 
-cdef inline void write_items(const Split* s, const Item* src, uint64_t bias, int64_t first,
-                             int64_t n, int64_t* to, Item* dst, int64_t* indices) noexcept nogil:
+cdef inline bint write_items(const Split* s, const Item* src, uint64_t bias, int64_t first,
+                             int64_t n, int64_t* to, const int64_t* ends, Item* dst,
+                             int64_t* indices) noexcept nogil:
     """Every item is stored to all three, and the next one over it where it does not
-    belong: to a buffer, because past the end is what another worker writes."""
+    belong: to a buffer, because past the end is what another worker writes.  False: the parts
+    are not of the sizes that were counted."""
     cdef Item low = biased((<const Item*>s.low)[0], bias)
     cdef Item high = biased((<const Item*>s.high)[0], bias)
     cdef Item items[3][CHUNK]
     cdef int64_t places[3][CHUNK]
     cdef int64_t less, upto, at = 0, m, i, a, b, c
-    cdef Item x
+    cdef Item item, x
     while at < n:
         m = min(n - at, <int64_t>CHUNK)
         a = b = c = 0
         for i in range(m):
-            x = biased(src[at + i], bias)
+            item = src[at + i]
+            x = biased(item, bias)
             less = x < low
             upto = x <= high
             if indices == NULL:
-                items[0][a] = items[1][b] = items[2][c] = src[at + i]
+                items[0][a] = items[1][b] = items[2][c] = item
             else:
                 places[0][a] = places[1][b] = places[2][c] = first + at + i
             a += less
             b += upto - less
             c += 1 - upto
-        # Where another thread has written since the count there may be more than room is for.
-        a = min(a, s.n - to[0])
-        b = min(b, s.n - to[1])
-        c = min(c, s.n - to[2])
+        if a > ends[0] - to[0] or b > ends[1] - to[1] or c > ends[2] - to[2]:
+            return False
         if indices == NULL:
             memcpy(dst + to[0], items[0], a * sizeof(Item))
             memcpy(dst + to[1], items[1], b * sizeof(Item))
@@ -116,38 +118,50 @@ cdef inline void write_items(const Split* s, const Item* src, uint64_t bias, int
         to[1] += b
         to[2] += c
         at += m
+    return True         # there is room for as many as there are
 
 
-cdef void split_block(const Split* s, const Item* src, uint64_t bias, int64_t lo, int64_t hi,
-                      bint writes) noexcept nogil:
-    cdef int64_t* counts = s.counts + 2 * (lo // BLOCK)
-    cdef int64_t to[3]
-    if not writes:
-        count_items(s, src + lo, bias, hi - lo, counts)
-        return
+cdef void places(const Split* s, int64_t block, int64_t* at) noexcept nogil:
+    """Where a block writes the first of each part; those of the block after the last are where
+    the parts end."""
+    cdef int64_t less = s.less, middle = s.middle, lo = s.n
+    if block < split_blocks(s.n):
+        less = s.counts[2 * block]
+        middle = s.counts[2 * block + 1]
+        lo = block * BLOCK
+    at[0] = less
+    at[1] = s.less + middle
     # What is before lo and neither less nor in the middle is greater.
-    to[0] = counts[0]
-    to[1] = s.less + counts[1]
-    to[2] = s.less + s.middle + lo - counts[0] - counts[1]
+    at[2] = s.less + s.middle + lo - less - middle
+
+
+cdef bint split_block(const Split* s, const Item* src, uint64_t bias, int64_t lo, int64_t hi,
+                      bint writes) noexcept nogil:
+    cdef int64_t to[3]
+    cdef int64_t ends[3]
+    if not writes:
+        count_items(s, src + lo, bias, hi - lo, s.counts + 2 * (lo // BLOCK))
+        return True
+    places(s, lo // BLOCK, to)
+    places(s, lo // BLOCK + 1, ends)
     if s.indices:
-        write_items(s, src + lo, bias, lo, hi - lo, to, <Item*>NULL, <int64_t*>s.dst)
-    else:
-        write_items(s, src + lo, bias, lo, hi - lo, to, <Item*>s.dst, NULL)
+        return write_items(s, src + lo, bias, lo, hi - lo, to, ends, <Item*>NULL, <int64_t*>s.dst)
+    return write_items(s, src + lo, bias, lo, hi - lo, to, ends, <Item*>s.dst, NULL)
 
 
-cdef void split_any(const Split* s, int64_t lo, int64_t hi, bint writes) noexcept nogil:
+cdef bint split_any(const Split* s, int64_t lo, int64_t hi, bint writes) noexcept nogil:
+    """One block.  False: the parts are not of the sizes that were counted."""
     if s.kind == SPLIT_F64:
-        split_block(s, <const double*>s.src, 0, lo, hi, writes)
-    elif s.kind == SPLIT_F32:
-        split_block(s, <const float*>s.src, 0, lo, hi, writes)
-    elif s.kind == SPLIT_I32:
-        split_block(s, <const int32_t*>s.src, 0, lo, hi, writes)
-    elif s.kind == SPLIT_U32:
-        split_block(s, <const uint32_t*>s.src, 0, lo, hi, writes)
-    elif s.kind == SPLIT_U64:
-        split_block(s, <const uint64_t*>s.src, 0, lo, hi, writes)
-    else:
-        split_block(s, <const int64_t*>s.src, s.kind == SPLIT_TIME, lo, hi, writes)
+        return split_block(s, <const double*>s.src, 0, lo, hi, writes)
+    if s.kind == SPLIT_F32:
+        return split_block(s, <const float*>s.src, 0, lo, hi, writes)
+    if s.kind == SPLIT_I32:
+        return split_block(s, <const int32_t*>s.src, 0, lo, hi, writes)
+    if s.kind == SPLIT_U32:
+        return split_block(s, <const uint32_t*>s.src, 0, lo, hi, writes)
+    if s.kind == SPLIT_U64:
+        return split_block(s, <const uint64_t*>s.src, 0, lo, hi, writes)
+    return split_block(s, <const int64_t*>s.src, s.kind == SPLIT_TIME, lo, hi, writes)
 
 
 cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
@@ -162,7 +176,9 @@ cdef int write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
     cdef Split* s = <Split*>ctx
     cdef int64_t block
     for block in range(lo, hi):
-        split_any(s, block * BLOCK, min(s.n, (block + 1) * BLOCK), True)
+        if not split_any(s, block * BLOCK, min(s.n, (block + 1) * BLOCK), True):
+            # relaxed: read after the join
+            u32_store_relaxed(&s.changed, 1)
     return 0
 
 
@@ -181,6 +197,7 @@ cdef int split_count(Worker* w, Split* s) noexcept nogil:
 
 
 cdef int split_write(Worker* w, Split* s) noexcept nogil:
+    u32_store_relaxed(&s.changed, 0)
     return bridged(w, write_leaf, s, 1, split_blocks(s.n))
 
 
