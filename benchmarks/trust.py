@@ -120,8 +120,10 @@ def soaked(native: str, seconds: float) -> list[Row]:
     for threads in (4, 16):
         began = time.perf_counter()
         done = subprocess.run(
-            [sys.executable, str(TESTS / "stress" / "soak.py")],
-            env={**os.environ, "THREADS": str(threads), "SECONDS": str(seconds / 2), "SEED": "1"},
+            [
+                *(sys.executable, str(TESTS / "stress" / "soak.py"), "--seed", "1"),
+                *("--callers", str(threads), "--minutes", str(seconds / 120)),
+            ],
             capture_output=True,
             text=True,
             check=False,

@@ -1,4 +1,4 @@
-"""Breaks the package in some forty places, one after another, and runs the tests that are to
+"""Breaks the package in some eighty places, one after another, and runs the tests that are to
 notice.  By hand, not as a part of the tests:
 
     python tests/mutants.py [-j 2] [--only WORD ...] [--results FILE] [--directory EMPTY]
@@ -414,6 +414,146 @@ MUTATIONS = [
         "inside = [k - begin for k in kths if begin < k < end]",
         "test_partition.py",
     ),
+    Mutation(
+        "front: calls that NumPy did alone are not named",
+        "arrays/front.pyx",
+        "if bytes_of(given) > COUNTED_BYTES:",
+        "if bytes_of(given) > COUNTED_BYTES and names != NULL:",
+        "test_front.py",
+    ),
+    Mutation(
+        "front: the last subclass decides, not the foremost",
+        "arrays/front.pyx",
+        "r.wrapper is None or x.__array_priority__ > r.wrapper.__array_priority__",
+        "True",
+        "test_front.py test_containers.py",
+    ),
+    Mutation(
+        "front: a plain array in the place of a given out",
+        "arrays/front.pyx",
+        "if r.target is not None and result is not None:",
+        "if False:",
+        "test_front.py test_containers.py",
+    ),
+    Mutation(
+        "front: a mask is dropped where nobody knows masks",
+        "arrays/front.pyx",
+        "if not self.masked and not r.is_ufunc:",
+        "if False:",
+        "test_front.py test_containers.py",
+    ),
+    Mutation(
+        "front: an axis may be a truth value",
+        "arrays/front.pyx",
+        'if isinstance(x, bool) or not hasattr(x, "__index__"):',
+        'if not hasattr(x, "__index__"):',
+        "test_front.py",
+    ),
+    Mutation(
+        "predicates: what is masked is selected",
+        "arrays/predicates.pyx",
+        "        what = what.filled(False)\n",
+        "        what = what.filled(True)\n",
+        "test_find.py test_move.py test_front.py test_containers.py",
+    ),
+    Mutation(
+        "fold: the sign of a zero is as it comes",
+        "arrays/fold.pyx",
+        'if initial is no_value and (result.dtype.kind not in "fc" or result != 0):',
+        "if initial is no_value:",
+        "test_reduce.py",
+    ),
+    Mutation(
+        "evaluate: an out that lies over an input is read again",
+        "arrays/evaluate.pyx",
+        "and may_overlap(out, (<Node>part).what) and (",
+        "and False and (",
+        "test_iter.py test_map.py",
+    ),
+    Mutation(
+        "evaluate: axes that run backwards are the outermost",
+        "arrays/evaluate.pyx",
+        "key=lambda axis: -abs(small.strides[axis])",
+        "key=lambda axis: small.strides[axis]",
+        "test_iter.py test_map.py",
+    ),
+    Mutation(
+        "select: any mask of as many items fits",
+        "arrays/select.pyx",
+        '    if mask.shape != a.shape:\n        raise ValueError(f"predicate',
+        '    if mask.size != a.size:\n        raise ValueError(f"predicate',
+        "test_find.py test_move.py test_bad_input.py",
+    ),
+    Mutation(
+        "search: edges that are all the same fall",
+        "arrays/search.pyx",
+        "if edges[0] <= edges[-1]:",
+        "if edges[0] < edges[-1]:",
+        "test_count.py",
+    ),
+    Mutation(
+        "search: a sorter may point behind the end",
+        "arrays/search.pyx",
+        "sorter.max() >= sorter.size",
+        "sorter.max() > sorter.size",
+        "test_count.py test_bad_input.py",
+    ),
+    Mutation(
+        "gather: values that lie where they are put",
+        "arrays/gather.pyx",
+        "    if may_overlap(x, values):\n",
+        "    if False:\n",
+        "test_move.py",
+    ),
+    Mutation(
+        "elementwise: what where= leaves alone is not kept",
+        "arrays/elementwise.pyx",
+        "c.ops[i].copy() if masks else np.empty_like(c.ops[i])",
+        "np.empty_like(c.ops[i])",
+        "test_map.py test_bad_input.py",
+    ),
+    Mutation(
+        "blocks: a later block is cast as it comes",
+        "arrays/blocks.pyx",
+        'np.can_cast(result.dtype, self.out.dtype, "safe")',
+        'np.can_cast(result.dtype, self.out.dtype, "unsafe")',
+        "test_map.py",
+    ),
+    Mutation(
+        "count: the greatest is outside of the last bin",
+        "arrays/count.pyx",
+        "[np.nextafter(edges[-1], edges.dtype.type(np.inf)), np.nan]",
+        "[edges[-1], np.nan]",
+        "test_count.py",
+    ),
+    Mutation(
+        "copy: the memory order of what runs backwards",
+        "arrays/copy.pyx",
+        "x = x.transpose(sorted(range(x.ndim), key=lambda d: -abs(a.strides[d])))",
+        "x = x.transpose(sorted(range(x.ndim), key=lambda d: -a.strides[d]))",
+        "test_move.py",
+    ),
+    Mutation(
+        "join: of equal priorities the last subclass",
+        "arrays/join.pyx",
+        "if a.__array_priority__ > most:",
+        "if a.__array_priority__ >= most:",
+        "test_move.py test_front.py test_containers.py",
+    ),
+    Mutation(
+        "merge: an input that lies under the result",
+        "arrays/merge.pyx",
+        "if not is_direct(y) or may_overlap(y, result):",
+        "if not is_direct(y):",
+        "test_merge.py",
+    ),
+    Mutation(
+        "iter: positions of the second part begin at 0",
+        "arrays/iter.pyx",
+        "return int(starts[i] + at)",
+        "return int(at)",
+        "test_iter.py test_find.py",
+    ),
     # ---- what Python sees
     Mutation(
         "config: half a CPU is none",
@@ -504,7 +644,7 @@ class Copy:
         shutil.copytree(
             ROOT,
             directory,
-            ignore=shutil.ignore_patterns(".git", ".venv*", "build", "__pycache__", ".*_cache"),
+            ignore=shutil.ignore_patterns(".git", ".venv*", "temp.*", "__pycache__", ".*_cache"),
             dirs_exist_ok=True,
         )
         # What compiles slowest is what runs long; these tests do not.
@@ -545,7 +685,12 @@ class Copy:
         path = self.root / "pyblitz" / mutation.file
         source = path.read_text()
         compiled = path.suffix == ".pyx"
-        built = [path.with_suffix(".c"), *path.parent.glob(path.stem + ".*.so")] if compiled else []
+        # Where setup.py has Cython and the linker write, and where Python finds it; each is to be
+        # newer than the one before.
+        module = Path("pyblitz", mutation.file).with_suffix("")
+        found = [f"build/cython/{module}.c", f"build/lib.*/{module}.*.so", f"{module}.*.so"]
+        built = [x for glob in found for x in self.root.glob(glob)] if compiled else []
+        assert not compiled or len(built) == 3, built
         row: dict[str, object] = {"mutation": mutation.name, "file": mutation.file}
         try:
             path.write_text(mutated(source, mutation))

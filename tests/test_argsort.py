@@ -249,9 +249,9 @@ def test_many_short_rows(dtype, shape):
 
 @pytest.mark.parametrize("dtype", ["i8", "f4", "D"])
 def test_few_long_rows(dtype):
-    for shape in ((2, 90_000), (3, 40_000), (7, 33_000)):
+    for i, shape in enumerate([(2, 70_000), (3, 40_000), (7, 33_000)]):
         a = values(dtype, shape, 3)
-        for options in BOTH_WAYS:
+        for options in BOTH_WAYS[i % 2 :: 2]:
             check(a, **options)
         check(a.T.copy(), 0, stable=True)
         check(a.T.copy(), 0, stable=True, descending=True)
@@ -274,7 +274,7 @@ def test_layout_is_numpys():
         base[::-1, :, ::-1],
         base.astype(">f8").T,
     ):
-        for axis in range(-a.ndim, a.ndim):
+        for axis in (-1, *range(a.ndim)):
             for options in BOTH_WAYS:
                 got = check(a, axis, **options)
                 assert got.strides == np.argsort(a, axis).strides
@@ -291,7 +291,7 @@ def test_layout_that_repeats():
             check(a, axis, descending=True)
 
 
-@pytest.mark.parametrize("n", [100, 60_000, 120_000])
+@pytest.mark.parametrize("n", [100, 70_000])
 def test_read_only_strided_and_misaligned(n):
     for dtype in ("f8", "i4", "S7", "D", ">i2"):
         a = values(dtype, (n,), 1)
@@ -300,8 +300,8 @@ def test_read_only_strided_and_misaligned(n):
         misaligned[:] = a
         locked = a.copy()
         locked.flags.writeable = False
-        for x in (locked, misaligned, np.repeat(a, 2)[::2], a[::-1].copy()[::-1]):
-            for options in BOTH_WAYS:
+        for i, x in enumerate((locked, misaligned, np.repeat(a, 2)[::2], a[::-1].copy()[::-1])):
+            for options in BOTH_WAYS if n == 100 else BOTH_WAYS[i % 2 :: 2]:
                 assert check(x, **options).flags.writeable
             assert_same_bits(x, a)
 
@@ -310,8 +310,8 @@ def test_read_only_strided_and_misaligned(n):
     "dtype", ["i8", "f8", "f4", "u2", "f2", "i1", "D", "g", "S20", "U3", ">i4"]
 )
 def test_same_for_any_number_of_threads(pool_size, dtype):
-    a = values(dtype, (150_000,), 1)
-    rows = values(dtype, (200, 600), 2)
+    a = values(dtype, (70_000,), 1)
+    rows = values(dtype, (120, 600), 2)
     seen = set()
     for n in THREADS:
         pool_size(n)
@@ -406,7 +406,7 @@ def test_structured(n):
                 got = pb.par_argsort(table, axis, order=order, stable=True)
                 assert got.dtype == expected.dtype
                 assert np.array_equal(got, expected)
-                for kind in KINDS:
+                for kind in KINDS if n < 100 else KINDS[len(table.dtype) % 2 :: 2]:
                     got = pb.par_argsort(table, axis, kind, order)
                     assert_same_values(np.sort(got, axis), np.sort(expected, axis))
                     a = table.ravel() if axis is None else table

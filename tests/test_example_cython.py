@@ -89,7 +89,7 @@ def demo(tmp_path_factory, found):
     return directory
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("threads", [1, 3])
 def test_demo_runs(demo, found, monkeypatch, threads):
     monkeypatch.setenv("PYBLITZ_NUM_THREADS", str(threads))
     output = python("-m", "blitzdemo", cwd=demo, path=found)
@@ -158,12 +158,11 @@ def test_demo_results(demo, found):
     )
 
 
-def test_demo_installs(found, tmp_path, monkeypatch):
-    """As a package, with pip, into a directory of its own."""
+def test_demo_installs(demo, found, tmp_path):
+    """As a package, with pip, into a directory of its own; what was compiled is there."""
     pytest.importorskip("pip")
     source = tmp_path / "source"
-    shutil.copytree(DEMO, source, ignore=LEFTOVERS)
-    monkeypatch.setenv("CFLAGS", "-O0")
+    shutil.copytree(demo, source)
     target = tmp_path / "target"
     python(
         *("-m", "pip", "install", "--no-build-isolation", "--no-deps", "--quiet"),
@@ -247,6 +246,9 @@ def test_guide_runs(found, tmp_path):
             values = np.random.default_rng(1).normal(size=100000)
             assert guide.extent(values) == (values.min(), values.max())
             assert guide.extent(np.empty(0)) == (np.inf, -np.inf)
+            text = np.random.default_rng(2).integers(0, 256, 300000, dtype=np.uint8)
+            assert guide.byte_counts(text) == np.bincount(text, minlength=256).tolist()
+            assert guide.byte_counts(text[:0]) == [0] * 256
 
             seen = np.zeros(1025, dtype=np.int64)
             guide.visit(seen)

@@ -48,7 +48,7 @@ def check_partition(a, kth, axis=-1):
     assert (np.sort(np.moveaxis(order, axis, -1)) == places).all()
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(arrays(dtypes=tuple(SORTED), shapes=VECTORS), st.data())
 def test_partition(a, data):
     position = st.integers(-a.size, a.size - 1)
@@ -67,7 +67,7 @@ def test_sizes_around_thresholds(dtype, n):
         check_partition(a, kth)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(arrays(dtypes=("i2", "i4", "f8", "D", "S7"), shapes=tuple(SHAPES)), st.data())
 def test_axes(a, data):
     axis = data.draw(st.sampled_from([None, *range(-a.ndim, a.ndim)]))
@@ -111,7 +111,7 @@ def test_patterns(pattern, dtype):
 @pytest.mark.parametrize("dtype", ["f4", "f8", "M8[s]", "m8[ns]"])
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.9999, 1.0])
 def test_not_a_numbers(dtype, share):
-    n = 140_000
+    n = 80_000
     rng = np.random.default_rng(1)
     a = rng.integers(-(10**6), 10**6, n).astype("i8").view(dtype) if "8[" in dtype else None
     if a is None:
@@ -146,7 +146,7 @@ def test_a_sample_that_misleads():
 
 
 def test_large():
-    n = 1_500_000
+    n = 1_100_000  # two bytes are counted above 2**20
     for dtype in ("i2", "u1", "f2", "f4", "i8"):
         check_partition(values(dtype, (n,), 1), [n // 2, n // 100])
 
@@ -250,7 +250,7 @@ def check_topk(a, k, largest, axis=-1):
     np.testing.assert_array_equal(a, before.reshape(a.shape))
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(
     arrays(dtypes=tuple(d for d in SORTED if d not in "FD"), shapes=VECTORS),
     st.booleans(),
@@ -261,7 +261,7 @@ def test_topk(a, largest, data):
     check_topk(a, min(k, a.size), largest)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     arrays(dtypes=("?", "i1", "u2", "f2", "f8", ">f8", "S7", "M8[s]"), shapes=tuple(SHAPES)),
     st.booleans(),
@@ -303,12 +303,11 @@ def test_topk_of_extremes(dtype, largest):
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_topk_of_patterns(pattern):
-    n = 200_000
+    n = 140_000
     for dtype in ("i8", "f4"):
         a = PATTERNS[pattern](n).astype(dtype)
-        for k in (1, 1000, n // 2, n // 2 + 1, n):
-            for largest in (False, True):
-                check_topk(a, k, largest)
+        for i, k in enumerate((1, 1000, n // 2, n // 2 + 1, n)):
+            check_topk(a, k, i % 2 == (dtype == "i8"))
 
 
 def test_topk_of_other_types():
@@ -375,6 +374,7 @@ def test_progress():
     assert_same(got.indices, expected.indices)
 
 
+@pytest.mark.races
 def test_another_thread_writes_what_is_parted():
     """As test_sort.py has it: nothing out of bounds."""
     n = 400_000
@@ -410,7 +410,7 @@ def jobs_of(call):
 @pytest.mark.parametrize("dtype", [">i4", ">f8", "S5", "U3", "i1", "?", "i4,f8", "M8[s]", ">M8[s]"])
 @pytest.mark.parametrize("axis", [None, np.int64(0)])
 def test_every_dtype_is_shared(dtype, axis):
-    n = 200_000
+    n = 70_000
     base = np.random.default_rng(7).integers(0, 100, n)
     a = np.zeros(n, dtype)
     if a.dtype.names:

@@ -125,7 +125,7 @@ def test_sizes_around_a_million(dtype):
         check(base[:n], **BOTH_WAYS[(i + len(dtype)) % 4])
 
 
-@pytest.mark.parametrize("dtype", ["i2", "u2", "f2", "i8", "f8", "f4", "u1", "?"])
+@pytest.mark.parametrize("dtype", ["i2", "f2", "i8", "f4", "u1"])
 def test_large(dtype):
     a = values(dtype, (1_500_000,), 9)
     for options in ({}, {"descending": True}):
@@ -135,8 +135,9 @@ def test_large(dtype):
 @pytest.mark.parametrize("dtype", ["i8", "f8", "u4", "f4", "M8[ns]"])
 def test_adversaries(dtype):
     n = 140_000
-    for name, a in adversaries(dtype, n):
-        for options in BOTH_WAYS:
+    for i, (name, a) in enumerate(adversaries(dtype, n)):
+        # Each in every way, for integers of 8 bytes; for the others the four in turn.
+        for options in BOTH_WAYS if dtype == "i8" else [BOTH_WAYS[i % 4], BOTH_WAYS[(i + 1) % 4]]:
             try:
                 check(a, **options)
             except AssertionError as e:
@@ -208,11 +209,10 @@ def test_many_short_rows(dtype, shape):
 
 @pytest.mark.parametrize("dtype", ["i8", "f4", "D"])
 def test_few_long_rows(dtype):
-    for shape in ((2, 90_000), (3, 40_000), (7, 33_000)):
+    for i, shape in enumerate([(2, 70_000), (3, 40_000), (7, 33_000)]):
         a = values(dtype, shape, 3)
-        for options in BOTH_WAYS:
-            check(a, **options)
-            check(a.T.copy(), 0, **options)
+        for k, options in enumerate(BOTH_WAYS):
+            check(*((a,) if (i + k) % 2 else (a.T.copy(), 0)), **options)
     check(a, None, descending=True)
 
 
@@ -271,8 +271,8 @@ def test_any_byte_but_zero_is_true(n):
     "dtype", ["i8", "f8", "f4", "u2", "f2", "i1", "D", "g", "S20", "U3", ">i4"]
 )
 def test_same_for_any_number_of_threads(pool_size, dtype):
-    a = values(dtype, (150_000,), 1)
-    rows = values(dtype, (200, 600), 2)
+    a = values(dtype, (70_000,), 1)
+    rows = values(dtype, (120, 600), 2)
     first = None
     for n in THREADS:
         pool_size(n)
@@ -398,7 +398,7 @@ def test_layout_is_numpys():
         base[::-1, :, ::-1],
         base.astype(">f8").T,
     ):
-        for axis in range(-a.ndim, a.ndim):
+        for axis in (-1, *range(a.ndim)):
             for options in BOTH_WAYS:
                 got, expected = pb.par_sort(a, axis, **options), np.sort(a, axis)
                 assert got.strides == expected.strides
@@ -442,8 +442,10 @@ def test_structured(n):
     for table in (fields(n), fields(n).reshape(2, -1), fields(n)[["b", "c"]], fields(2 * n)[::2]):
         first = table.dtype.names[0]
         for order in (None, first, "b", ["c", "b"], [*table.dtype.names[::-1]]):
-            for options in ({}, {"stable": True}, {"kind": "stable"}, {"kind": "heapsort"}):
-                for axis in (-1, 0, None):
+            for axis in (-1, 0, None):
+                # Of the long table, half of the ways.
+                ways = ({}, {"stable": True}, {"kind": "stable"}, {"kind": "heapsort"})
+                for options in ways if n < 100 else ways[len(table.dtype) % 2 :: 2]:
                     expected = np.sort(table, axis, order=order, **options)
                     got = pb.par_sort(table, axis, order=order, **options)
                     assert got.dtype == expected.dtype
@@ -804,6 +806,7 @@ def test_records_with_extended_precision(field, n):
     assert np.array_equal(got["a"], np.sort(records)["a"])
 
 
+@pytest.mark.races
 def test_another_thread_writes_what_is_sorted():
     """Nothing to rely on comes of it, but nothing is written out of bounds: buckets were once
     filled beyond what had been counted for them."""
