@@ -39,31 +39,35 @@ SMALL: Cases = {
     **cases(
         "sleep.pml",
         """
-        sleep, jobs: JOBS=2: 838_943
-        sleep, jobs, rollover: JOBS=2 ROLLOVER=2: 835_339
-        sleep, mail: POSTERS=0 MAIL=2 END: 5_688
-        sleep, jobs, mail: MAIL=1: 1_385_997
+        sleep, jobs: JOBS=2: 874_275
+        sleep, jobs, rollover: JOBS=2 ROLLOVER=2: 870_671
+        sleep, mail: POSTERS=0 MAIL=2 END: 5_810
+        sleep, jobs, mail: MAIL=1: 1_460_993
         sleep, forks: POSTERS=0 FORKS=2 END: 1_056_599
         sleep, forks, rollover: POSTERS=0 FORKS=2 ROLLOVER=2: 300_867
-        sleep, tasks: TASKS=1: 34_685
-        sleep, end: END: 7_037
-        sleep, three workers: WORKERS=3 END: 23_468
-        sleep, refused: JOBS=2 MAIL=1 REFUSED=1: 839_271
-        sleep, refused, end: MAIL=1 REFUSED=1 END: 74_497
-        sleep, all refused: WORKERS=1 POSTERS=2 JOBS=2 REFUSED=1: 22_018
-        sleep, retires: RETIRE END: 9_731
-        sleep, one retires: WORKERS=1 JOBS=2 RETIRE END: 6_509
+        sleep, tasks: TASKS=1: 34_689
+        sleep, end: END: 7_041
+        sleep, three workers: WORKERS=3 END: 23_474
+        sleep, refused: JOBS=2 MAIL=1 REFUSED=1: 1_104_594
+        sleep, refused, end: MAIL=1 REFUSED=1 END: 79_183
+        sleep, all refused: WORKERS=1 POSTERS=2 JOBS=2 REFUSED=1: 14_432
+        sleep, retires: RETIRE END: 10_679
+        sleep, one retires: WORKERS=1 JOBS=2 RETIRE END: 7_345
+        sleep, one retires, 2 posters: WORKERS=1 POSTERS=2 RETIRE END: 29_021
+        sleep, revived: WORKERS=1 POSTERS=2 REFUSED=1 REVIVES=2: 162_829
+        sleep, revived, 2 workers: REFUSED=2 REVIVES=1: 44_118
+        sleep, revived, mail: WORKERS=1 REFUSED=1 REVIVES=1 MAIL=2: 293_524
         """,
     ),
     **cases(
         "deque.pml",
         """
-        joins: JOBS=3 JOINS: 192_591
-        joins, growth: JOBS=1 PUSHES=1 JOINS CAP=1: 168_665
-        joins, growth and reuse: JOBS=1 PUSHES=2 JOINS CAP=1: 2_315_509
+        joins: JOBS=3 JOINS: 243_157
+        joins, growth: JOBS=1 PUSHES=1 JOINS CAP=1: 203_997
+        joins, growth and reuse: JOBS=1 PUSHES=2 JOINS CAP=1: 2_847_760
         joins, no membarrier: JOBS=2 PUSHES=1 JOINS CAP=1 NO_MEMBARRIER: 128_388
-        pops: JOBS=3: 105_895
-        pops, growth: JOBS=1 PUSHES=1 CAP=1: 209_987
+        pops: JOBS=3: 136_183
+        pops, growth: JOBS=1 PUSHES=1 CAP=1: 267_379
         pops, no membarrier, grows twice: JOBS=1 PUSHES=2 CAP=1 RINGS=3 NO_MEMBARRIER: 255_545
         """,
     ),
@@ -71,10 +75,10 @@ SMALL: Cases = {
         "life.pml",
         """
         pool: INJECTORS=1 GUESTS=1: 27_397
-        pool, may refuse: INJECTORS=2 REFUSE=1: 50_412
-        pool, all refused: INJECTORS=2 GUESTS=1 REFUSE=2: 551_636
-        pool, retire: INJECTORS=1 GUESTS=1 RETIRE REFUSE=1: 77_472
-        pool, lanes and mail: KEYED=1 MAILERS=1 REFUSE=1 RETIRE: 98_705
+        pool, may refuse: INJECTORS=2 REFUSE=1: 49_268
+        pool, all refused: INJECTORS=2 GUESTS=1 REFUSE=2: 489_693
+        pool, retire: INJECTORS=1 GUESTS=1 RETIRE REFUSE=1: 76_455
+        pool, lanes and mail: KEYED=1 MAILERS=1 REFUSE=1 RETIRE: 93_852
         global: GLOBAL GUESTS=1 RESIZERS=1: 379_096
         global, inside: GLOBAL RESIZERS=2 INSIDE: 227_927
         """,
@@ -83,12 +87,41 @@ SMALL: Cases = {
         "waits.pml",
         """
         waits, joins: JOINS BACKGROUND=1: 59_809
-        waits, mail: MAIL: 142_513
+        waits, mail: MAIL: 150_023
+        waits, nested mail: NESTED: 35_976
+        waits, crowd of mail: CROWD: 19_483
+        waits, mail and its tasks: TAIL: 72_475
+        waits, levels sink: SINKS: 177_043
         waits, tasks: TASKS BACKGROUND=1: 112_502
         waits, put away: PUT_AWAY: 12_946
         waits, on top: ON_TOP: 516_762
         waits, twice: TWICE: 635_352
         waits, under: UNDER: 3_844
+        """,
+    ),
+    **cases(
+        "lane.pml",
+        """
+        lane: JOBS=2: 51_628
+        lane, refused: REFUSED=1: 323_225
+        lane, all refused: REFUSED=2: 8_806
+        lane, revived: REFUSED=1 JOBS=1 REVIVE: 199_709
+        lane, replaced: JOBS=2 REPLACED: 603_598
+        """,
+    ),
+    **cases(
+        "parker.pml",
+        """
+        parker: MESSAGES=2: 9_831
+        parker, 3 senders: SENDERS=3 SIGNALS=3: 199_981
+        """,
+    ),
+    **cases(
+        "here.pml",
+        """
+        here: TREE: 6_341
+        here, waits: WAIT: 73_587
+        here, lane: LANE: 8_498
         """,
     ),
     **cases(
@@ -149,6 +182,13 @@ FULL: Cases = {
         sleep, retires, 2 posters: POSTERS=2 RETIRE END: 11_070_457
         sleep, retires, mail: MAIL=1 RETIRE END: 6_087_808
         sleep, retires, forks: POSTERS=0 FORKS=3 RETIRE END: 7_703_441
+        sleep, one retires, 2 jobs each: WORKERS=1 POSTERS=2 JOBS=2 RETIRE END: 374_482
+        sleep, revived, 2 jobs: REFUSED=1 REVIVES=1 JOBS=2: 1_942_631
+        sleep, revived, mail, 2 workers: REFUSED=1 REVIVES=1 MAIL=1: 12_569_781
+        sleep, revived, all and mail: REFUSED=2 REVIVES=1 MAIL=1: 1
+        sleep, revived twice, 2 jobs: WORKERS=1 POSTERS=2 JOBS=2 REFUSED=1 REVIVES=2: 4_412_314
+        sleep, revived, retires: WORKERS=1 POSTERS=2 REFUSED=1 REVIVES=2 RETIRE: 316_358
+        sleep, revived, three workers: WORKERS=3 REFUSED=2 REVIVES=1: 2_023_487
         """,
     ),
     **cases(
@@ -199,10 +239,28 @@ FULL: Cases = {
         waits, joins, 2 workers: JOINS: 2_524_389
         waits, tasks, 2 workers: TASKS: 2_794_163
         waits, mail, 3 workers: MAIL BACKGROUND=3: 6_683_544
+        waits, nested mail, 3 workers: NESTED BACKGROUND=3: 1
+        waits, crowd of mail, 3 workers: CROWD BACKGROUND=3: 1
+        waits, mail and its tasks, 3 workers: TAIL BACKGROUND=3: 1
+        waits, levels sink, 3 workers: SINKS BACKGROUND=3: 3_488_580
         waits, put away, 3 workers: PUT_AWAY BACKGROUND=3: 67_535
         waits, under, 3 workers: UNDER BACKGROUND=3: 17_776
         waits, on top, 3 workers: ON_TOP BACKGROUND=3: 12_118_535
         waits, twice, 3 workers: TWICE BACKGROUND=3: 5_407_431
+        """,
+    ),
+    **cases(
+        "lane.pml",
+        """
+        lane, revived, 2 jobs: REFUSED=1 REVIVE: 1_916_354
+        lane, replaced, turns of 2: TURN=2 REPLACED: 574_023
+        """,
+    ),
+    **cases(
+        "here.pml",
+        """
+        here, 3 threads: TREE THREADS=3: 1_132_392
+        here, lane, 3 threads: LANE THREADS=3: 5_921_807
         """,
     ),
     **cases("tasks.pml", "tasks, fail and stop: ASKERS=1 FAIL STOP: 1_627_243"),
@@ -226,6 +284,11 @@ MUTANTS = [
         POSTERS=0 MAIL=2: last_without_mail
         JOBS=1: sleeper_uncounts
         WORKERS=1 REFUSED=1: no_orphans
+        POSTERS=2 REFUSED=1: refused_ends
+        POSTERS=2 JOBS=2 REFUSED=1: refused_once
+        WORKERS=1 POSTERS=2 REFUSED=1 REVIVES=2: revive_uncounted revive_stays_dead
+        WORKERS=1 POSTERS=2 REFUSED=1 REVIVES=2: revive_no_orphans revive_by_store
+        WORKERS=1 POSTERS=2 JOBS=2 RETIRE: retire_unjoinable joinable_stays
         POSTERS=0 FORKS=2: late_push
         """,
     ),
@@ -239,6 +302,8 @@ MUTANTS = [
         JOBS=1 PUSHES=2 JOINS CAP=1: ring_before_bottom bottom_before_cell bottom_below_top
         JOBS=1 PUSHES=2 JOINS CAP=1: cell_after_cas ring_before_copies old_ring_reused
         JOBS=1 PUSHES=2 JOINS CAP=1: copies_too_few full_from_bottom one_too_many
+        JOBS=1 PUSHES=2 JOINS CAP=1: refused_is_fenced refused_stays
+        JOBS=4 CAP=4: acknowledges_revoking
         """,
     ),
     *mutants(
@@ -271,6 +336,35 @@ MUTANTS = [
         ON_TOP: keeps_tasks kept_not_restored
         TWICE: kept_stays
         UNDER: tasks_under
+        CROWD: any_level same_level
+        NESTED: level_of_root scopes_flat shallow_stays
+        TAIL: tail_sinks
+        SINKS BACKGROUND=3: deeper_under
+        """,
+    ),
+    *mutants(
+        "lane.pml",
+        """
+        JOBS=2: push_torn take_torn idle_by_store newest_first rest_last always_schedules turn_ends
+        REPLACED: pool_after pool_late no_share
+        REFUSED=1: refused_keeps poster_keeps returns_twice
+        REFUSED=2: no_orphans
+        """,
+    ),
+    *mutants(
+        "parker.pml",
+        """
+        MESSAGES=1: park_by_store wait_unchecked timeout_store timeout_parked token_stays
+        MESSAGES=1: no_wake only_parked unpark_torn signal_ends
+        """,
+    ),
+    *mutants(
+        "here.pml",
+        """
+        TREE THREADS=1: nests newest_first queue_left runs_for_ever slot_stays
+        TREE: slot_torn
+        WAIT: innermost_only waits_only block_by_store block_not_found
+        LANE: lane_torn
         """,
     ),
     *mutants(
@@ -306,7 +400,10 @@ MUTANTS = [
 # Each must hold: the model says why.
 HARMLESS = [
     *mutants("sleep.pml", "WORKERS=1 FORKS=2: add_without_jec"),
-    *mutants("deque.pml", "JOBS=1 PUSHES=1 JOINS CAP=1: thief_without_fence top_before_bias"),
+    *mutants(
+        "deque.pml",
+        "JOBS=1 PUSHES=1 JOINS CAP=1: thief_without_fence top_before_bias refused_no_fence",
+    ),
     *mutants(
         "life.pml",
         """

@@ -3,8 +3,10 @@
  *
  * While `bias` is OWNER, pops have no fence.  The first thief *revokes*: it makes `bias`
  * REVOKING, calls membarrier and makes it FENCED.  Nobody steals before that, and from then on
- * pops have their fence, until the owner makes `bias` OWNER again.  The jobs lie in a ring whose
- * cells are used again; a push that finds it full copies them into one of twice the size.
+ * pops have their fence, until the owner makes `bias` OWNER again.  A thief that membarrier fails
+ * makes it REFUSED instead, and the owner's next pop fences and makes it FENCED.  The jobs lie in
+ * a ring whose cells are used again; a push that finds it full copies them into one of twice the
+ * size.
  *
  * What it proves, within the bounds, by visiting every state:
  *
@@ -18,9 +20,10 @@
  *   between operations.
  * - A fork that is not taken back was stolen: so whoever waits for it waits for somebody.
  * - Nobody gets stuck: all wait for nothing but their own store buffer and membarrier.
+ * - No pop that begins after a refusal leaves `bias` REFUSED.
  *
- * That is whatever the policies are: the owner may rebias whenever it has the choice, and
- * membarrier may fail, so that `bias` stays REVOKING.
+ * That is whatever the policies are: the owner may rebias whenever it has the choice (the program
+ * does not after a refusal), and each membarrier may fail.
  *
  * There are two ways to pop.  deque_pop takes whatever is at `bottom - 1`.  With JOINS the owner
  * takes back the newest fork that it has not joined, by the index that it remembers, as `join`
@@ -58,6 +61,10 @@
 #define rebias_when_revoking 5   /* it makes bias OWNER although it sees REVOKING */
 #define last_without_cas 6       /* it takes the last job without a compare-and-swap */
 #define bottom_below_top 7       /* finding top > b it stores bottom = b + 1 (JOINS only) */
+#define refused_stays 8          /* it leaves REFUSED as it is */
+/* As it was first drawn, without REFUSED: the owner does not know whether the thief's membarrier
+ * failed.  It may be biased again before that thief stores FENCED. */
+#define acknowledges_revoking 9  /* it makes REVOKING FENCED, by compare-and-swap */
 /* The thief. */
 #define no_membarrier 10       /* it revokes without membarrier */
 #define revoke_by_store 11     /* it revokes with a store in place of the compare-and-swap */
@@ -67,6 +74,7 @@
 #define bottom_before_bias 15  /* it loads bottom before bias */
 #define ring_before_bottom 16  /* it loads the ring before bottom */
 #define cell_after_cas 17      /* it reads the cell after its compare-and-swap of top */
+#define refused_is_fenced 18   /* membarrier failed, and it stores FENCED */
 /* Push and growth. */
 #define bottom_before_cell 20 /* the push stores bottom before the cell */
 #define full_from_bottom 21   /* full counts from bottom, not from top */
@@ -81,6 +89,9 @@
  * before that OWNER was stored, or after a membarrier, whose end sees bottom = b. */
 #define thief_without_fence 30 /* the thief has no fence between its loads of top and bias */
 #define top_before_bias 31     /* the pop loads top before bias (its second compiler barrier) */
+/* Whoever sees the owner's FENCED sees the bottom that it stored before, so nobody takes its job.
+ * The fence keeps the rule simple: a pop that sees anything but OWNER fences. */
+#define refused_no_fence 32    /* the pop that sees REFUSED has no fence */
 
 #ifdef MUTATION
 #if MUTATION == 0
@@ -119,6 +130,7 @@
 #define FENCED 0
 #define OWNER 1
 #define REVOKING 2
+#define REFUSED 3
 #define NO_JOB 0 /* jobs are 1 .. ALL, and so are indices */
 
 /* Addresses: what is shared, and index i's cell in the ring r of SIZE(r) cells. */
@@ -268,14 +280,16 @@ inline check_the_end()
 #elif MUTATION == rebias_without_fence
 #define FENCE (bias == OWNER || bias == REBIASED || n == 0)
 #else
-#define FENCE (bias == OWNER || n == 0) /* fence_seq_cst(), unless biased */
+#define FENCE (bias == OWNER || bias == ACKNOWLEDGED || n == 0) /* fence_seq_cst(), unless biased */
 #endif
 #if MUTATION == top_before_bias
 #define FAST_TOP t
 #else
 #define FAST_TOP mem[TOP]
 #endif
-#define REBIASED 3 /* what its pop saw who makes bias OWNER */
+/* What its pop saw who made bias OWNER, and FENCED. */
+#define REBIASED 4
+#define ACKNOWLEDGED 5
 #if NO_MEMBARRIER
 #define MAY_REBIAS false
 #elif MUTATION == rebias_when_revoking
@@ -283,6 +297,19 @@ inline check_the_end()
 #else
 #define MAY_REBIAS (bias == FENCED) /* and d.until_biased < 0 */
 #endif
+
+#if MUTATION == acknowledges_revoking
+#define MUST_GO_ON (bias != REVOKING)
+#elif MUTATION == refused_stays
+#define MUST_GO_ON true
+#else
+#define MUST_GO_ON (bias != REFUSED)
+#endif
+
+inline leaves_bias()
+{
+    assert(bias != REFUSED)
+}
 
 /* Begins to take back job j, which was put at `at`, by index i. */
 inline pop_at(i)
@@ -456,10 +483,29 @@ top:
         bias = REBIASED
        }
        goto top
-    :: d_step { FENCE && mem[TOP] < b -> got_it(); popped() } goto idle
-    :: d_step { FENCE && mem[TOP] == b -> t = b; bias = 0 }
+#if MUTATION == acknowledges_revoking
     :: d_step {
-        FENCE && mem[TOP] > b ->
+        bias == REVOKING && n == 0 ->
+        if
+        :: mem[BIAS] == REVOKING -> mem[BIAS] = FENCED
+        :: else
+        fi;
+        bias = ACKNOWLEDGED
+       }
+       goto top
+#elif MUTATION != refused_stays
+    :: d_step {
+        bias == REFUSED && (n == 0 || MUTATION == refused_no_fence && STORE) ->
+        store(BIAS, FENCED); /* u32_store_release(&d.bias, BIAS_FENCED) */
+        bias = ACKNOWLEDGED
+       }
+       goto top
+#endif
+    :: d_step { MUST_GO_ON && FENCE && mem[TOP] < b -> leaves_bias(); got_it(); popped() } goto idle
+    :: d_step { MUST_GO_ON && FENCE && mem[TOP] == b -> leaves_bias(); t = b; bias = 0 }
+    :: d_step {
+        MUST_GO_ON && FENCE && mem[TOP] > b ->
+        leaves_bias();
 #if MUTATION == bottom_below_top
         t = b + 1;
 #else
@@ -603,7 +649,16 @@ revoke: /* deque_revoke */
 #endif
         late[me] = 1 + FENCED /* u32_store_release(&d.bias, BIAS_FENCED) */
        }
-    :: unfenced[me] = 0 /* it fails */
+    :: d_step { /* it fails */
+        unfenced[me] = 0;
+#if MUTATION == acknowledges_revoking
+        skip
+#elif MUTATION == refused_is_fenced
+        late[me] = 1 + FENCED
+#else
+        late[me] = 1 + REFUSED /* u32_store_relaxed(&d.bias, BIAS_REFUSED) */
+#endif
+       }
     fi;
     goto end
 }

@@ -30,7 +30,8 @@
  * Boxes and the inbox are sets, and taking one job is one step (injector.pxd).
  *
  * What it does not cover: memory orders; forks and tasks; lanes of more than one job; fork of the
- * process; lack of memory; unlisted guests, slots; signals; a ThreadPool that is dropped by its
+ * process; lack of memory; guests' blocks, and pools of one thread (here.pml); threads that are
+ * tried again (sleep.pml); signals; a ThreadPool that is dropped by its
  * own job; destructors that do more.
  *
  * A mutation, -DMUTATION=name, is what must not be left out or turned round: Spin finds each of
@@ -204,7 +205,7 @@ mtype = { WORKER, INJECTOR, A_GUEST, A_KEYED, MAILER, CLOSER, RESIZER, EXIT };
 /* `me`: the worker's number, or the caller's, which is also its job's. */
 proctype Thread(mtype role; byte me) {
     byte p, i, j, m, sp, mine;
-    bit ok, more, missing, last, others;
+    bit ok, no, more, missing, last, others; /* no: a thread was refused */
     byte old;
     byte rs[DEPTH], ri[DEPTH], rm[DEPTH];
 
@@ -723,7 +724,7 @@ users_gone_next:
         goto users_gone_next
     };
 users_gone_woken:
-    atomic { ok = m; m = 0; i++; goto users_gone_next };
+    atomic { no = 0; ok = m; m = 0; i++; goto users_gone_next }; /* nobody posted anything */
 
 pool_join: /* quiet, then the threads */
     atomic { quiet[p] || MUTATION == join_not_quiet; touch; i = 0 };
@@ -803,13 +804,21 @@ wake_any: /* beginning with any: the hint */
     fi;
 wake_any_next: /* m: how many were tried */
     if
-    :: m == WORKERS || alone[p] -> ok = 0; RETURN
-    :: else -> CALL(wake_sleeper, 17)
+    :: alone[p] || m == WORKERS && !no -> ok = 0; RETURN
+    :: atomic {
+            !alone[p] && m == WORKERS && no ->
+            touch; no = 0; m = 0;
+            if
+            :: inbox[p] && without(refused_no_look) -> goto wake_any_next
+            :: else -> ok = 0; RETURN
+            fi
+        }
+    :: !alone[p] && m < WORKERS -> CALL(wake_sleeper, 17)
     fi;
 wake_any_tried:
     atomic {
         if
-        :: ok -> RETURN
+        :: ok -> no = 0; RETURN
         :: else -> m++; i = (i + 1) % WORKERS; goto wake_any_next
         fi
     };
@@ -866,15 +875,16 @@ start:
         fi
     };
 refused:
+    atomic { ok = 0; no = 1; RETURN };
+
+wake_for_returned:
     atomic {
-        touch;
+        touch; no = 0;
         if
-        :: inbox[p] && without(refused_no_look) -> CALL(wake_any, 19)
+        :: inbox[p] && without(refused_no_look) -> goto wake_any
         :: else -> ok = 0; RETURN
         fi
     };
-refused_woken:
-    atomic { ok = 0; RETURN };
 
 post_bound: /* of sleeper i; with it post_mail, whose token nobody here waits for */
     CALL(wake_sleeper, 20);
@@ -882,7 +892,8 @@ post_bound_tried:
     atomic {
         touch;
         if
-        :: !ok && asleep[W] == DEAD && without(poster_no_mail) -> goto return_mail
+        :: no -> goto wake_for_returned
+        :: !no && !ok && asleep[W] == DEAD && without(poster_no_mail) -> CALL(return_mail, 19)
         :: else -> RETURN
         fi
     };
@@ -898,10 +909,10 @@ return_mail: /* take both, run each without a worker */
         od
     };
     atomic { touch; m = bound[W]; bound[W] = 0 };
-return_next: /* run_lane */
+return_next: /* run_lane: into the inbox, where our caller looks afterwards */
     atomic {
         if
-        :: m -> take(m); CALL(pool_post, 21)
+        :: m -> touch; take(m); inbox[p] = inbox[p] | BIT(j); j = 0; goto return_next
         :: else -> RETURN
         fi
     };
@@ -932,9 +943,8 @@ back:
         :: j == 16 -> j = 0; goto pool_posted
         :: j == 17 -> j = 0; goto wake_any_tried
         :: j == 18 -> j = 0; goto refused
-        :: j == 19 -> j = 0; goto refused_woken
+        :: j == 19 -> j = 0; goto wake_for_returned
         :: j == 20 -> j = 0; goto post_bound_tried
-        :: j == 21 -> j = 0; goto return_next
         fi
     };
 done:

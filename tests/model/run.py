@@ -1,6 +1,6 @@
 """Checks the models and prints a table: ``python tests/model/run.py [--full] [--traces]``.
 
-Without --full the small sizes, and every mutation: some five minutes.  With --full the large
+Without --full the small sizes, and every mutation: some ten minutes.  With --full the large
 ones too: half an hour, and 4 GB.  --traces prints how each mutation breaks.  Writes the table to
 benchmarks/results/models.jsonl with --write.
 """

@@ -23,8 +23,10 @@
  *
  * Bounds: WORKERS, POSTERS that inject JOBS each, a guest that pushes FORKS on its deque, TASKS
  * that the first injected jobs push on their worker's deque, MAIL for worker 0 from one thread.
- * REFUSED: the thread of worker 0 does not start (only one may be refused; with WORKERS=1 that is
- * all of them).  RETIRE: a worker that sleeps may retire, at any time.  The idle rounds are 1.
+ * REFUSED: the threads of the first so many workers do not start.  REVIVES: how often, in all, a
+ * thread outside may try such a thread again (the program's clock lets it once a second); whether
+ * a thread starts is then open each time.  RETIRE: a worker that sleeps may retire, at any time.
+ * The idle rounds are 1.
  *
  * One step is one access to shared memory, as in the program.  Joined with it are registers, what
  * only one thread can access at that time, and a look that only saves the compare-and-swap after
@@ -67,6 +69,8 @@
 #define last_without_end 22   /* ... `terminate` */
 #define no_wait_claimed 23    /* after its last look the owner goes on while it is CLAIMED */
 #define retire_no_look 24     /* retire has no last look */
+#define retire_unjoinable 25  /* ... and does not look whether its creator wrote `Worker.thread` */
+#define joinable_stays 26     /* who joins a retired thread leaves `joinable`, and starts the next */
 /* Waking. */
 #define sleeper_uncounts 30 /* `sleeping - 1` is left to the sleeper: costs wakes, loses none */
 #define no_pass_on 31       /* work_found does not pass the wake on */
@@ -80,6 +84,13 @@
 #define refused_no_return 41 /* its claimer does not return the mail */
 #define mail_no_return 42    /* post_mail does not return it */
 #define no_orphans 43        /* who injects a job and finds all dead does not run it */
+#define refused_ends 44      /* wake_any does not go on with the next one */
+#define refused_once 45      /* wake_any does not look at the inbox after a sweep with a refusal */
+/* revive. */
+#define revive_uncounted 46   /* who is tried again is not counted as inactive */
+#define revive_stays_dead 47  /* ... and stays counted as dead */
+#define revive_no_orphans 48  /* whose thread is refused again does not look for orphans */
+#define revive_by_store 49    /* no compare-and-swap claims it */
 /* NOT GUARANTEED: an internal push has no fence, and a sleeper that misses it costs speed. */
 #define late_push 50 /* an internal push may be seen late */
 /* NOT NEEDED for what is proved above: the last look compares again.  It saves that a worker which
@@ -114,6 +125,9 @@
 #ifndef REFUSED
 #define REFUSED 0
 #endif
+#ifndef REVIVES
+#define REVIVES 0
+#endif
 #ifndef RETIRE
 #define RETIRE 0
 #endif
@@ -124,11 +138,12 @@
 #define ROLLOVER 0
 #endif
 
-#if WORKERS > 3 || POSTERS > 3 || REFUSED > 1
+#if WORKERS > 3 || POSTERS > 3 || REFUSED > WORKERS
 #error "more than the model has"
 #endif
 
-#define THREADS (WORKERS - REFUSED)
+#define THREADS (WORKERS - REFUSED) /* that are sure to start */
+#define MAY_WAIT (THREADS > 1 -> THREADS - 1 : 0)
 #define GUEST WORKERS /* the index of its deque */
 /* Deques that may hold something. */
 #define FIRST_DEQUE (TASKS > 0 -> 0 : GUEST)
@@ -158,7 +173,13 @@ byte since[WORKERS] = NEVER;
 mtype asleep[WORKERS] = ASLEEP, terminate[WORKERS] = UNSET, thread[WORKERS] = NONE;
 bit token[WORKERS]; /* Sleeper.parker */
 bit alive[WORKERS]; /* there is a thread, as far as the system knows */
-byte dead;
+short dead; /* -1 for a moment, if one is revived between its DEAD and the count of that */
+#if RETIRE
+bit joinable[WORKERS], written[WORKERS]; /* and Worker.thread is */
+#endif
+#if REVIVES
+byte revives_left = REVIVES;
+#endif
 
 byte arrivals, rest; /* the inbox */
 bit taking;
@@ -310,8 +331,13 @@ inline store_rest() {
 /* ---- sleep.pyx: waking -------------------------------------------------------------------- */
 
 #define LOCALS_OF_WAKERS \
-  byte s, n, k, tried, other; \
-  bit claimed, runs, has
+  byte s, n, k, tried; \
+  bit claimed, runs, has, turned_down
+#define LOCALS_OF_USERS \
+  LOCALS_OF_WAKERS; \
+  byte count; \
+  bit more, moved, ok; \
+  mtype job = NOTHING
 
 /* wake_sleeper, until what differs. */
 inline claim(w) {
@@ -340,79 +366,103 @@ inline unpark(w) {
   token[w] = true
 }
 
+/* start_thread: joins the one that retired, and creates another. */
 inline wake_claimed(w) {
   if
   :: runs -> unpark(w)
   :: else ->
-    d_step { /* start_thread: thread_join, if it retired, and thread_create */
+    d_step {
       !alive[w];
+#if RETIRE
+      assert(thread[w] != RETIRED || joinable[w] && written[w]);
+#if MUTATION != joinable_stays
+      joinable[w] = false;
+#endif
+      written[w] = false;
+#endif
       thread[w] = RUNS;
       alive[w] = true
+    };
+#if RETIRE
+    d_step { /* pthread_create returns */
+      written[w] = true;
+      joinable[w] = true
     }
+#endif
   fi;
   runs = false
 }
 
-inline return_mail() {
-  d_step {
-    assert(mailbox <= mail_left);
-    mail_left = mail_left - mailbox;
-    mailbox = 0
-  }
+inline return_mail(w) {
+#if MAIL
+  if
+  :: w == 0 ->
+    d_step {
+      assert(mailbox <= mail_left);
+      mail_left = mail_left - mailbox;
+      mailbox = 0
+    }
+  :: else
+  fi
+#else
+  skip
+#endif
 }
 
-/* The rest of wake_sleeper(0) when its thread is refused. */
-inline refused() {
+/* start: its thread is refused. */
+inline refused(w) {
 #if MUTATION == no_fence_refused
   inbox_has_jobs();
 #endif
-  d_step { sub_inactive() };
-#if MAIL && MUTATION == no_fence_return
-  return_mail();
+  d_step {
+    sub_inactive();
+    thread[w] = NONE
+  };
+#if MUTATION == no_fence_return
+  return_mail(w);
 #endif
-  asleep[0] = DEAD;
+  asleep[w] = DEAD;
   dead++;
-#if MAIL && MUTATION != refused_no_return && MUTATION != no_fence_return
-  return_mail();
+#if MUTATION != refused_no_return && MUTATION != no_fence_return
+  return_mail(w);
 #endif
-#if MUTATION != refused_no_look
-#if MUTATION != no_fence_refused
-  inbox_has_jobs();
-#endif
-  if
-  :: has -> /* wake_any; sleeper 0 is dead, and the others are not refused */
-    has = false;
-    other = 1;
-    do
-    :: other < WORKERS ->
-      claim(other);
-      if
-      :: claimed ->
-        wake_claimed(other);
-        break
-      :: else -> other++
-      fi
-    :: else -> break
-    od;
-    other = 0
-  :: else
-  fi;
-#endif
-  claimed = false
+  claimed = false;
+  turned_down = true
 }
 
-/* Whether it woke w is then in `claimed`. */
-inline wake_sleeper(w) {
+/* start: of a sleeper that the caller has claimed.  Whether it came up is then in `claimed`,
+ * whether it was refused in `turned_down`. */
+inline start(w) {
+#if REFUSED
+  if
+  :: w >= REFUSED || runs -> wake_claimed(w)
+#if REVIVES
+  :: w < REFUSED && !runs -> wake_claimed(w)
+#endif
+  :: w < REFUSED && !runs ->
+    !alive[w]; /* thread_join, if it retired */
+    refused(w)
+  fi
+#else
+  wake_claimed(w)
+#endif
+}
+
+inline try_to_wake(w) {
   claim(w);
   if
-#if REFUSED
-  :: claimed && w == 0 -> refused()
-  :: claimed && w != 0 -> wake_claimed(w)
-#else
-  :: claimed -> wake_claimed(w)
-#endif
+  :: claimed -> start(w)
   :: else
   fi
+}
+
+inline look_after_refusal() {
+  turned_down = false;
+#if MUTATION != no_fence_refused
+  inbox_has_jobs()
+#else
+  skip
+#endif
 }
 
 inline wake_any() {
@@ -427,18 +477,165 @@ inline wake_any() {
   fi;
   do
   :: tried < WORKERS ->
-    wake_sleeper(k);
+    try_to_wake(k);
     if
     :: claimed -> break
+#if MUTATION == refused_ends
+    :: turned_down -> break
+#endif
     :: else ->
       k = (k + 1) % WORKERS;
       tried++
     fi
+#if REFUSED && MUTATION != refused_once && MUTATION != refused_no_look
+  :: tried == WORKERS && turned_down ->
+    look_after_refusal();
+    if
+    :: has ->
+      has = false;
+      tried = 0
+    :: else -> break
+    fi
+  :: tried == WORKERS && !turned_down -> break
+#else
   :: else -> break
+#endif
   od;
   k = 0;
   tried = 0;
+  has = false;
+  turned_down = false;
   claimed = false
+}
+
+/* After a refusal outside wake_any. */
+inline wake_for_returned() {
+#if MUTATION != refused_no_look
+  look_after_refusal();
+  if
+  :: has ->
+    has = false;
+    wake_any()
+  :: else
+  fi
+#else
+  turned_down = false
+#endif
+}
+
+/* Whether it woke w is then in `claimed`. */
+inline wake_sleeper(w) {
+  try_to_wake(w);
+#if REFUSED
+  if
+  :: turned_down -> wake_for_returned()
+  :: else
+  fi
+#endif
+}
+
+#if REVIVES
+/* By a user who saw that some are dead. */
+inline revive() {
+  d_step {
+    ok = revives_left > 0;
+    if
+    :: ok -> revives_left--
+    :: else
+    fi
+  };
+  do
+  :: ok && tried < WORKERS ->
+#if MUTATION == revive_by_store
+    if
+    :: asleep[tried] == DEAD ->
+      asleep[tried] = CLAIMED;
+      claimed = true
+    :: else
+    fi;
+#else
+    d_step { /* the load of asleep, and the compare-and-swap */
+      claimed = asleep[tried] == DEAD;
+      if
+      :: claimed -> asleep[tried] = CLAIMED
+      :: else
+      fi
+    };
+#endif
+    if
+    :: claimed ->
+#if MUTATION != revive_uncounted
+      d_step { add_inactive() };
+#endif
+#if MUTATION != revive_stays_dead
+      dead--;
+#endif
+      asleep[tried] = AWAKE;
+      start(tried);
+      claimed = false;
+      if
+      :: turned_down ->
+        tried = 0;
+        ok = false; /* enough for now */
+        wake_for_returned()
+      :: else -> tried++
+      fi
+    :: else -> tried++
+    fi
+  :: else -> break
+  od;
+  tried = 0;
+  claimed = false;
+  ok = false
+}
+#endif
+
+/* look_after_orphans, and run_orphans as a guest leaves. */
+inline look_after_orphans() {
+#if REFUSED && MUTATION != no_orphans
+#if REVIVES
+  if
+  :: dead != 0 ->
+#if MUTATION == revive_no_orphans
+    has = dead == WORKERS;
+    revive();
+    if
+    :: !has -> goto looked
+    :: else -> has = false
+    fi
+#else
+    revive()
+#endif
+  :: true
+  fi;
+#endif
+  if
+  :: dead == WORKERS ->
+    do
+    :: true ->
+      inbox_has_jobs();
+      if
+      :: has ->
+        inbox_take();
+        if
+        :: job != NOTHING ->
+          d_step {
+            assert(jobs_left > 0);
+            jobs_left--
+          };
+          job = NOTHING
+        :: else
+        fi;
+        more = false;
+        moved = false
+      :: else -> break
+      fi
+    od
+  :: else
+  fi
+#else
+  skip
+#endif
 }
 
 /* ---- sleep.pyx: posting ------------------------------------------------------------------- */
@@ -553,6 +750,10 @@ inline latch_wake_up() {
   :: else -> FLUSHED(FLUSH_END(me))
   fi
 }
+
+#if RETIRE
+#define MAY_RETIRE (joinable[me] || MUTATION == retire_unjoinable)
+#endif
 
 /* Claimable, fence 2, and must_look_again, whose result is in `ok`. */
 inline last_look(no_fence) {
@@ -762,7 +963,7 @@ end_asleep:
         if
         :: park()
 #if RETIRE
-        :: !token[me] -> /* the time is over */
+        :: !token[me] && MAY_RETIRE -> /* the time is over */
           claim_myself();
           if
           :: ok -> goto retire
@@ -881,7 +1082,7 @@ found:
     if
     :: true /* it ends */
     :: d_step {
-        waiting < THREADS - 1;
+        waiting < MAY_WAIT;
         waiting++
       };
 #if MAIL
@@ -907,10 +1108,8 @@ found:
 #define mine (_pid - WORKERS)
 
 active [POSTERS] proctype poster() { /* pool_post */
-  LOCALS_OF_WAKERS;
-  byte posted, count;
-  bit more, moved;
-  mtype job = NOTHING;
+  LOCALS_OF_USERS;
+  byte posted;
 
   do
   :: posted < JOBS ->
@@ -923,30 +1122,9 @@ active [POSTERS] proctype poster() { /* pool_post */
     FENCE(FLUSH_JOB(mine));
 #endif
     post_internal_slow(true);
-#if REFUSED == WORKERS && MUTATION != no_orphans
-    if
-    :: dead == WORKERS ->
-      do /* run_orphans */
-      :: true ->
-        inbox_has_jobs();
-        if
-        :: has ->
-          inbox_take();
-          if
-          :: job != NOTHING ->
-            d_step {
-              assert(jobs_left > 0);
-              jobs_left--
-            };
-            job = NOTHING
-          :: else
-          fi
-        :: else -> break
-        fi
-      od
-    :: else
-    fi
-#endif
+    look_after_orphans();
+looked:
+    skip
   :: else -> break
   od;
   posting--
@@ -978,7 +1156,7 @@ active proctype guest() { /* push_fork */
 
 #if MAIL
 active proctype mailer() { /* spawn_on */
-  LOCALS_OF_WAKERS;
+  LOCALS_OF_USERS;
   byte posted;
 
   do
@@ -1010,7 +1188,7 @@ active proctype mailer() { /* spawn_on */
         if
         :: asleep[0] == DEAD ->
 #if MUTATION != mail_no_return
-          return_mail()
+          return_mail(0)
 #endif
         :: else ->
 #if MUTATION != mail_no_token
@@ -1021,6 +1199,8 @@ active proctype mailer() { /* spawn_on */
     fi
   :: else -> break
   od;
+  look_after_orphans(); /* pool_leave */
+looked:
   posting--
 }
 #endif

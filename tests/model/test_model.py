@@ -25,11 +25,17 @@ BITE = {
     *("stop_with_ticket", "claim_torn", "no_hand_over", "popped_forgotten", "result_waits"),
     *("drop_waits_for_future",),
     *("put_torn", "lost_is_put", "bit_torn", "silent"),
+    *("acknowledges_revoking", "any_level", "level_of_root", "deeper_under"),
+    *("revive_by_store", "refused_ends", "joinable_stays"),
+    *("idle_by_store", "rest_last", "pool_after", "refused_keeps"),
+    *("park_by_store", "timeout_store", "only_parked", "unpark_torn"),
+    *("nests", "waits_only", "block_by_store", "queue_left"),
 }
-# A million states and more each, of what smaller ones have too: left to run.py.
+# Of many states, and of what smaller ones have too: left to run.py.
 LARGE = {
-    *("sleep, jobs, rollover", "sleep, jobs, mail", "sleep, forks", "sleep, refused"),
-    "joins, growth and reuse",
+    *("sleep, jobs", "sleep, jobs, rollover", "sleep, jobs, mail", "sleep, forks"),
+    *("sleep, refused", "joins, growth and reuse", "waits, twice", "tasks, fail"),
+    *("sleep, forks, rollover", "waits, on top", "tasks, cancelled", "pool, all refused"),
 }
 
 
@@ -38,7 +44,7 @@ def check_all(cases):
 
     def check_one(case):
         model, states = case
-        return check(model, optimize="-O1" if states > 60_000 else "-O0")
+        return check(model, optimize="-O1" if states > 600_000 else "-O0")
 
     with ThreadPoolExecutor(os.cpu_count()) as executor:
         return list(executor.map(check_one, cases))

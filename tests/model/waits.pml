@@ -10,8 +10,10 @@
  *   though idle workers sleep at any time and then miss every push that has no fence.
  * - Every job runs exactly once.
  * - On top of a wait for a fork run only jobs below that fork, on top of the end of a scope only
- *   tasks of that scope; and mail.
- * - So no stack is deeper than the program, and the mail that is served on it.
+ *   tasks of that scope; and mail of a deeper level than that of the job that waits.
+ * - On one stack levels never sink, and rise with each mail.  A level is how many scopes deep the
+ *   program is whose tasks are mail; so no stack is deeper than the program, however much mail
+ *   lies there.
  * - Forks are last in, first out, and whoever waits for one has no others in its deque.
  * - A guest leaves nothing behind.
  *
@@ -21,6 +23,14 @@
  *   JOINS     two guests, each with a tree of joins; the first holds a lock that the leaves of the
  *             second one's tree take
  *   MAIL      a guest joins two jobs that broadcast
+ *   NESTED    a guest spawns two tasks on one worker, each of which joins two jobs, and one of
+ *             these broadcasts
+ *   CROWD     a guest spawns three tasks on one worker, each of which joins two jobs
+ *   TAIL      a guest spawns two tasks on one worker, each of which spawns one more into their
+ *             scope, and that one joins two jobs
+ *   SINKS     a guest spawns on a worker a task with a scope, whose task spawns into that scope
+ *             and then into two outer ones; the last of these three joins, and half of it
+ *             broadcasts
  *   TASKS     as JOINS, with scopes
  *   PUT_AWAY  a task opens an inner scope, and spawns into the outer one as well
  *   ON_TOP    a job that runs on top of a wait spawns into a scope that this wait waits for,
@@ -33,13 +43,14 @@
  *
  * Memory is sequentially consistent, and a step is one access to it.  An operation on a deque is
  * one step (deque.pml), and so is taking one job from a mailbox or of what was put away, and a
- * look at all the places where a waiter looks.  It sleeps after a look that found nothing, and
+ * look at all the places where a waiter looks: it moves the mailbox to what was `taken`, by levels,
+ * the deepest first.  It sleeps after a look that found nothing, and
  * may miss what comes after it.  A worker with nothing on its stack takes any kind of work that
  * find_work may take next, from anyone; or it misses what others have in their deques, and from
  * then on hears of mail and of injected jobs only (sleep.pml).  Parks end with a token.
  *
  * What it does not cover: memory orders; lazy forks, and the hint of tell_waiter (both only add
- * chances to go on); batches, and the tasks that run_task runs before it gives its share back;
+ * chances to go on); batches;
  * failures, signals, and the main thread's timeout; lanes; dead workers; a deque without memory;
  * guests of two pools; user code that waits for user code, but for those locks.
  *
@@ -59,9 +70,18 @@
 #define keeps_tasks 11       /* ON_TOP: execute_waiting puts nothing away */
 #define kept_not_restored 12 /* ON_TOP: execute_waiting leaves its own `tasks_kept` behind */
 #define kept_stays 13        /* TWICE: `tasks_kept` does not sink with pops below it */
+#define any_level 14         /* CROWD: waits serve mail of whatever level */
+#define same_level 15        /* CROWD: ... of the waiter's level and deeper */
+#define level_of_root 16     /* NESTED: a fork that was stolen has level 0 */
+#define scopes_flat 17       /* NESTED: each scope's mail has level 1 */
+#define shallow_stays 18     /* NESTED: who waits leaves what it may not serve in the mailbox */
+#define tail_sinks 19        /* TAIL: run_task goes on at its scope's level, not at the mail's */
 /* As the code was at 34e86d4: nobody but thieves reaches those tasks until that job is done, and
  * their scope's owner may sleep.  Here they are put away first. */
 #define tasks_under 20       /* UNDER: find_work takes an injected job on top of its own tasks */
+/* As it was first drawn: a deeper scope's task may lie below a shallower one, whose job then waits
+ * for mail that the deeper scope's owner does not serve.  Here spawn puts it away first. */
+#define deeper_under 21      /* SINKS: spawn leaves tasks of deeper scopes below */
 /* HARMLESS: who pushes leaves a token, afterwards. */
 #define look_no_mail 30      /* sleep_on_latch does not look at the mailbox */
 #define look_no_put_away 31  /* ... nor at what was put away */
@@ -76,7 +96,7 @@
 #define without(x) (MUTATION != x)
 #define is(x) (MUTATION == x)
 
-#if !(MAIL || TASKS || PUT_AWAY || ON_TOP || TWICE || UNDER)
+#if !(MAIL || NESTED || CROWD || TAIL || SINKS || TASKS || PUT_AWAY || ON_TOP || TWICE || UNDER)
 #define JOINS 1
 #endif
 #ifndef BACKGROUND
@@ -137,6 +157,48 @@ inline program() {
     DEFINE(4); DO(OPEN, 1); PART_OF_SCOPE(CAST, 6, 1); END_SCOPE(1); DO(END, 0);
     DEFINE(5); DO(OPEN, 2); PART_OF_SCOPE(CAST, 7, 2); END_SCOPE(2); DO(END, 0);
     everything = everything & ~(1 << 6 | 1 << 7)
+#elif NESTED
+#define GUESTS 1
+#define DEPTH 6
+    DEFINE(1);
+        DO(OPEN, 1); PART_OF_SCOPE(SPAWN_ON, 2, 1); PART_OF_SCOPE(SPAWN_ON, 3, 1);
+        END_SCOPE(1); DO(END, 0);
+    DEFINE(2); JOIN_OF(4, 5); DO(END, 0);
+    DEFINE(5); DO(OPEN, 2); PART_OF_SCOPE(CAST, 8, 2); END_SCOPE(2); DO(END, 0);
+    DEFINE(3); JOIN_OF(6, 7); DO(END, 0);
+    DEFINE(7); DO(OPEN, 3); PART_OF_SCOPE(CAST, 9, 3); END_SCOPE(3); DO(END, 0);
+    everything = everything & ~(1 << 8 | 1 << 9)
+#elif CROWD
+#define GUESTS 1
+#define DEPTH 3
+    DEFINE(1);
+        DO(OPEN, 1); PART_OF_SCOPE(SPAWN_ON, 2, 1); PART_OF_SCOPE(SPAWN_ON, 3, 1);
+        PART_OF_SCOPE(SPAWN_ON, 4, 1); END_SCOPE(1); DO(END, 0);
+    DEFINE(2); JOIN_OF(5, 6); DO(END, 0);
+    DEFINE(3); JOIN_OF(7, 8); DO(END, 0);
+    DEFINE(4); JOIN_OF(9, 10); DO(END, 0)
+#elif TAIL
+#define GUESTS 1
+#define DEPTH 3
+    DEFINE(1);
+        DO(OPEN, 1); PART_OF_SCOPE(SPAWN_ON, 2, 1); PART_OF_SCOPE(SPAWN_ON, 3, 1);
+        END_SCOPE(1); DO(END, 0);
+    DEFINE(2); PART_OF_SCOPE(SPAWN, 4, 1); DO(END, 0);
+    DEFINE(4); JOIN_OF(5, 6); DO(END, 0);
+    DEFINE(3); PART_OF_SCOPE(SPAWN, 7, 1); DO(END, 0);
+    DEFINE(7); JOIN_OF(8, 9); DO(END, 0)
+#elif SINKS
+#define GUESTS 1
+#define DEPTH 5
+    DEFINE(1);
+        DO(OPEN, 1); DO(OPEN, 2); PART_OF_SCOPE(SPAWN_ON, 2, 2); END_SCOPE(2); END_SCOPE(1);
+        DO(END, 0);
+    DEFINE(2); DO(OPEN, 3); PART_OF_SCOPE(SPAWN, 3, 3); END_SCOPE(3); DO(END, 0);
+    DEFINE(3);
+        PART_OF_SCOPE(SPAWN, 4, 1); PART_OF_SCOPE(SPAWN, 5, 3); PART_OF_SCOPE(SPAWN, 6, 2);
+        DO(END, 0);
+    DEFINE(6); JOIN_OF(7, 8); DO(END, 0);
+    DEFINE(8); DO(OPEN, 4); PART_OF_SCOPE(SPAWN_ON, 9, 4); END_SCOPE(4); DO(END, 0)
 #elif TASKS
 #define GUESTS 2
 #define DEPTH 3
@@ -193,7 +255,8 @@ inline program() {
 #define FUNCTIONS 13
 #define MAX_FORKS 3
 #define MAX_TASKS 4
-#define MAX_SCOPES 4
+#define MAX_SCOPES 5
+#define LEVELS 3 /* of mail: 1 and 2 */
 
 mtype = { UNSET, SLEEPING, SET }; /* CoreLatch.state; SLEEPY is in sleep.pml */
 
@@ -210,14 +273,16 @@ byte top[WORKERS], bottom[WORKERS], task[WORKERS * MAX_TASKS];
 /* Sleeper: the parker, the mailbox (a set), and whether it waits for a claim. */
 bit token[WORKERS], asleep[WORKERS];
 short mailbox[WORKERS];
+short taken[WORKERS * LEVELS]; /* Worker.mail, by level */
 
 /* Fork: latch, thief; the latch's owner. */
 mtype latch[FUNCTIONS] = UNSET;
 byte thief[FUNCTIONS], forker[FUNCTIONS]; /* worker + 1 */
+byte carried[FUNCTIONS];                  /* the level of the call that it belongs to */
 
 /* Scope. */
 mtype scope_latch[MAX_SCOPES] = UNSET;
-byte count[MAX_SCOPES], owner[MAX_SCOPES];
+byte count[MAX_SCOPES], owner[MAX_SCOPES], level_of[MAX_SCOPES];
 short put_away[MAX_SCOPES]; /* a set */
 
 /* ---- what the worker does next: `next` ---- */
@@ -239,8 +304,26 @@ short put_away[MAX_SCOPES]; /* a set */
 #define OP op[at[sp - 1]]
 #define ARG arg[at[sp - 1]]
 #define JOB job[sp - 1]
+#define LEVEL level[sp - 1]
+/* Group.level: its mail's. */
+#define MAIL_OF(s) (is(scopes_flat) -> 1 : level_of[s] + 1)
 #define OLDEST(v) task[v * MAX_TASKS + top[v]]
 #define HAS_TASKS(v) (top[v] < bottom[v])
+/* Of a level deeper than l. */
+#define HAS_TAKEN(l) (taken[w * LEVELS + 2] && l < 2 || taken[w * LEVELS + 1] && l < 1)
+#if MUTATION == any_level
+#define SERVES HAS_TAKEN(0)
+#elif MUTATION == same_level
+#define SERVES (LEVEL && HAS_TAKEN((LEVEL - 1)) || !LEVEL && HAS_TAKEN(0))
+#elif MUTATION == tail_sinks
+#define SERVES HAS_TAKEN((done[sp - 1] > 1 -> level_of[scope_of[JOB]] : LEVEL))
+#else
+#define SERVES HAS_TAKEN(LEVEL)
+#endif
+/* publish: into a scope of a lower level than the job's, with other tasks on top of the deque. */
+#define SINKING (LEVEL > level_of[scope_of[ARG]] && HAS_TASKS(w) && bottom[w] > tasks_kept && \
+                 scope_of[task[w * MAX_TASKS + bottom[w] - 1]] != scope_of[ARG] && \
+                 without(deeper_under))
 #define ON_TOP_OF_WAIT 1 /* in `kept`, added to twice the old tasks_kept */
 
 inline begin(f) {
@@ -253,18 +336,73 @@ inline begin(f) {
     fi
 }
 
-/* execute(w, f): f is taken from a queue. */
-inline execute(f) {
-    job[sp] = f; base = f;
+/* execute(w, f): f, of level l, is taken from a queue. */
+inline execute_at(f, l) {
+    assert(!sp || l >= LEVEL);
+    job[sp] = f; base = f; level[sp] = l;
+#if TAIL
+    mark[sp] = bottom[w]; done[sp] = 1;
+#endif
     begin(f);
     next = GO
 }
 
+inline execute_fork(f) {
+    execute_at(f, carried[f])
+}
+
+inline execute_task(f) {
+    execute_at(f, level_of[scope_of[f]])
+}
+
+inline execute_mail(f) {
+    assert(!sp || MAIL_OF(scope_of[f]) > LEVEL);
+    execute_at(f, MAIL_OF(scope_of[f]))
+}
+
 /* execute_waiting(w, f). */
-inline execute_waiting(f) {
+inline on_top_of_wait() {
     kept[sp] = 2 * tasks_kept + ON_TOP_OF_WAIT;
-    tasks_kept = bottom[w];
-    execute(f)
+    tasks_kept = bottom[w]
+}
+
+/* What is in the mailbox, to what is taken. */
+inline take_mailbox() {
+    i = 1;
+    do
+    :: mailbox[w] & 1 << i ->
+        x = MAIL_OF(scope_of[i]);
+        mailbox[w] = mailbox[w] & ~(1 << i);
+        taken[w * LEVELS + x] = taken[w * LEVELS + x] | 1 << i
+    :: !(mailbox[w] & 1 << i) && mailbox[w] -> i++
+    :: !mailbox[w] -> x = 0; i = 0; break
+    od
+}
+
+/* While it waits. */
+inline look_at_mail() {
+    if
+    :: mailbox[w] && without(wait_no_mail) ->
+        if
+        :: is(shallow_stays) ->
+            i = 1;
+            do
+            :: mailbox[w] & 1 << i && MAIL_OF(scope_of[i]) > LEVEL -> take_mailbox(); break
+            :: i < FUNCTIONS && !(mailbox[w] & 1 << i && MAIL_OF(scope_of[i]) > LEVEL) -> i++
+            :: i == FUNCTIONS -> i = 0; break
+            od
+        :: else -> take_mailbox()
+        fi
+    :: else
+    fi
+}
+
+/* The deepest mail. */
+inline take_mail() {
+    if
+    :: taken[w * LEVELS + 2] -> take(taken[w * LEVELS + 2])
+    :: else -> take(taken[w * LEVELS + 1])
+    fi
 }
 
 /* deque_steal of victim v's forks: into f. */
@@ -332,17 +470,20 @@ inline check_below(fork) {
 
 /* steal_any, by a worker with nothing to do. */
 #define ROB(v) \
-    :: atomic { !HAS_TASKS(w) && FORK_OF(v) -> steal_fork(v); execute(f); f = 0; goto work } \
-    :: atomic { !HAS_TASKS(w) && TASK_OF(v, 0) -> steal_task(v); execute(f); f = 0; goto work }
+    :: atomic { !HAS_TASKS(w) && FORK_OF(v) -> steal_fork(v); execute_fork(f); f = 0; goto work } \
+    :: atomic { !HAS_TASKS(w) && TASK_OF(v, 0) -> steal_task(v); execute_task(f); f = 0; goto work }
 /* scope_end. */
 #define HELP(v) \
-    :: TASK_OF(v, ARG) -> steal_task(v); execute(f)
+    :: TASK_OF(v, ARG) -> steal_task(v); execute_task(f)
 /* Rayon. */
 #define HELP_ANY(v) \
-    :: is(wait_anything) && FORK_OF(v) -> steal_fork(v); execute_waiting(f)
+    :: is(wait_anything) && FORK_OF(v) -> steal_fork(v); on_top_of_wait(); execute_fork(f)
 
 proctype Worker(byte w) {
-    byte at[DEPTH], job[DEPTH], kept[DEPTH], sp;
+    byte at[DEPTH], job[DEPTH], kept[DEPTH], level[DEPTH], sp;
+#if TAIL
+    byte mark[DEPTH], done[DEPTH]; /* run_task: the end of its tasks, and shares to give back */
+#endif
     byte next, x, f, i, base, tasks_kept;
 
     if
@@ -352,18 +493,21 @@ proctype Worker(byte w) {
 
 end_idle: /* worker_main, find_work; a valid end */
     if
-    :: atomic { mailbox[w] -> take(mailbox[w]); execute(f); f = 0; goto work }
+    :: atomic {
+            mailbox[w] || HAS_TAKEN(0) ->
+            take_mailbox(); take_mail(); execute_mail(f); f = 0; goto work
+        }
 #ifdef INJECTED
     :: atomic {
             injected && (is(tasks_under) || !HAS_TASKS(w)) ->
-            injected = 0; execute(INJECTED); goto work
+            injected = 0; execute_at(INJECTED, 0); goto work
         }
     :: atomic {
             injected && HAS_TASKS(w) && without(tasks_under) ->
             pop_task(); x = f; f = 0; next = PUSH_AWAY; goto work
         }
 #endif
-    :: atomic { HAS_TASKS(w) -> pop_task(); execute(f); f = 0; goto work }
+    :: atomic { HAS_TASKS(w) -> pop_task(); execute_task(f); f = 0; goto work }
     ROB(0)
     ROB(1)
 #if BACKGROUND + GUESTS > 2
@@ -375,7 +519,7 @@ end_idle: /* worker_main, find_work; a valid end */
 #if BACKGROUND + GUESTS > 4
     ROB(4)
 #endif
-    :: atomic { !mailbox[w] && !injected && !HAS_TASKS(w) -> asleep[w] = 1; goto end_asleep }
+    :: atomic { !mailbox[w] && !HAS_TAKEN(0) && !injected && !HAS_TASKS(w) -> asleep[w] = 1; goto end_asleep }
     fi;
 end_asleep: /* fall_asleep; a valid end */
     atomic { !asleep[w] || injected -> asleep[w] = 0; goto end_idle };
@@ -388,12 +532,13 @@ work:
     :: atomic {
             next == GO && OP == FORK ->
             forker[ARG] = w + 1;
+            carried[ARG] = (is(level_of_root) -> 0 : LEVEL);
             fork_job[w * MAX_FORKS + n_forks[w]] = ARG;
             fork_tag[w * MAX_FORKS + n_forks[w]] = base;
             n_forks[w]++;
             at[sp - 1]++
         }
-    :: atomic { next == GO && OP == CALL -> f = ARG; at[sp - 1]++; begin(f); f = 0 }
+    :: atomic { next == GO && OP == CALL -> f = ARG; at[sp - 1]++; level[sp] = LEVEL; begin(f); f = 0 }
     :: atomic {
             next == GO && OP == JOIN ->
             if
@@ -404,16 +549,21 @@ work:
                 fork_job[w * MAX_FORKS + n_forks[w]] = 0;
                 fork_tag[w * MAX_FORKS + n_forks[w]] = 0;
                 at[sp - 1] = at[sp - 1] + 2;
+                level[sp] = LEVEL;
                 begin(f); f = 0
             :: else -> at[sp - 1]++
             fi
         }
     :: atomic {
             next == GO && OP == OPEN ->
-            count[ARG] = 1; owner[ARG] = w + 1; at[sp - 1]++
+            count[ARG] = 1; owner[ARG] = w + 1; level_of[ARG] = LEVEL; at[sp - 1]++
         }
     :: atomic {
-            next == GO && OP == SPAWN ->
+            next == GO && OP == SPAWN && SINKING ->
+            pop_task(); x = f; f = 0; next = PUSH_AWAY
+        }
+    :: atomic {
+            next == GO && OP == SPAWN && !SINKING ->
             count[scope_of[ARG]]++;
             task[w * MAX_TASKS + bottom[w]] = ARG;
             bottom[w]++;
@@ -467,6 +617,7 @@ work:
         }
     :: atomic {
             next == LOOK && OP == WAIT ->
+            look_at_mail();
             if
             :: thief[ARG] && FORK_OF((thief[ARG] - 1)) &&
                (fork_tag[(thief[ARG] - 1) * MAX_FORKS] == ARG || is(wait_no_tag)) ->
@@ -475,7 +626,7 @@ work:
                 :: without(wait_no_tag) -> check_below(ARG)
                 :: else
                 fi;
-                execute_waiting(f)
+                on_top_of_wait(); execute_fork(f)
             HELP_ANY(0)
             HELP_ANY(1)
 #if BACKGROUND + GUESTS > 2
@@ -487,7 +638,7 @@ work:
 #if BACKGROUND + GUESTS > 4
             HELP_ANY(4)
 #endif
-            :: mailbox[w] && without(wait_no_mail) -> take(mailbox[w]); execute_waiting(f)
+            :: SERVES && without(wait_no_mail) -> take_mail(); on_top_of_wait(); execute_mail(f)
             :: else -> next = SLEEP
             fi;
             f = 0
@@ -517,15 +668,16 @@ work:
             next == LOOK && OP == SWAIT && HAS_TASKS(w) ->
             pop_task();
             if
-            :: scope_of[f] == ARG || is(scope_any) -> assert(scope_of[f] == ARG); execute(f)
+            :: scope_of[f] == ARG || is(scope_any) -> assert(scope_of[f] == ARG); execute_task(f)
             :: else -> x = f; next = PUSH_AWAY
             fi;
             f = 0
         }
     :: atomic {
             next == LOOK && OP == SWAIT && !HAS_TASKS(w) ->
+            look_at_mail();
             if
-            :: put_away[ARG] && without(end_no_put_away) -> take(put_away[ARG]); execute(f)
+            :: put_away[ARG] && without(end_no_put_away) -> take(put_away[ARG]); execute_task(f)
             HELP(0)
             HELP(1)
 #if BACKGROUND + GUESTS > 2
@@ -537,7 +689,7 @@ work:
 #if BACKGROUND + GUESTS > 4
             HELP(4)
 #endif
-            :: mailbox[w] && without(wait_no_mail) -> take(mailbox[w]); execute_waiting(f)
+            :: SERVES && without(wait_no_mail) -> take_mail(); on_top_of_wait(); execute_mail(f)
             :: else -> next = SLEEP
             fi;
             f = 0
@@ -554,7 +706,8 @@ work:
     :: atomic {
             next == LAST_LOOK ->
             if
-            :: (mailbox[w] && without(look_no_mail) && without(wait_no_mail)) ||
+            :: (mailbox[w] && without(look_no_mail) && without(wait_no_mail) &&
+                without(shallow_stays)) ||
                (OP == SWAIT && put_away[ARG] && without(look_no_put_away) &&
                 without(end_no_put_away)) -> next = WAKE_UP
             :: else -> next = PARK
@@ -583,8 +736,20 @@ work:
                 :: else -> next = DONE
                 fi;
                 latch[JOB] = SET
+#if TAIL
+            :: JOB && scope_of[JOB] && bottom[w] > mark[sp - 1] && HAS_TASKS(w) &&
+               scope_of[task[w * MAX_TASKS + bottom[w] - 1]] == scope_of[JOB] ->
+                pop_task(); /* what is on top of its deque */
+                sp--;
+                job[sp] = f; base = f; done[sp]++;
+                begin(f); f = 0
+            :: JOB && scope_of[JOB] && !(bottom[w] > mark[sp - 1] && HAS_TASKS(w) &&
+               scope_of[task[w * MAX_TASKS + bottom[w] - 1]] == scope_of[JOB]) ->
+                count[scope_of[JOB]] = count[scope_of[JOB]] - done[sp - 1];
+#else
             :: JOB && scope_of[JOB] ->
                 count[scope_of[JOB]]--;
+#endif
                 next = (count[scope_of[JOB]] == 0 -> SET_SCOPE : DONE)
             fi
         }
@@ -610,7 +775,10 @@ work:
                 :: else
                 fi;
                 sp--;
-                at[sp] = 0; job[sp] = 0; kept[sp] = 0;
+                at[sp] = 0; job[sp] = 0; kept[sp] = 0; level[sp] = 0;
+#if TAIL
+                mark[sp] = 0; done[sp] = 0;
+#endif
                 i = sp; base = 0;
                 do
                 :: i && !base -> i--; base = job[i]
