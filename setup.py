@@ -130,8 +130,12 @@ def generated(path):
 
 
 headers = sorted(Path("pyblitz").glob("**/*.h"))
-setup(
-    cmdclass={"build_ext": BuildExt, "sdist": Sdist},
-    options={"build_ext": {"parallel": CPUS}},
-    ext_modules=[extension(source) for source in sorted(Path("pyblitz").glob("**/*.pyx"))],
-)
+if __name__ == "__main__":
+    setup(
+        cmdclass={"build_ext": BuildExt, "sdist": Sdist},
+        options={"build_ext": {"parallel": CPUS}},
+        ext_modules=[extension(source) for source in sorted(Path("pyblitz").glob("**/*.pyx"))],
+    )
+elif __name__ == "__mp_main__":
+    # In a process of Cython's that was not forked: Python 3.14, or macOS.
+    gc.disable()

@@ -99,6 +99,13 @@ def test_installed_files(clone):
     assert {"arrays/__init__.py", "kernels/lanes.h", "capi.pxd", "__init__.pyi"} <= expected
 
 
+def test_processes_of_cython_build_nothing(clone):
+    """Where they are not forked (Python 3.14, macOS), each runs setup.py under this name."""
+    run = "import runpy; runpy.run_path('setup.py', run_name='__mp_main__')"
+    python(clone, "-c", run, "build_ext", "--inplace")
+    assert not (clone / "build").exists()
+
+
 def test_import_without_extensions(tmp_path):
     (tmp_path / "pyblitz").mkdir()
     for path in (ROOT / "pyblitz").glob("*.py"):
