@@ -193,9 +193,83 @@ def test_costs_are_read_from_results(tmp_path):
     assert "not measured" in text
 
 
-def test_costs_have_sources():
-    for make in costs.MACHINES.values():
-        assert all(row["source"] for row in make().table())
+def test_prices_are_read_from_results(tmp_path):
+    write(
+        tmp_path,
+        "prices",
+        [
+            {"what": "clock", "price": 30.0},
+            {"what": "transfer", "price": 40.0},
+            {"what": "fence", "price": 7.0},
+            {"what": "look, nothing changed", "least": 1.0},
+            {"what": "wake", "least": 9.0},
+        ],
+    )
+    own = costs.here(tmp_path)
+    eager = costs.Costs.fork_eager
+    assert (own.costs.clock, own.costs.fork_fenced) == (30.0, eager + 7.0)
+    assert own.costs.transfer == (40.0, 40.0, 40.0)
+    assert own.costs.wake == costs.Costs.wake  # that row says no price
+    kinds = {name: source.split(":")[0] for name, source in own.sources.items()}
+    found = {name for name, kind in kinds.items() if kind == costs.MEASURED}
+    assert found == {"clock", "transfer", "fork_fenced"}
+    assert set(kinds.values()) == {costs.MEASURED, costs.ESTIMATE}
+
+    other = costs.two_sockets(tmp_path)
+    assert (other.costs.clock, other.costs.transfer) == (30.0, (23.0, 107.0, 197.0))
+    assert other.sources["clock"] == own.sources["clock"]
+    assert other.sources["transfer"].startswith(costs.PUBLISHED)
+
+
+def test_two_threads_of_pyblitz_set_no_price(tmp_path):
+    """They are what the simulation has to predict."""
+    before = costs.here(tmp_path)
+    names = [row["name"] for row in before.table()] + ["join", "join_lazy", "latency", "spawn"]
+    rows = [{"what": name, "threads": 2, "ns_min": 77.0, "ns_mean": 77.0} for name in names]
+    write(tmp_path, "scheduler", rows)
+    write(tmp_path, "sleeping", rows)
+    assert costs.here(tmp_path) == before
+
+
+def measured_by(source):
+    """File and row."""
+    name, what = source.removeprefix(f"{costs.MEASURED}: ").split(", ")[:2]
+    return name.removesuffix(".jsonl"), what.removesuffix(" with 1 thread")
+
+
+def last(name):
+    lines = (costs.RESULTS / f"{name}.jsonl").read_text().splitlines()[1:]
+    return [json.loads(line) for line in lines]
+
+
+def test_every_cost_is_measured_published_or_an_estimate():
+    """As computed now, and as in the last results, which docs/scale.md prints."""
+    now = [row for make in costs.MACHINES.values() for row in make().table()]
+    printed = [row for row in last("simulate") if row["what"] == "cost"]
+    assert {row["name"] for row in printed} == {row["name"] for row in now}
+    for row in now + printed:
+        kind, reason = row["source"].split(": ", 1)
+        assert kind in (costs.MEASURED, costs.PUBLISHED, costs.ESTIMATE)
+        assert reason
+        assert "placeholder" not in reason
+        if kind == costs.MEASURED:
+            name, what = measured_by(row["source"])
+            assert [r for r in last(name) if r["what"] == what], row
+    for rows in (now, printed):
+        own = [row for row in rows if row["machine"] == "here"]
+        assert [r["name"] for r in own if not r["source"].startswith(costs.MEASURED)] == ["doze"]
+
+
+def test_prices_are_printed_with_their_sources():
+    rows = [row for machine in MACHINES for row in machine.table()]
+    text = report.page(rows, {m.name: m.title for m in MACHINES})
+    lines = {line.split("|")[1].strip(" `"): line for line in text.splitlines() if "|" in line}
+    for machine in MACHINES:
+        for row in machine.table():
+            assert row["source"] in lines[row["name"]]
+            assert row["meaning"] in lines[row["name"]]
+    assert "23 / 107 / 197" in lines["transfer"]
+    assert " 60 |" in lines["transfer"]  # one number where all cores are equally far
 
 
 def test_tables_and_chart(monkeypatch, tmp_path):

@@ -1,8 +1,10 @@
 """What things cost, in nanoseconds, and where each number comes from.
 
-``here()`` is this machine: what benchmarks/results says, else the fallbacks below.
+``here()`` is this machine: what benchmarks/results says, else the estimates below.
 ``two_sockets()`` and ``mesh()`` are published machines: latencies between cores as they were
-measured by others, and what the system costs there, which is approximate.
+measured by others; what the system costs there is an estimate.
+
+Each cost has a source, which begins with what it is: MEASURED, PUBLISHED or ESTIMATE.
 """
 
 from __future__ import annotations
@@ -13,38 +15,52 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 RESULTS = pathlib.Path(__file__).resolve().parent.parent / "results"
+MEASURED, PUBLISHED, ESTIMATE = "measured here", "published", "estimate"
 
 Row = dict[str, Any]
+Distances = tuple[float, float, float]
+
+
+def price(otherwise: float | Distances, meaning: str, unit: str = "ns") -> Any:
+    """A cost.  ``otherwise``: an estimate, for machines without results."""
+    return field(default=otherwise, metadata={"meaning": meaning, "unit": unit})
+
+
+def everywhere(ns: float) -> Distances:
+    return ns, ns, ns
 
 
 @dataclass(frozen=True)
 class Costs:
-    """All in ns.  A tuple is by distance: same group, same socket, another socket."""
+    """In ns but for bandwidths.  A tuple is by distance: same group, same socket, another
+    socket."""
 
     # -- the owner's side: what one thread alone pays
-    fork_eager: float = 3.0  # join over two calls, owner's pop without a fence
-    fork_fenced: float = 5.5  # the same with a fence, until the deque is biased again
-    fork_lazy: float = 1.8  # join_lazy over two calls
-    node: float = 10.0  # bookkeeping of one inner node of the bridge
-    task: float = 12.0  # push and pop of a task
-    clock: float = 22.0
-    atomic: float = 6.0  # a read-modify-write of a line that is already here
+    fork_eager: float = price(3.0, "join over two calls, the owner's pop without a fence")
+    fork_fenced: float = price(5.5, "the same with a fence, until the deque is biased again")
+    fork_lazy: float = price(1.8, "join_lazy over two calls")
+    node: float = price(10.0, "an inner node of the bridge and the call of a leaf")
+    task: float = price(12.0, "a task that its own worker spawns and runs")
+    clock: float = price(22.0, "a look at the clock")
+    atomic: float = price(6.0, "a read-modify-write of a line that is already here")
     # -- between cores
-    transfer: tuple[float, float, float] = (60.0, 60.0, 60.0)
-    look: tuple[float, float, float] = (10.0, 10.0, 10.0)  # one victim of a sweep
-    steal: tuple[float, float, float] = (150.0, 150.0, 150.0)
+    transfer: tuple[float, float, float] = price(
+        everywhere(60.0), "a line that another core wrote last"
+    )
+    look: tuple[float, float, float] = price(everywhere(10.0), "one victim of a sweep")
+    steal: tuple[float, float, float] = price(everywhere(150.0), "a theft, after the look")
     # -- the system
-    yielding: float = 400.0
-    spin: float = 20.0  # one look of a wait
-    wake_call: float = 2000.0  # what the waker pays
-    wake: float = 15000.0  # until a thread that slept for long runs
-    wake_soon: float = 4000.0  # the same if it fell asleep less than `doze` ago
-    doze: float = 200_000.0
-    revoke_thief: float = 8500.0  # membarrier
-    revoke_owner: float = 5000.0
-    # -- memory, bytes per ns
-    core_bandwidth: float = 12.0
-    socket_bandwidth: float = 16.0
+    yielding: float = price(400.0, "a yield")
+    spin: float = price(20.0, "one look of a wait, and its pause")
+    wake_call: float = price(2000.0, "a wake, for the waker")
+    wake: float = price(15000.0, "until a thread that slept for long runs")
+    wake_soon: float = price(4000.0, "until one runs that fell asleep less than `doze` ago")
+    doze: float = price(200_000.0, "from when on a sleeper has slept for long")
+    revoke_thief: float = price(8500.0, "a membarrier, for the thief")
+    revoke_owner: float = price(5000.0, "the interrupt, for the owner that it stops")
+    # -- memory
+    core_bandwidth: float = price(12.0, "bytes read and written by one core", "bytes/ns")
+    socket_bandwidth: float = price(16.0, "the same by all cores of a socket", "bytes/ns")
 
 
 @dataclass(frozen=True)
@@ -77,8 +93,10 @@ class Machine:
                     "what": "cost",
                     "machine": self.name,
                     "name": item.name,
+                    "meaning": item.metadata["meaning"],
+                    "unit": item.metadata["unit"],
                     "ns": list(value) if isinstance(value, tuple) else value,
-                    "source": self.sources.get(item.name, "fallback"),
+                    "source": self.sources[item.name],
                 }
             )
         return rows
@@ -87,53 +105,66 @@ class Machine:
 # ---- this machine ---------------------------------------------------------------
 
 
+NOT_MEASURED = f"{ESTIMATE}: prices.jsonl does not have it"
+# No row can tell it: between the two is where the idle time of a CPU begins to matter.
+DOZE = f"{ESTIMATE}: between the 50 us and the 20 ms after which wakes are measured"
+
+
+def lines(directory: pathlib.Path, name: str) -> list[Row]:
+    path = directory / f"{name}.jsonl"
+    if not path.exists():
+        return []
+    return [json.loads(line) | {"file": path.name} for line in path.read_text().splitlines()[1:]]
+
+
 def measured(directory: pathlib.Path = RESULTS) -> dict[tuple[str, int], Row]:
-    """pyblitz's rows of scheduler.jsonl and of sleeping.jsonl, by what
-    and threads; and what a futex alone takes."""
-    found: dict[tuple[str, int], Row] = {}
-    for name in ("scheduler", "sleeping"):
-        path = directory / f"{name}.jsonl"
-        if not path.exists():
-            continue
-        for line in path.read_text().splitlines()[1:]:
-            row = json.loads(line)
-            if row.get("who") == "a futex alone":
-                row |= {"who": "pyblitz", "what": "futex"}
-            if row.get("who") == "pyblitz" and "ns_min" in row:
-                found[row["what"], int(row.get("threads", 2))] = row | {"file": path.name}
-    return found
+    """pyblitz's rows of scheduler.jsonl and of sleeping.jsonl, by what and threads."""
+    return {
+        (row["what"], int(row.get("threads", 2))): row
+        for name in ("scheduler", "sleeping")
+        for row in lines(directory, name)
+        if row.get("who") == "pyblitz" and "ns_min" in row
+    }
+
+
+def prices(directory: pathlib.Path = RESULTS) -> dict[str, float]:
+    """Of prices.jsonl."""
+    return {row["what"]: row["price"] for row in lines(directory, "prices") if "price" in row}
 
 
 def here(directory: pathlib.Path = RESULTS) -> Machine:
-    """This machine.  What one thread alone pays is read from the rows with one thread; what
-    takes two threads to measure is a fallback, so that those rows remain to be predicted."""
-    rows = measured(directory)
-    found: dict[str, float] = {}
-    sources = dict.fromkeys((item.name for item in fields(Costs)), "placeholder")
+    """This machine.  A join is read from the scheduler's rows with one thread, everything else
+    from prices.py; never from a row of pyblitz with two threads, for those remain to be
+    predicted."""
+    rows, priced = measured(directory), prices(directory)
+    found: dict[str, Any] = {}
+    sources = dict.fromkeys((item.name for item in fields(Costs)), NOT_MEASURED)
+    sources["doze"] = DOZE
     for name, what in (("fork_eager", "join"), ("fork_lazy", "join_lazy")):
         if row := rows.get((what, 1)):
             found[name] = max(0.1, row["ns_min"])
-            sources[name] = f"{row['file']}: {what}, 1 thread"
-    # Rows of their own, if somebody measures them.
-    for name in ("wake", "wake_soon", "wake_call", "yielding", "clock", "revoke_thief"):
-        for threads in (1, 2):
-            if row := rows.get((name, threads)):
-                found[name] = row["ns_min"]
-                sources[name] = f"{row['file']}: {name}"
-    if row := rows.get(("futex", 2)):
-        found["wake"] = row["ns_min"] - Costs().transfer[0]
-        sources["wake"] = f"{row['file']}: a futex alone, less a transfer"
+            sources[name] = f"{MEASURED}: {row['file']}, {what} with 1 thread"
+    for item in fields(Costs):
+        if item.name in priced:
+            by_distance = isinstance(item.default, tuple)
+            value = priced[item.name]
+            found[item.name] = everywhere(value) if by_distance else value
+            sources[item.name] = f"{MEASURED}: prices.jsonl, {item.name}"
     # With join measured, but not join_lazy, the runtime was the one whose pop has a fence.
     biased = ("join_lazy", 1) in rows or ("join", 1) not in rows
+    eager = found.get("fork_eager", Costs.fork_eager)
     if not biased:
-        found["fork_fenced"] = found["fork_eager"]
+        found["fork_fenced"] = eager
         sources["fork_fenced"] = sources["fork_eager"]
+    elif "fence" in priced:
+        found["fork_fenced"] = eager + priced["fence"]
+        sources["fork_fenced"] = f"{MEASURED}: prices.jsonl, fence, and fork_eager"
     elif "fork_eager" in found:
-        found["fork_fenced"] = found["fork_eager"] + 5.0
+        found["fork_fenced"] = eager + 5.0
     return Machine(
         name="here",
         title="this machine's costs, all cores equally far",
-        costs=replace(Costs(), **found),  # type: ignore[arg-type]
+        costs=replace(Costs(), **found),
         group=1 << 20,
         socket=1 << 20,
         cores=2,
@@ -158,17 +189,20 @@ def here(directory: pathlib.Path = RESULTS) -> Machine:
 # [look] A line that did not change is in the cache (2 ns); one that did costs a transfer, but
 #   the loads of a sweep do not depend on each other, so about four overlap: an estimate.
 # [barrier] membarrier interrupts each core that runs a thread of the process: an estimate that
-#   takes over this machine's order of magnitude.
-C2C = "core-to-core-latency (N. Viennot)"
-PUBLISHED = {
-    "transfer": C2C,
-    "look": "2 ns + a quarter of a transfer: estimate",
-    "steal": "30 ns + two transfers: estimate, as measured here",
-    "wake": "approximate: 2 - 5 us for a futex on servers",
-    "wake_soon": "approximate: 2 - 5 us for a futex on servers",
-    "wake_call": "approximate: the waker's half of a context switch",
-    "core_bandwidth": "approximate: one core of a DDR4-3200 server",
-    "socket_bandwidth": "approximate: 80 % of eight channels of DDR4-3200",
+#   takes over what it takes here.
+SWITCH = "2 - 5 us for a futex on servers (B. Sigoure, 2010)"
+BARRIER = "as here, where it interrupts one core only"
+SERVERS = {
+    "transfer": f"{PUBLISHED}: core-to-core-latency (N. Viennot)",
+    "look": f"{ESTIMATE}: 2 ns and a quarter of a transfer",
+    "steal": f"{ESTIMATE}: 30 ns and two transfers, one after the other",
+    "wake": f"{ESTIMATE}: {SWITCH}",
+    "wake_soon": f"{ESTIMATE}: {SWITCH}",
+    "wake_call": f"{ESTIMATE}: the waker's half of a futex's wake",
+    "revoke_thief": f"{ESTIMATE}: {BARRIER}",
+    "revoke_owner": f"{ESTIMATE}: {BARRIER}",
+    "core_bandwidth": f"{ESTIMATE}: one core of a DDR4-3200 server",
+    "socket_bandwidth": f"{ESTIMATE}: 80 % of eight channels of DDR4-3200",
 }
 
 
@@ -176,12 +210,11 @@ def published(
     name: str,
     title: str,
     group: int,
-    transfer: tuple[float, float, float],
+    transfer: Distances,
     directory: pathlib.Path,
 ) -> Machine:
     own = here(directory)
     near, far, other = transfer
-    sources = {k: f"as here ({v})" for k, v in own.sources.items()} | PUBLISHED
     return Machine(
         name=name,
         title=title,
@@ -200,7 +233,7 @@ def published(
         socket=32,
         cores=64,
         biased=own.biased,
-        sources=sources,
+        sources=own.sources | SERVERS,
     )
 
 

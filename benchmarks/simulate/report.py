@@ -53,6 +53,27 @@ def validation(rows: list[Row]) -> str:
     return table(head, lines)
 
 
+def prices(rows: list[Row], titles: dict[str, str]) -> str:
+    """What the simulated steps cost, by machine, and where each number comes from."""
+    found = [row for row in rows if row["what"] == "cost"]
+    machines = list(dict.fromkeys(row["machine"] for row in found))
+    by = {(row["machine"], row["name"]): row for row in found}
+    lines = []
+    for name in dict.fromkeys(row["name"] for row in found):
+        line = [f"`{name}`", "", ""]
+        for machine in machines:
+            row = by[machine, name]
+            line[1:3] = [row["meaning"], row["unit"]]
+            values = row["ns"] if isinstance(row["ns"], list) else [row["ns"]]
+            line.append(" / ".join(number(value) for value in dict.fromkeys(values)))
+            line.append(row["source"])
+        lines.append(line)
+    head = ["cost", "of", "unit"]
+    for machine in machines:
+        head += [titles.get(machine, machine), "source"]
+    return table(head, lines)
+
+
 def curves(rows: list[Row], machine: str) -> str:
     """Speed-up over the plain code, by workload and workers."""
     found = [r for r in rows if r["what"] == "curve" and r["machine"] == machine]
@@ -133,7 +154,10 @@ def decisions(rows: list[Row]) -> str:
 
 
 def page(rows: list[Row], titles: dict[str, str]) -> str:
-    parts = ["## Simulated and measured\n\n" + validation(rows)]
+    parts = []
+    if any(r["what"] == "cost" for r in rows):
+        parts.append("## Prices of the steps\n\n" + prices(rows, titles))
+    parts.append("## Simulated and measured\n\n" + validation(rows))
     for name in dict.fromkeys(r["machine"] for r in rows if r["what"] == "curve"):
         parts.append(f"## Speed-up: {titles.get(name, name)}\n\n" + curves(rows, name))
     if any(r["what"] == "policy" for r in rows):

@@ -38,23 +38,25 @@ THREADS = (1, 2, 3, 4, 6, 8, 16)
 SHAPES = (0, 3, 6)
 
 
-def built(directory: pathlib.Path) -> ModuleType:
-    """_sleeping.pyx, compiled in ``directory`` against the pyblitz that is imported here."""
+def built(directory: pathlib.Path, name: str) -> ModuleType:
+    """``name``.pyx of this folder, compiled in ``directory`` against the pyblitz that is
+    imported here."""
     package = pathlib.Path(pyblitz.__file__).resolve().parent.parent
-    shutil.copy(HERE / "_sleeping.pyx", directory)
+    shutil.copy(HERE / f"{name}.pyx", directory)
     command = [sys.executable, "-m", "Cython.Build.Cythonize", "--quiet", "--inplace", "--build"]
     path = os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [*command, "_sleeping.pyx"],
+        [*command, f"{name}.pyx"],
         cwd=directory,
-        env={**os.environ, "PYTHONPATH": path},
+        # CPATH: where the compiler finds the runtime's headers.
+        env={**os.environ, "PYTHONPATH": path, "CPATH": str(package)},
         capture_output=True,
         text=True,
     )
-    libraries = list(directory.glob("_sleeping.*.so"))
+    libraries = list(directory.glob(f"{name}.*.so"))
     if done.returncode or not libraries:
         sys.exit(done.stdout + done.stderr)
-    spec = importlib.util.spec_from_file_location("_sleeping", libraries[0])
+    spec = importlib.util.spec_from_file_location(name, libraries[0])
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -99,7 +101,7 @@ def main() -> None:
     options = parser.parse_args()
     facts = machine.facts()
     with tempfile.TemporaryDirectory() as scratch:
-        found = rows(built(pathlib.Path(scratch)), options.runs)
+        found = rows(built(pathlib.Path(scratch), "_sleeping"), options.runs)
     machine.write(options.output, found, facts)
     print(f"written to {options.output}")
 
