@@ -15,7 +15,8 @@ from pyblitz.runtime.atomic cimport (
     i64_fetch_add_acquire, i64_fetch_sub_acq_rel, i64_load_acquire, i64_load_relaxed,
     i64_store_relaxed,
     ptr_cas_acq_rel, ptr_cas_release, ptr_exchange_acq_rel, ptr_exchange_acquire,
-    ptr_load_acquire, ptr_load_relaxed, ptr_store_relaxed, u32_load_acquire, u32_load_relaxed, u32_store_relaxed, u64_load_relaxed,
+    ptr_load_acquire, ptr_load_relaxed, ptr_store_relaxed, u32_load_acquire,
+    u32_load_relaxed, u32_store_relaxed, u64_load_relaxed,
     unlikely)
 from pyblitz.runtime.call cimport (
     GO_ON, STOP_CANCELLED, STOP_FORKED, STOP_INTERRUPTED, STOP_NOT_WANTED, STOP_TIME_IS_UP, Call,

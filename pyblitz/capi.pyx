@@ -1,8 +1,8 @@
 """The functions behind ``from pyblitz cimport ...``: see capi.pxd.
 
-join, parallel_for, parallel_reduce (also the commutative one), scope and broadcast take the Worker that the
-caller was handed, or NULL: "whatever this thread is", which enters the pool from
-outside when it is no worker yet.  The others need a Worker.
+join, parallel_for, parallel_reduce (also the commutative one), scope and broadcast take
+the Worker that the caller was handed, or NULL: "whatever this thread is", which enters
+the pool from outside when it is no worker yet.  The others need a Worker.
 """
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -17,7 +17,7 @@ from pyblitz.runtime.atomic cimport likely, unlikely
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.job cimport Job, job_fn
 from pyblitz.runtime.lazy cimport lazy_any
-from pyblitz.runtime.os cimport now_ns
+from pyblitz.runtime.os cimport CACHE_LINES, alloc_lines, now_ns
 from pyblitz.runtime cimport join as rt
 from pyblitz.runtime cimport lane as rl
 from pyblitz.runtime cimport pool as rp
@@ -26,9 +26,6 @@ from pyblitz.runtime cimport scope as rs
 cdef extern from "Python.h":
     Py_ssize_t PY_SSIZE_T_MAX
     void PyErr_WriteUnraisable(void*)
-
-cdef extern from "<stdlib.h>" nogil:
-    int posix_memalign(void**, size_t, size_t)
 
 # Cython wants the GIL for a cast from an `except? -1` function; the runtime
 # looks at the result itself.
@@ -162,7 +159,6 @@ cdef enum:
     REDUCE_BLOCKS = 1024
     REDUCE_BYTES = 1 << 20
     REDUCE_FEW_BLOCKS = 16
-    LINE = 128              # two cache lines, as in os.h: no two participants share them
 
 cdef struct ReduceCall:
     raw_reduce_fn leaf
@@ -249,12 +245,6 @@ cdef int parallel_reduce_abi1(Worker* w, Py_ssize_t n, reduce_fn leaf,
     return rc
 
 
-cdef void* alloc_lines(size_t size) noexcept nogil:
-    """On a boundary; not cleared, for most of it may never be used.  NULL without memory."""
-    cdef void* memory = NULL
-    return memory if posix_memalign(&memory, LINE, size) == 0 else NULL
-
-
 # Before each participant's accumulator, on a line of its own.
 cdef struct Partial:
     bint used
@@ -266,8 +256,8 @@ cdef int commutative_leaf(rp.Worker* w, void* ctx, int64_t lo, int64_t hi) noexc
     cdef char* partial = c.partials + place * c.stride
     if not (<Partial*>partial).used:
         (<Partial*>partial).used = True
-        memcpy(partial + LINE, c.acc, c.size)
-    return c.leaf(<Worker*>w, c.ctx, lo, hi, partial + LINE)
+        memcpy(partial + CACHE_LINES, c.acc, c.size)
+    return c.leaf(<Worker*>w, c.ctx, lo, hi, partial + CACHE_LINES)
 
 
 cdef int commutative_from_outside(Worker* w, void* ctx) except? -1 nogil:
@@ -296,9 +286,9 @@ cdef int parallel_reduce_commutative_abi1(Worker* w, Py_ssize_t n, reduce_fn lea
     if n <= 0:
         return 0
     places = (<rp.Worker*>w).pool.n_background + 1
-    c.stride = ((acc_size + LINE - 1) & ~<size_t>(LINE - 1)) + LINE
+    c.stride = ((acc_size + CACHE_LINES - 1) & ~<size_t>(CACHE_LINES - 1)) + CACHE_LINES
     c.partials = NULL
-    if acc_size <= <size_t>(PY_SSIZE_T_MAX // places - 2 * LINE):
+    if acc_size <= <size_t>(PY_SSIZE_T_MAX // places - 2 * CACHE_LINES):
         c.partials = <char*>alloc_lines(places * c.stride)
     if c.partials == NULL:
         return no_partials("parallel_reduce_commutative", places)
@@ -311,9 +301,9 @@ cdef int parallel_reduce_commutative_abi1(Worker* w, Py_ssize_t n, reduce_fn lea
             partial = c.partials + i * c.stride
             if rc == 0 and (<Partial*>partial).used:
                 if first == NULL:
-                    first = partial + LINE
+                    first = partial + CACHE_LINES
                 else:
-                    rc = c.combine(w, ctx, first, partial + LINE)
+                    rc = c.combine(w, ctx, first, partial + CACHE_LINES)
         if rc == 0:
             memcpy(acc, first, acc_size)
     finally:

@@ -53,14 +53,21 @@ static inline int pb_membarrier(void) { return 0; }
 
 /* ---- memory ------------------------------------------------------------ */
 
-/* Zeroed, on a boundary of two cache lines (adjacent lines are prefetched in
- * pairs); NULL when there is none. */
-static inline void *pb_alloc_aligned(size_t size) {
+/* Two: adjacent lines are prefetched in pairs. */
+enum { PB_CACHE_LINES = 128 };
+
+/* On such a boundary, and not cleared; NULL when there is none. */
+static inline void *pb_alloc_lines(size_t size) {
   void *p = NULL;
-  size = (size + 127) & ~(size_t)127;
-  if (posix_memalign(&p, 128, size) != 0)
-    return NULL;
-  __builtin_memset(p, 0, size);
+  size = (size + PB_CACHE_LINES - 1) & ~(size_t)(PB_CACHE_LINES - 1);
+  return posix_memalign(&p, PB_CACHE_LINES, size) == 0 ? p : NULL;
+}
+
+/* The same, zeroed. */
+static inline void *pb_alloc_aligned(size_t size) {
+  void *p = pb_alloc_lines(size);
+  if (p != NULL)
+    __builtin_memset(p, 0, size);
   return p;
 }
 

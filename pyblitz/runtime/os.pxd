@@ -10,6 +10,8 @@ cdef extern from "pyblitz/runtime/os.h" nogil:
     void yield_thread "pb_yield"()
     bint membarrier_register "pb_membarrier_register"()
     bint membarrier "pb_membarrier"()
+    int CACHE_LINES "PB_CACHE_LINES"
+    void* alloc_lines "pb_alloc_lines"(size_t)
     void* alloc_aligned "pb_alloc_aligned"(size_t)
 
     ctypedef struct Parker "pb_parker":

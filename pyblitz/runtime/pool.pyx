@@ -25,7 +25,8 @@ from pyblitz.runtime.latch cimport latch_is_set, latch_set
 from pyblitz.runtime.stats cimport BUSY, ELSEWHERE, SEARCHING, SLEEPING, count_one, note
 from pyblitz.runtime.os cimport (
     alloc_aligned, atfork_child, lock_latch_destroy, lock_latch_init,
-    lock_latch_is_set, lock_latch_set, lock_latch_wait, membarrier_register, now_ns, thread_create, thread_join, yield_thread)
+    lock_latch_is_set, lock_latch_set, lock_latch_wait, membarrier_register, now_ns,
+    thread_create, thread_join, yield_thread)
 from pyblitz.runtime.sleep cimport (
     THREAD_NONE, THREAD_RETIRED, THREAD_RUNS, Idle, no_work_found, post_injected, post_moved,
     retire, revive, sleep_init, sleeper_destroy, sleeper_init, start_looking, wake_any,
