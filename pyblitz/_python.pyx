@@ -1,4 +1,5 @@
 """The Python side of the scheduler: see _python.pxd."""
+import _thread
 import atexit
 import concurrent.futures
 import contextvars
@@ -1003,7 +1004,40 @@ cdef class Recording:
 
 _open_pools = weakref.WeakValueDictionary()     # by id
 
-class HereFuture(concurrent.futures.Future):
+class Condition(threading.Condition):
+    """Of a lock that a signal's handler cannot leave held for ever, or free too early: handlers
+    run between instructions of the standard library's methods, in these only while one waits."""
+
+    __enter__ = property(lambda self: self._lock.__enter__)
+    __exit__ = property(lambda self: self._lock.__exit__)
+
+    def wait(self, timeout=None):
+        waiter = threading.Lock()
+        waiter.acquire()
+        self._waiters.append(waiter)
+        state = self._release_save()
+        notified = False
+        try:
+            if timeout is None:
+                notified = waiter.acquire()
+            else:
+                notified = waiter.acquire(timeout > 0, max(timeout, 0) or -1)
+        finally:
+            self._acquire_restore(state)
+            if not notified and waiter in self._waiters:
+                self._waiters.remove(waiter)
+        return notified
+
+
+class Future(concurrent.futures.Future):
+    """The standard library's, which Ctrl-C cannot leave locked."""
+
+    def __init__(self):
+        super().__init__()
+        self._condition.__class__ = Condition
+
+
+class HereFuture(Future):
     """Of a job that may lie in the queue of the very thread that waits for it: of a pool
     that has no threads, or lacks some."""
 
@@ -1037,14 +1071,27 @@ cdef struct PyJob:
 cdef void run_call(tuple call) noexcept:
     """Never raises: what the future's own callbacks raise is unraisable."""
     future, context, fn, args, kwargs = call
-    if not future.set_running_or_notify_cancel():
-        return
+    result = error = late = None
     try:
-        result = context.run(fn, *args, **kwargs)
+        if future.set_running_or_notify_cancel():
+            result = context.run(fn, *args, **kwargs)
     except BaseException as e:
-        future.set_exception(e)
-    else:
-        future.set_result(result)
+        error = e
+    while True:
+        try:
+            # Python code: in a pool of one thread a signal's handler may raise in it.
+            if future.done():
+                break
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
+        except BaseException as e:
+            error = late = e
+    if late is not None and (future.cancelled() or future.exception() is not late):
+        if not isinstance(late, KeyboardInterrupt):
+            raise late
+        _thread.interrupt_main()        # once more, when we have returned
 
 
 cdef void run_py_job(void* worker, Job* job) noexcept nogil:
@@ -1071,7 +1118,7 @@ cdef object submit_call(Pool* p, object fn, tuple args, dict kwargs, bint keyed,
         if p.n_background == 0 or threads_refused(p) != 0:
             future = HereFuture(<size_t>p)
         else:
-            future = concurrent.futures.Future()
+            future = Future()
         call = (future, contextvars.copy_context(), fn, args, kwargs)
         j = <PyJob*>malloc(sizeof(PyJob))
         if j == NULL:

@@ -15,6 +15,7 @@ import time
 cimport cython
 from libc.stdint cimport INT64_MAX, int64_t
 from pyblitz._python cimport Entry, borrow, enter, leave, submit_call
+from pyblitz._python import Future
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, fence_seq_cst, i64_cas_relaxed, i64_fetch_add_relaxed,
     i64_load_relaxed, i64_store_relaxed, u32_cas_seq_cst, u32_exchange_acq_rel, u32_load_seq_cst,
@@ -333,22 +334,10 @@ cdef enum:
     CLAIM_DONE          # who asked has run it; the task still has the share
 
 
-class Condition(threading.Condition):
-    """Entered and left by the lock's own C functions.  A signal's handler that raises at the
-    end of Python's `__enter__` leaves the lock held for ever."""
-
-    __enter__ = property(lambda self: self._lock.__enter__)
-    __exit__ = property(lambda self: self._lock.__exit__)
-
-
-class ScopeFuture(concurrent.futures.Future):
+class ScopeFuture(Future):
     """The future of a task of a scope: whoever asks for its result helps."""
 
     _spawned = None     # until it is done
-
-    def __init__(self):
-        super().__init__()
-        self._condition.__class__ = Condition
 
     def result(self, timeout=None):
         if timeout is None:

@@ -722,6 +722,32 @@ print(capi.fib(15))
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_ctrl_c_in_a_wait_for_a_future(script, size):
+    """Its lock was left held, so that the thread that ends it hung, or was released twice."""
+    out = script(f"""
+import random, signal, pyblitz as pb
+def handler(*args):
+    global armed
+    if armed:
+        armed = False
+        raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, handler)
+draw = random.Random(0)
+with pb.ThreadPool({size}) as pool:
+    for i in range(1500):
+        armed = True
+        try:
+            signal.setitimer(signal.ITIMER_REAL, draw.random() * 0.002 + 1e-6)
+            while True:
+                pool.submit(int, 7).result()
+        except KeyboardInterrupt:
+            pass
+    print(pool.submit(int, 8).result(timeout=20))
+""")
+    assert out == "8\n"
+
+
 # ---- pinned threads, and threads that retire ---------------------------------
 
 
