@@ -32,7 +32,7 @@ cdef bint are_small(tuple arrays, int64_t limit) except -1:
 
 cdef class SlicedMap(Slices):
     cdef object fn
-    cdef list ins           # broadcast to the full shape
+    cdef list ins           # broadcast to the full shape, or of no dimension
     cdef tuple outs
     cdef dict options
     cdef object where
@@ -52,7 +52,7 @@ cdef class SlicedMap(Slices):
         options = self.options
         if self.where is not None:
             options = {**options, "where": self.where[index]}
-        self.fn(*[a[index] for a in self.ins], out=tuple([o[index] for o in self.outs]), **options)
+        self.fn(*[a[index] if a.ndim > 0 else a for a in self.ins], out=tuple([o[index] for o in self.outs]), **options)
 
 
 cdef tuple plain_signature(ufunc fn, object given):
@@ -79,7 +79,9 @@ cdef object slice_map(ufunc fn, list ops, int inputs, object mask, tuple signatu
     cdef tuple full = tuple([shape[i] for i in range(ndim)])
     s = SlicedMap(fn.__name__, True)
     s.fn = fn
-    s.ins = [np.broadcast_to(a, full) for a in ops[:inputs]]
+    # One number stays one: NumPy 2.2 takes the square of x ** 2.0 if both are, not of
+    # 2.0 as often as there are elements.
+    s.ins = [np.broadcast_to(a, full) if a.ndim > 0 else a for a in ops[:inputs]]
     s.outs = tuple(ops[inputs:])
     s.options = {"casting": casting}
     if signature is not None:

@@ -477,7 +477,11 @@ cdef class ParIter:
     def __pow__(a, b, modulo):
         if modulo is not None:
             return NotImplemented
-        fn = power_of(a.dtype, b) if isinstance(a, ParIter) else None
+        fn = None
+        if isinstance(a, ParIter):
+            if before_2_3:
+                a, b = old_power(a, b)
+            fn = power_of(a.dtype, b)
         return binary(np.power, a, b) if fn is None else call(fn, (a,), {})
 
     def __richcmp__(self, other, int which):
@@ -1123,6 +1127,24 @@ cdef object binary(object fn, object a, object b):
         if not isinstance(x, (ParIter, np.ndarray, int, float, complex, np.generic, list, tuple)):
             return NotImplemented
     return call(fn, (a, b), {})
+
+
+cdef bint before_2_3 = np.lib.NumpyVersion(np.__version__) < "2.3.0"
+
+
+cdef tuple old_power(object a, object exponent):
+    """Operands for which NumPy's ``**`` of today does what that of 2.2 and before did for
+    these: exponents that another function stands for did not count for the type."""
+    if type(exponent) is float or (
+            isinstance(exponent, (np.number, np.ndarray)) and exponent.ndim == 0
+            and exponent.dtype.kind in "iuf"):
+        kind = a.dtype.kind
+        if kind in "fc" and exponent in (0, 0.5, 1, 2, -1):
+            return a, float(exponent)
+        if kind in "biu" and exponent == 2:
+            whole = type(exponent) is not float and exponent.dtype.kind in "iu"
+            return a if whole or kind == "b" else a.astype(np.float64), 2
+    return a, exponent
 
 
 cdef object power_of(object dtype, object exponent):

@@ -102,7 +102,9 @@ cdef object scan(ufunc op, ndarray x, object axis, object dtype, object out):
     shape = tuple([cnp.PyArray_DIM(x, d) for d in range(ndim)])
     if out is not None:
         result = out
-        if out.shape != shape or not cnp.PyArray_ISWRITEABLE(result):
+        if not cnp.PyArray_ISWRITEABLE(result):
+            raise ValueError("out: output array is read-only")      # NumPy 2.2 writes to it
+        if out.shape != shape:
             return left("an out of another shape")
         if (result.dtype != r.dtypes[2] or not cnp.PyArray_ISALIGNED(result)
                 or not outputs_are_safe([x, out], 1) or (may_overlap(result, x) and result.dtype != x.dtype)):
@@ -285,7 +287,9 @@ cdef object reduceat(ufunc op, ndarray x, object indices, object axis, object dt
         result = np.empty(shape, r.dtypes[2])
     else:
         result = out
-        if out.shape != shape or not cnp.PyArray_ISWRITEABLE(result):
+        if not cnp.PyArray_ISWRITEABLE(result):
+            raise ValueError("out: output array is read-only")      # NumPy 2.2 writes to it
+        if out.shape != shape:
             return left("an out of another shape")
         if result.dtype != r.dtypes[2] or not outputs_are_safe([x, out], 1) or may_overlap(result, x):
             made = reduceat(op, x, indices, along, r.dtypes[2] if dtype is None else dtype, None)
