@@ -200,7 +200,7 @@ def table(rows: list[dict]) -> str:
 
 
 def main(names: list[str]) -> int:
-    sys.path.insert(0, str(ROOT / "benchmarks"))
+    sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
     import machine
 
     file = machine.RESULTS / "matrix.jsonl"

@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
                 }
             )
     if "--write" in arguments:
-        sys.path.insert(0, str(ROOT / "benchmarks"))
+        sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
         import machine
 
         machine.write(machine.RESULTS / "models.jsonl", rows, machine.facts())
