@@ -37,6 +37,7 @@ cdef Pool* borrow() except NULL nogil
 # And back.
 cdef void* capture() noexcept nogil
 cdef void restore(void* error) noexcept nogil
+cdef object unlocked(object future, object fn, tuple args, dict kwargs)
 cdef object submit_call(Pool* p, object fn, tuple args, dict kwargs, bint keyed, uint64_t key)
 
 cdef class Recording:

@@ -3,6 +3,7 @@ import _thread
 import atexit
 import concurrent.futures
 import contextvars
+import functools
 import os
 import threading
 import weakref
@@ -1005,11 +1006,8 @@ cdef class Recording:
 _open_pools = weakref.WeakValueDictionary()     # by id
 
 class Condition(threading.Condition):
-    """Of a lock that a signal's handler cannot leave held for ever, or free too early: handlers
-    run between instructions of the standard library's methods, in these only while one waits."""
-
-    __enter__ = property(lambda self: self._lock.__enter__)
-    __exit__ = property(lambda self: self._lock.__exit__)
+    """One whose wait a signal's handler leaves with the lock as it was: compiled, so that
+    handlers run only while it waits."""
 
     def wait(self, timeout=None):
         waiter = threading.Lock()
@@ -1029,12 +1027,40 @@ class Condition(threading.Condition):
         return notified
 
 
+cdef object unlocked(object future, object fn, tuple args, dict kwargs):
+    """fn(*args, **kwargs), which locks the future for a while.  A signal's handler that raises
+    between two instructions of Python's, one of which has taken the lock, leaves it held
+    for ever: whoever ended the future would hang."""
+    lock = future._condition._lock
+    cdef bint held = lock._is_owned()
+    try:
+        return fn(*args, **kwargs)
+    except BaseException:
+        while not held and lock._is_owned():
+            lock.release()
+        raise
+
+
+def unlocking(method):
+    @functools.wraps(method)
+    def call(self, *args, **kwargs):
+        return unlocked(self, method, (self, *args), kwargs)
+
+    return call
+
+
 class Future(concurrent.futures.Future):
     """The standard library's, which Ctrl-C cannot leave locked."""
 
     def __init__(self):
         super().__init__()
         self._condition.__class__ = Condition
+
+
+for method in ("cancel", "cancelled", "running", "done", "add_done_callback", "result", "exception",
+               "set_running_or_notify_cancel", "set_result", "set_exception"):
+    setattr(Future, method, unlocking(getattr(concurrent.futures.Future, method)))
+del method
 
 
 class HereFuture(Future):

@@ -367,9 +367,10 @@ def test_ctrl_c_while_a_task_ends(script, size, when):
     """Whether a future is done is asked by Python code, in which a handler may raise: it was lost
     there, and the future had no result."""
     out = script(f"""
-import concurrent.futures, pyblitz as pb
+import pyblitz as pb
+from pyblitz._python import Future
 pb.set_num_threads({size})
-calls, done = [], concurrent.futures.Future.done
+calls, done = [], Future.done
 def interrupted(future):
     calls.append(future)
     if len(calls) == 1 + {when}:
@@ -378,10 +379,10 @@ def interrupted(future):
 futures = []
 try:
     with pb.scope() as s:
-        concurrent.futures.Future.done = interrupted
+        Future.done = interrupted
         futures.append(s.spawn(int, 7))
 except KeyboardInterrupt:
-    concurrent.futures.Future.done = done
+    Future.done = done
     print("interrupted", [f.result(timeout=5) for f in futures])
 with pb.scope() as s:
     print(s.spawn(int, 8).result())
