@@ -132,6 +132,10 @@ cdef object call_ufunc(ufunc u, list nodes, dict options):
     for i in range(len(nodes)):
         n = nodes[i]
         want = r.dtypes[i]
+        if want.kind == "m" and (n.dtype is None or n.dtype.kind != "m"):
+            # NumPy 2.5 warns of numbers that are to be times.
+            u(*[(<Node>x).what if (<Node>x).kind == NODE_CONSTANT else np.empty(0, (<Node>x).dtype)
+                for x in nodes])
         if n.kind == NODE_CONSTANT:
             try:
                 value = np.asarray(n.what, want) if n.dtype is None or type(n.what) is bool else n.what.astype(want)
