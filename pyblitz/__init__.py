@@ -4,6 +4,7 @@ Data-parallel NumPy on a work-stealing scheduler, and a cimport API for nogil
 jobs of one's own.
 """
 
+from pyblitz._config import enable_at_import as _enable_at_import
 from pyblitz._config import refuse_subinterpreters
 
 refuse_subinterpreters()
@@ -23,6 +24,7 @@ except ModuleNotFoundError as error:
         name="pyblitz",
     ) from None
 
+from pyblitz._enable import disable, enable, enabled  # noqa: E402
 from pyblitz._stats import stats, trace  # noqa: E402
 from pyblitz._tasks import broadcast, join, scope, spawn  # noqa: E402
 from pyblitz.arrays.argsort import par_argsort  # noqa: E402
@@ -94,6 +96,9 @@ __all__ = [
     "ThreadPool",
     "TopK",
     "broadcast",
+    "disable",
+    "enable",
+    "enabled",
     "join",
     "num_threads",
     "par_all",
@@ -160,6 +165,9 @@ __all__ = [
     "stats",
     "trace",
 ]
+
+if _enable_at_import():
+    enable()
 
 if "threadpoolctl" in _sys.modules:
     from pyblitz import _threadpoolctl

@@ -1,5 +1,6 @@
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import ContextDecorator
 from types import TracebackType
 from typing import (
     Any,
@@ -44,6 +45,9 @@ __all__ = [
     "ThreadPool",
     "TopK",
     "broadcast",
+    "disable",
+    "enable",
+    "enabled",
     "join",
     "num_threads",
     "par_all",
@@ -727,6 +731,19 @@ def par_is_sorted(
     strict: bool = False,
     progress: _Progress = None,
 ) -> bool: ...
+def enable(*, ufuncs: bool = True, sorts: bool = True, sums: bool = False) -> None: ...
+def disable() -> None: ...
+
+class enabled(ContextDecorator):
+    def __init__(self, *, ufuncs: bool = True, sorts: bool = True, sums: bool = False) -> None: ...
+    def __enter__(self) -> enabled: ...
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
 def num_threads() -> int: ...
 def set_num_threads(n: SupportsIndex) -> None: ...
 @overload

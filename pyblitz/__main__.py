@@ -1,13 +1,16 @@
-"""The demonstration: ``python -m pyblitz``; with ``--info``, the facts for a bug report.
+"""``python -m pyblitz`` is the demonstration; with ``--info``, the facts for a bug report; with
+``program.py`` or ``-m module``, and its arguments, that program under `pyblitz.enable`.
 
-Says what machine and how many threads it found, then runs map, reduce and sort
+The demonstration says what machine and how many threads it found, then runs map, reduce and sort
 at a few sizes beside NumPy, in turn, checks that the answers agree, and prints
 a table of times.  Exits with 1 if any answer differs.
 """
 
 from __future__ import annotations
 
+import os
 import platform
+import runpy
 import statistics
 import sys
 import time
@@ -86,14 +89,33 @@ def machine() -> str:
     )
 
 
+def run(arguments: list[str]) -> int:
+    """A program, as Python itself would run it."""
+    module = arguments[0] == "-m"
+    if arguments[0].startswith("-") and not (module and len(arguments) > 1):
+        print(
+            "usage: python -m pyblitz [--info | program.py ... | -m module ...], "
+            f"not {' '.join(arguments)}",
+            file=sys.stderr,
+        )
+        return 2
+    pb.enable()
+    sys.argv = arguments[1:] if module else arguments
+    if module:
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
+        runpy.run_path(arguments[0], run_name="__main__")
+    return 0
+
+
 def main(arguments: Sequence[str] = ()) -> int:
     if "--info" in arguments:
         for name, value in info().items():
             print(f"{name}: {value}")
         return 0
     if arguments:
-        print(f"usage: python -m pyblitz [--info], not {' '.join(arguments)}", file=sys.stderr)
-        return 2
+        return run(list(arguments))
     print(machine())
     print(f"\n{'':28}{'n':>10}{'pyblitz':>12}{'NumPy':>12}{'ratio':>8}  answers")
     rng = np.random.default_rng(2026)

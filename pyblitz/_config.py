@@ -188,3 +188,20 @@ def default_num_threads() -> int:
     if quota is not None:
         n = min(n, math.ceil(quota))
     return max(1, min(n, MAX_THREADS))
+
+
+def enable_at_import() -> bool:
+    """PYBLITZ_ENABLE: whether importing pyblitz is to enable it."""
+    text = os.environ.get("PYBLITZ_ENABLE", "").strip()
+    if text not in ("", "0", "1"):
+        raise ValueError(f"PYBLITZ_ENABLE must be 0 or 1, not {text!r}")
+    return text == "1"
+
+
+def share_from() -> int:
+    """PYBLITZ_SHARE_FROM, for tests: from how many elements on `enable` is to share every call
+    that can be shared; 0: where it pays."""
+    text = os.environ.get("PYBLITZ_SHARE_FROM", "").strip() or "0"
+    if not text.isdecimal():
+        raise ValueError(f"PYBLITZ_SHARE_FROM must be a number of elements, not {text!r}")
+    return int(text)

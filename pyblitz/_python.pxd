@@ -33,6 +33,12 @@ cdef int enter(Entry* e) except -1 nogil
 cdef int leave(Entry* e, int rc) noexcept nogil
 cdef Pool* borrow() except NULL nogil
 
+# Runs fn(w, ctx) in this thread as a worker of its pool, whether it holds the GIL or not, and
+# returns what that returns.  For what must not be left half done: nothing stops it, neither
+# a signal nor a CancelScope.  ``ran``: False if there was no memory for it.
+ctypedef int (*job_to_end)(Worker* w, void* ctx) noexcept nogil
+cdef int run_to_end(job_to_end fn, void* ctx, bint* ran) noexcept nogil
+
 # The exception that is set, with its traceback, which then is set no more; NULL: none.
 # And back.
 cdef void* capture() noexcept nogil

@@ -31,7 +31,7 @@ from pyblitz.runtime.sleep cimport SLEEPER_AWAKE
 from pyblitz.runtime.stats cimport ACTIVITIES, BUSY, ELSEWHERE, SLEEPING, Span, Stats, stats_record
 from pyblitz.runtime.pool cimport (
     POOL_CLOSED, Hooks, add_user, current_call, current_worker, enter_as_user,
-    job_done, mark_of, must_stop, pool_ended, pool_enter, pool_free, pool_help_here,
+    job_done, mail_level, mark_of, must_stop, pool_ended, pool_enter, pool_free, pool_help_here,
     pool_is_stale, pool_join, pool_leave, pool_new, pool_places, pool_post, pool_retire,
     pool_run_here, pool_worker, process_generation, set_hooks, set_thread_call, share_inside,
     thread_call, threads_refused)
@@ -466,6 +466,42 @@ cdef int leave(Entry* e, int rc) noexcept nogil:
         rc = -1
     if e.outermost:
         pool_leave(w)
+    return rc
+
+
+ctypedef Pool* (*raw_borrow_fn)() noexcept nogil
+
+
+cdef int run_to_end(job_to_end fn, void* ctx, bint* ran) noexcept nogil:
+    cdef void* gil = py_let_go()
+    cdef Worker* w = current_worker()
+    cdef Pool* p
+    cdef bint entered = w == NULL
+    cdef Call call
+    cdef void* mark
+    cdef Part* part
+    cdef int64_t poll_at
+    cdef int rc = 0
+    if entered:
+        p = (<raw_borrow_fn>borrow)()
+        if p == NULL:
+            drop(capture())
+        else:
+            w = enter_as_user(p)
+    ran[0] = w != NULL
+    if w != NULL:
+        mark, part, poll_at = w.mark_of_call, w.part, w.poll_at
+        # Of nobody's, but with the mail that may run here: see Group in pool.pxd.
+        call_init(&call, INT64_MAX, NULL)
+        call.level = mail_level(w)
+        w.mark_of_call = mark_of(&call)
+        w.part = NULL
+        w.poll_at = 0
+        rc = fn(w, ctx)
+        w.mark_of_call, w.part, w.poll_at = mark, part, poll_at
+        if entered:
+            pool_leave(w)
+    py_take_back(gil)
     return rc
 
 

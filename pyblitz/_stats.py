@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
+from pyblitz._enable import taken
 from pyblitz._python import Recording
 from pyblitz.arrays.front import left_alone
 
@@ -66,6 +67,8 @@ class Stats:
         self._recording = Recording(self._spans)
         self._left_before: dict[tuple[str, str], int] = left_alone()
         self._left_after: dict[tuple[str, str], int] | None = None
+        self._taken_before = taken()
+        self._taken_after: dict[str, tuple[int, int]] | None = None
 
     def _name(self, background: bool, index: int) -> str:
         return f"pyblitz-{index + 1}" if background else f"caller {index + 1}"
@@ -96,6 +99,18 @@ class Stats:
         calls = {what: n - self._left_before.get(what, 0) for what, n in now.items()}
         return {what: n for what, n in calls.items() if n}
 
+    @property
+    def taken(self) -> dict[str, tuple[int, int]]:
+        """What NumPy was asked for under `enable`: of each ufunc, and of "sort", how many calls
+        were large enough to be looked at, and in how many of these other threads took part."""
+        now = taken() if self._taken_after is None else self._taken_after
+        counts = {}
+        for name, (calls, shared) in now.items():
+            before = self._taken_before.get(name, (0, 0))
+            if calls > before[0]:
+                counts[name] = calls - before[0], shared - before[1]
+        return counts
+
     def _ended(self) -> None:
         """What is left to do when the block is over."""
 
@@ -110,6 +125,7 @@ class Stats:
     ) -> None:
         self._recording.finish()
         self._left_after = left_alone()
+        self._taken_after = taken()
         self._ended()
 
     def __str__(self) -> str:

@@ -13,6 +13,7 @@ import time
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -123,7 +124,7 @@ def build_native(target):
         Extension(
             source.stem,
             [str(source)],
-            include_dirs=[str(PACKAGE_ROOT)],
+            include_dirs=[str(PACKAGE_ROOT), np.get_include()],
             define_macros=MACROS if BUILD or source.stem in LOCK_FREE else [],
             extra_compile_args=flags,
             extra_link_args=link,

@@ -1,0 +1,258 @@
+"""Others' sorts, shared; see sorts.pxd."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from pyblitz.kernels.argsort cimport (
+    FIELD_FLOAT, FIELD_SIGNED, FIELD_TIME, FIELD_UNSIGNED, Field, FieldKind, sort_order)
+from pyblitz.kernels.radix cimport (
+    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, KeyKind, Keys, each, log2_of, sort_keys)
+from pyblitz.runtime.atomic cimport (
+    atomic_u32, i64_fetch_add_relaxed, i64_load_relaxed, i64_store_relaxed, u32_load_relaxed,
+    u32_store_relaxed)
+from pyblitz.runtime.os cimport now_ns
+from pyblitz.runtime.pool cimport Worker
+
+cdef extern from "pyblitz/kernels/sort_stand_ins.h" nogil:
+    SharedSort* pb_sorts
+    const table_sort_fn* pb_sort_fns
+    const table_argsort_fn* pb_argsort_fns
+    int (*pb_sort_shared)(SharedSort*, void*, intptr_t, void*) noexcept nogil
+    int (*pb_argsort_shared)(SharedSort*, void*, intptr_t*, intptr_t, void*) noexcept nogil
+
+cdef enum:
+    # Of fewer items a sort with vector instructions is tried first.
+    SIMD_ITEMS = 1 << 20
+    # One call in so many tries the slower way again: the data may have changed.
+    AGAIN = 64
+    # Unless it is slower by far.
+    MUCH = 4
+    SCAN_ITEMS = 65536
+
+cdef loop_enter_fn enter_to_end = NULL
+cdef bint forced = False
+
+
+cdef void sorts_init(loop_enter_fn enter) noexcept nogil:
+    global enter_to_end, pb_sort_shared, pb_argsort_shared
+    enter_to_end = enter
+    pb_sort_shared = shared_sort
+    pb_argsort_shared = shared_argsort
+
+
+cdef SharedSort* sort_at(int k) noexcept nogil:
+    return &pb_sorts[k]
+
+
+cdef table_sort_fn sort_stand_in(int k) noexcept nogil:
+    return pb_sort_fns[k]
+
+
+cdef table_argsort_fn argsort_stand_in(int k) noexcept nogil:
+    return pb_argsort_fns[k]
+
+
+cdef void sorts_force(bint always) noexcept nogil:
+    global forced
+    forced = always
+
+
+# ---- which way ---------------------------------------------------------------
+
+cdef bint ours_first(Pace* p, bint simd, int64_t n) noexcept nogil:
+    """Which way to take now.  relaxed, all: any recent number is as good as another."""
+    cdef int64_t calls = i64_fetch_add_relaxed(&p.calls, 1)
+    cdef int64_t ours = i64_load_relaxed(&p.ours)
+    cdef int64_t theirs = i64_load_relaxed(&p.theirs)
+    if forced:
+        return True
+    if ours == 0 and theirs == 0:
+        return not simd or n >= SIMD_ITEMS
+    if ours == 0 or theirs == 0:
+        return ours == 0
+    if calls % AGAIN == AGAIN - 1 and max(ours, theirs) < MUCH * min(ours, theirs):
+        return ours > theirs
+    return ours <= theirs
+
+
+cdef void note(Pace* p, bint ours, int64_t took, int64_t n) noexcept nogil:
+    cdef int64_t pace = max(took * 1000 // n, 1)
+    i64_store_relaxed(&p.ours if ours else &p.theirs, pace)
+
+
+# ---- sorts -------------------------------------------------------------------
+
+cdef struct SortCall:
+    SharedSort* sort
+    char* items
+    intptr_t n
+    intptr_t* order
+    uint8_t* begins         # of an order that must have no ties; else NULL
+    atomic_u32 seen         # equal items that differ in their bits
+
+
+ctypedef fused Bits:
+    uint16_t
+    uint32_t
+    uint64_t
+
+
+cdef inline bint differ(const Bits* items, int64_t n, Bits inf) noexcept nogil:
+    """Whether there may be equal items with other bits: zeros less than zero, or
+    not-a-numbers but the usual one."""
+    cdef Bits minus = ~(<Bits>-1 >> 1)
+    cdef Bits usual = inf | (inf >> 1)
+    cdef Bits x
+    cdef bint found = False
+    cdef int64_t i
+    for i in range(n):
+        x = items[i]
+        found |= x == minus
+        found |= (x & ~minus) > inf and x != (usual & inf | usual & ~minus)
+    return found
+
+
+cdef int differ_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef SortCall* c = <SortCall*>ctx
+    cdef bint found
+    if c.sort.size == 8:
+        found = differ(<const uint64_t*>c.items + lo, hi - lo, <uint64_t>0x7ff0000000000000)
+    elif c.sort.size == 4:
+        found = differ(<const uint32_t*>c.items + lo, hi - lo, <uint32_t>0x7f800000)
+    else:
+        found = differ(<const uint16_t*>c.items + lo, hi - lo, <uint16_t>0x7c00)
+    if found:
+        # relaxed: read after the join
+        u32_store_relaxed(&c.seen, 1)
+    return 0
+
+
+cdef KeyKind key_kind(const SharedSort* s) noexcept nogil:
+    if s.number == c"i":
+        return KEY_SIGNED
+    if s.number == c"f":
+        return KEY_FLOAT
+    return KEY_TIME if s.number == c"t" else KEY_UNSIGNED
+
+
+cdef FieldKind field_kind(const SharedSort* s) noexcept nogil:
+    if s.number == c"i":
+        return FIELD_SIGNED
+    if s.number == c"f":
+        return FIELD_FLOAT
+    return FIELD_TIME if s.number == c"t" else FIELD_UNSIGNED
+
+
+cdef int run_sort(Worker* w, void* ctx) noexcept nogil:
+    """0; or else nothing has been moved."""
+    cdef SortCall* c = <SortCall*>ctx
+    cdef Keys k
+    if c.sort.number == c"f" and (not c.sort.stable or c.sort.size == 2):
+        each(w, differ_leaf, c, SCAN_ITEMS, c.n)
+        if u32_load_relaxed(&c.seen):
+            return 1
+    k.src = k.dst = c.items
+    k.n = c.n
+    k.itemsize = c.sort.size
+    k.kind = key_kind(c.sort)
+    k.descending = False
+    k.stable = c.sort.stable
+    return sort_keys(w, &k)
+
+
+cdef int shared_sort(SharedSort* s, void* items, intptr_t n, void* arr) noexcept nogil:
+    cdef Pace* p = &s.sorts[log2_of(n)]
+    cdef SortCall c
+    cdef int64_t began
+    cdef bint ran = False, ours
+    cdef int rc = 0
+    # relaxed: a statistic
+    i64_fetch_add_relaxed(&s.calls, 1)
+    ours = ours_first(p, s.simd, n)
+    began = now_ns()
+    if ours:
+        c.sort = s
+        c.items = <char*>items
+        c.n = n
+        u32_store_relaxed(&c.seen, 0)
+        ours = enter_to_end(run_sort, &c, &ran) == 0 and ran
+        if ours:
+            i64_fetch_add_relaxed(&s.shared, 1)
+        else:
+            rc = s.sort(items, n, arr)
+        note(p, True, now_ns() - began, n)
+        return rc
+    rc = s.sort(items, n, arr)
+    note(p, False, now_ns() - began, n)
+    return rc
+
+
+# ---- orders ------------------------------------------------------------------
+
+cdef int ties_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef SortCall* c = <SortCall*>ctx
+    cdef uint8_t all_begin = 1
+    cdef int64_t i
+    for i in range(lo, hi):
+        all_begin &= c.begins[i]
+    if not all_begin:
+        u32_store_relaxed(&c.seen, 1)
+    return 0
+
+
+cdef int run_argsort(Worker* w, void* ctx) noexcept nogil:
+    """0; or else the order is to be made anew."""
+    cdef SortCall* c = <SortCall*>ctx
+    cdef Field f
+    cdef int rc
+    f.base = c.items
+    f.step = c.sort.size
+    f.pitch = 0
+    f.kind = field_kind(c.sort)
+    f.size = c.sort.size
+    f.descending = False
+    rc = sort_order(w, &f, 1, c.n, <int64_t*>c.order, c.begins)
+    if rc == 0 and c.begins != NULL:
+        each(w, ties_leaf, c, SCAN_ITEMS, c.n)
+        rc = u32_load_relaxed(&c.seen)
+    return rc
+
+
+cdef bint in_place(const intptr_t* order, intptr_t n) noexcept nogil:
+    """Whether each index is where it began."""
+    cdef intptr_t i
+    cdef bint so = True
+    for i in range(n):
+        so &= order[i] == i
+    return so
+
+
+cdef int shared_argsort(SharedSort* s, void* items, intptr_t* order, intptr_t n, void* arr) noexcept nogil:
+    cdef Pace* p = &s.argsorts[log2_of(n)]
+    cdef SortCall c
+    cdef int64_t began
+    cdef intptr_t i
+    cdef bint ran = False, ours
+    cdef int rc
+    i64_fetch_add_relaxed(&s.calls, 1)
+    ours = ours_first(p, False, n)
+    began = now_ns()
+    if ours and in_place(order, n):
+        c.sort = s
+        c.items = <char*>items
+        c.n = n
+        c.order = order
+        # Which of two equal items comes first is this sort's own affair: without ties, nobody's.
+        c.begins = NULL if s.stable else <uint8_t*>malloc(n)
+        u32_store_relaxed(&c.seen, 0)
+        if s.stable or c.begins != NULL:
+            ours = enter_to_end(run_argsort, &c, &ran) == 0 and ran
+            free(c.begins)
+            if ours:
+                i64_fetch_add_relaxed(&s.shared, 1)
+                note(p, True, now_ns() - began, n)
+                return 0
+            for i in range(n):
+                order[i] = i
+    rc = s.argsort(items, order, n, arr)
+    # As if it had been ours, if we began: that is what trying costs.
+    note(p, ran, now_ns() - began, n)
+    return rc
