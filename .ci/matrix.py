@@ -36,6 +36,7 @@ TESTS = [
     "tests/test_stats.py",
     "tests/test_writers.py",
     "tests/stress",
+    "tests/test_enable.py",
     "tests/test_front.py",
     "tests/test_map.py",
     "tests/test_reduce.py",

@@ -1090,7 +1090,7 @@ class Future(concurrent.futures.Future):
 
     def __init__(self):
         super().__init__()
-        self._condition.__class__ = Condition
+        self._condition = Condition()
 
 
 for method in ("cancel", "cancelled", "running", "done", "add_done_callback", "result", "exception",

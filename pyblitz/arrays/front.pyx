@@ -5,6 +5,7 @@ import inspect
 import operator
 import re
 import sys
+import threading
 import types
 import warnings
 
@@ -97,6 +98,7 @@ cdef class Left:
 too_small = Left(None)
 cdef dict lefts = {}        # reason -> what plans return
 cdef dict counts = {}       # (function, reason) -> calls
+cdef object counting = threading.Lock()
 
 
 cdef Left left(str why):
@@ -119,7 +121,8 @@ def left_alone():
 
 
 cdef object count(str name, str why):
-    with cython.critical_section(counts):
+    # Not a critical section: the dictionary's own operations would end it (Python 3.13).
+    with counting:
         counts[name, why] = counts.get((name, why), 0) + 1
 
 

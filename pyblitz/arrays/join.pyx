@@ -311,7 +311,9 @@ def par_repeat(a, repeats, axis=None):
             return left("repeats that it may refuse")
         made = ends_of(native_row(cast_to(counts, np.dtype(np.int64))))
         if made is None:
-            return left("repeats that it may refuse")
+            # A copy: of repeats that are written meanwhile, NumPy returns memory that it
+            # has not written.
+            return np.repeat(a, counts.copy(), axis)
         ends = made
         r.ends = <const int64_t*>cnp.PyArray_DATA(ends)
         r.total = ends[r.length - 1]
