@@ -201,7 +201,8 @@ def table(rows: list[dict]) -> str:
 
 
 def main(names: list[str]) -> int:
-    sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+    sys.path.append(str(ROOT))
+    sys.path.insert(0, str(ROOT / "benchmarks"))
     import machine
 
     file = machine.RESULTS / "matrix.jsonl"

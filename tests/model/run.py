@@ -71,7 +71,8 @@ def main(arguments: list[str]) -> int:
                 }
             )
     if "--write" in arguments:
-        sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+        sys.path.append(str(ROOT))
+        sys.path.insert(0, str(ROOT / "benchmarks"))
         import machine
 
         machine.write(machine.RESULTS / "models.jsonl", rows, machine.facts())
