@@ -32,7 +32,11 @@ cnp.import_array()
 cnp.import_ufunc()
 
 cdef extern from "numpy/ufuncobject.h":
+    # In full: NumPy 2.5's own declaration has Python's names of some.
     ctypedef struct PyUFuncObject:
+        int ntypes
+        loop_fn* functions
+        const char* types
         int core_enabled
         int core_num_dim_ix
         int* core_num_dims
@@ -134,6 +138,7 @@ cdef bint shareable(ufunc fn, str types):
 
 cdef int take(ufunc fn, int64_t always_from) except -1:
     """Puts stand-ins in the places of the ufunc's loops; how many it has that were not taken."""
+    cdef PyUFuncObject* table = <PyUFuncObject*>fn
     cdef int signature[LOOP_ARGS]
     cdef loop_fn old = NULL
     cdef loop_fn before = NULL
@@ -141,8 +146,8 @@ cdef int take(ufunc fn, int64_t always_from) except -1:
     cdef LoopKind* kind
     cdef int i, j, k, missing = 0
     cdef set seen = set()
-    for i in range(fn.ntypes):
-        numbers_of = tuple([<int>fn.types[i * fn.nargs + j] for j in range(fn.nargs)])
+    for i in range(table.ntypes):
+        numbers_of = tuple([<int>table.types[i * fn.nargs + j] for j in range(fn.nargs)])
         if numbers_of in seen:
             continue
         seen.add(numbers_of)
@@ -151,8 +156,8 @@ cdef int take(ufunc fn, int64_t always_from) except -1:
             continue
         for j in range(fn.nargs):
             signature[j] = numbers_of[j]
-        old = <loop_fn><void*>fn.functions[i]
-        place = <size_t>&fn.functions[i]
+        old = table.functions[i]
+        place = <size_t>&table.functions[i]
         k = numbers.get(place, -1)
         if k >= 0 and old == loop_stand_in(k):
             loop_share(loop_at(k), always_from)     # as it is

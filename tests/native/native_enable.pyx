@@ -10,6 +10,11 @@ cnp.import_ufunc()
 ctypedef void (*loop_fn)(char**, const cnp.npy_intp*, const cnp.npy_intp*, void*) noexcept nogil
 
 cdef extern from "numpy/ufuncobject.h":
+    # NumPy 2.5's own declaration has Python's names of some.
+    ctypedef struct PyUFuncObject:
+        int ntypes
+        loop_fn* functions
+        void** data
     int PyUFunc_ReplaceLoopBySignature(ufunc, loop_fn, const int*, loop_fn*)
 
 cdef loop_fn below = NULL
@@ -44,15 +49,17 @@ def counted():
 
 
 def table(ufunc fn):
-    return [<size_t><void*>fn.functions[i] for i in range(fn.ntypes)]
+    cdef PyUFuncObject* u = <PyUFuncObject*>fn
+    return [<size_t><void*>u.functions[i] for i in range(u.ntypes)]
 
 
 def call_loop(ufunc fn, int i, list arrays, list offsets, list steps, cnp.npy_intp n):
     """The i-th loop itself, of items that begin so many bytes into each array."""
+    cdef PyUFuncObject* u = <PyUFuncObject*>fn
     cdef char* args[8]
     cdef cnp.npy_intp strides[8]
     for k, a in enumerate(arrays):
         args[k] = <char*>cnp.PyArray_DATA(<cnp.ndarray>a) + <cnp.npy_intp>offsets[k]
         strides[k] = steps[k]
     with nogil:
-        (<loop_fn><void*>fn.functions[i])(args, &n, strides, fn.data[i] if fn.data != NULL else NULL)
+        u.functions[i](args, &n, strides, u.data[i] if u.data != NULL else NULL)

@@ -1,0 +1,123 @@
+"""Others' own tests, with and without `pyblitz.enable`:
+
+    python tests/judges.py [SUITE ...] [--write] [--rounds plain,enabled,forced]
+
+They come with the wheels of NumPy, pandas, SciPy, scikit-learn and xarray; a library that is not
+here is left out.  Each suite runs as it is (plain), under `enable` (enabled), and so that every
+call is shared from one element on (forced).  Tests that fail only with pyblitz are named, and
+make the exit code 1.  --write keeps the table in benchmarks/results/judges.jsonl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+
+# What pytest is asked to run; "-k" and the like may follow.
+SUITES = {
+    "numpy": [
+        "numpy._core",
+        "numpy.lib",
+        "numpy.ma",
+        "numpy.random",
+        "numpy.polynomial",
+        "numpy.linalg",
+        "numpy.fft",
+    ],
+    "pandas": [
+        "pandas.tests.arithmetic",
+        "pandas.tests.reductions",
+        "pandas.tests.groupby",
+        "pandas.tests.series.methods.test_sort_values",
+        "pandas.tests.frame.methods.test_sort_values",
+        "pandas.tests.test_sorting",
+    ],
+    "scipy": ["scipy.special", "scipy.stats", "scipy.ndimage"],
+    "sklearn": ["sklearn.preprocessing", "sklearn.metrics", "sklearn.ensemble"],
+    "xarray": ["xarray.tests.test_dataarray", "xarray.tests.test_dataset", "xarray.tests.test_computation"],
+}
+DISTRIBUTIONS = {"sklearn": "scikit-learn"}
+ROUNDS = {
+    "plain": {},
+    "enabled": {"PYBLITZ_JUDGE": "1"},
+    # More threads than CPUs, so that parts are run by others than the caller.
+    "forced": {"PYBLITZ_JUDGE": "1", "PYBLITZ_SHARE_FROM": "1", "PYBLITZ_NUM_THREADS": "3"},
+}
+
+
+def run(targets: list[str], env: dict[str, str]) -> dict:
+    """Verdicts of each test, calls and shared calls."""
+    with tempfile.TemporaryDirectory() as place:
+        verdicts = Path(place) / "verdicts.json"
+        path = os.pathsep.join([str(HERE), str(ROOT), os.environ.get("PYTHONPATH", "")])
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "judging", "-p", "no:cacheprovider"]
+        command += ["-W", "ignore", "--pyargs", *targets]
+        done = subprocess.run(
+            command,
+            cwd=place,
+            env={**os.environ, **env, "PYTHONPATH": path, "PYBLITZ_VERDICTS": str(verdicts)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if not verdicts.exists():
+            raise RuntimeError(f"{' '.join(targets)}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+        return json.loads(verdicts.read_text())
+
+
+def judge(targets: list[str], rounds: list[str]) -> tuple[dict, dict[str, list[str]]]:
+    """A row of the table, and which tests fail only with pyblitz, in each round."""
+    row, only, plain = {}, {}, {}
+    for name in rounds:
+        result = run(targets, ROUNDS[name])
+        verdicts = result["verdicts"]
+        row[name] = sum(v == "passed" for v in verdicts.values())
+        if name == "plain":
+            plain = verdicts
+            row["failed without"] = sum(v == "failed" for v in verdicts.values())
+        else:
+            row[f"calls, {name}"] = [result["calls"], result["shared"]]
+            only[name] = [
+                test for test, v in verdicts.items() if v == "failed" and plain.get(test) != "failed"
+            ]
+            row[f"only {name}"] = only[name]
+    return row, only
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], metavar="SUITE")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--rounds", default=",".join(ROUNDS))
+    options = parser.parse_args()
+    rows, wrong = [], 0
+    for name in options.suites or SUITES:
+        if importlib.util.find_spec(name) is None:
+            print(f"{name}: not here")
+            continue
+        row, only = judge(SUITES[name], options.rounds.split(","))
+        version = importlib.metadata.version(DISTRIBUTIONS.get(name, name))
+        rows.append({"what": name, "version": version, "tests": SUITES[name], **row})
+        print({k: v for k, v in rows[-1].items() if k != "tests"}, flush=True)
+        wrong += sum(map(len, only.values()))
+    if options.write:
+        sys.path.append(str(ROOT))
+        sys.path.insert(0, str(ROOT / "benchmarks"))
+        import machine
+
+        machine.write(machine.RESULTS / "judges.jsonl", rows, machine.facts())
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
