@@ -781,6 +781,75 @@ def trust_page() -> str:
     )
 
 
+def enable_page() -> str:
+    if not (RESULTS / "enable.jsonl").exists():
+        return ""
+    facts, rows = load("enable")
+    contestants = ("NumPy", "enabled", "numexpr", "Numba")
+
+    def line(r: Row) -> list[str]:
+        times = r["seconds"]
+        cells = [milliseconds(times[c] * 1e9) if c in times else "" for c in contestants]
+        gain = f"{times['NumPy'] / times['enabled']:.2f}"
+        return [*cells, gain]
+
+    operators = [
+        [f"`{r['name']}`", size(r["n"]), *line(r)] for r in rows if r["what"] == "operator"
+    ]
+    programs = [
+        [
+            r["name"],
+            *line(r)[:2],
+            line(r)[-1],
+            f"{r['shared']} of {r['calls']}",
+            "the same" if r["same"] else "others",
+        ]
+        for r in rows
+        if r["what"] == "program"
+    ]
+    small = ", ".join(
+        f"{r['name']} elements {r['seconds']['NumPy'] * 1e9:.0f} and "
+        f"{r['seconds']['enabled'] * 1e9:.0f} ns"
+        for r in rows
+        if r["what"] == "small"
+    )
+    return (
+        "\n## NumPy itself: enable()\n\n"
+        f"{machine(facts)}\n\n"
+        "Milliseconds, the least of the runs; two threads for everyone but NumPy. "
+        "What `enable` costs where there is nothing to gain: "
+        f"{small}, without and with it.\n\n"
+        + table(["", "elements", *contestants, "x NumPy"], operators)
+        + "\nWhole programs. `shared`: calls in which another thread took part, of those that were "
+        "large enough to be looked at.\n\n"
+        + table(["", "NumPy", "enabled", "x NumPy", "shared", "bits"], programs)
+        + judges_table()
+    )
+
+
+def judges_table() -> str:
+    """Others' own tests."""
+    if not (RESULTS / "judges.jsonl").exists():
+        return ""
+    facts, rows = load("judges")
+    lines = [
+        [
+            f"{r['what']} {r['version']}",
+            f"{r['plain']:,}",
+            f"{r['enabled']:,}" if "enabled" in r else "",
+            f"{r['forced']:,}" if "forced" in r else "",
+            str(len(set(r.get("only enabled", []) + r.get("only forced", [])))),
+        ]
+        for r in rows
+    ]
+    return (
+        "\nOthers' own tests: how many passed without pyblitz, under `enable`, and with every "
+        "call shared from one element on; and how many fail only with pyblitz "
+        f"({machine(facts)}).\n\n"
+        + table(["", "without", "enabled", "forced", "fail only with it"], lines)
+    )
+
+
 def page() -> str:
     return (
         INTRODUCTION
@@ -789,6 +858,7 @@ def page() -> str:
         + arrays_page()
         + library_page()
         + sorting_page()
+        + enable_page()
         + trust_page()
     )
 

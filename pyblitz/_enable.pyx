@@ -58,6 +58,7 @@ cdef object lock = threading.RLock()
 cdef dict numbers = {}
 cdef list takens = []           # of each number: (ufunc, signature, place)
 cdef bint ufuncs_on = False, sums_on = False
+cdef int64_t forced = 0
 
 # By number, of those whose elements have one size.
 cdef dict type_chars = {np.dtype(c).num: c for c in "?bBhHiIlLqQefdgFDGmM"}
@@ -208,9 +209,11 @@ cdef bint arrives():
         if fn is np.add and numbers_of[0] == cnp.NPY_DOUBLE and numbers[takens[k][2]] == k:
             l = loop_at(k)
             before = i64_load_relaxed(&l.calls)
+            loop_pass(l)
             loop_share(l, 1)
             np.add(np.ones(3), np.ones(3))
-            loop_share(l, share_from())
+            loop_pass(l)
+            loop_share(l, forced)
             return i64_load_relaxed(&l.calls) > before
     return False
 
@@ -347,14 +350,17 @@ def enable(*, ufuncs=True, sorts=True, sums=False):
     2.0
     >>> pb.disable()
     """
-    global ufuncs_on, sums_on, sorts_on
+    global ufuncs_on, sums_on, sorts_on, forced
     with lock:
         sums_on = bool(sums)
         missing = 0
+        if forced != share_from():
+            release_ufuncs()
+            forced = share_from()
         if ufuncs:
             libraries.update(ufuncs_by_library())
             for fn in libraries:
-                missing += take(fn, share_from())
+                missing += take(fn, forced)
             ufuncs_on = True
             if not arrives():
                 release_ufuncs()
@@ -367,7 +373,7 @@ def enable(*, ufuncs=True, sorts=True, sums=False):
         else:
             release_ufuncs()
         take_sorts(bool(sorts))
-        sorts_force(share_from() != 0)
+        sorts_force(forced != 0)
         sorts_on = bool(sorts)
         if sorts_on and not sorts_arrive():
             take_sorts(False)

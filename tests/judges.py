@@ -44,7 +44,11 @@ SUITES = {
     ],
     "scipy": ["scipy.special", "scipy.stats", "scipy.ndimage"],
     "sklearn": ["sklearn.preprocessing", "sklearn.metrics", "sklearn.ensemble"],
-    "xarray": ["xarray.tests.test_dataarray", "xarray.tests.test_dataset", "xarray.tests.test_computation"],
+    "xarray": [
+        "xarray.tests.test_dataarray",
+        "xarray.tests.test_dataset",
+        "xarray.tests.test_computation",
+    ],
 }
 DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 ROUNDS = {
@@ -88,7 +92,9 @@ def judge(targets: list[str], rounds: list[str]) -> tuple[dict, dict[str, list[s
         else:
             row[f"calls, {name}"] = [result["calls"], result["shared"]]
             only[name] = [
-                test for test, v in verdicts.items() if v == "failed" and plain.get(test) != "failed"
+                test
+                for test, v in verdicts.items()
+                if v == "failed" and plain.get(test) != "failed"
             ]
             row[f"only {name}"] = only[name]
     return row, only

@@ -129,7 +129,7 @@ def test_other_threads_take_part(shared):
             np.sqrt(a)
             a.max()
     assert s.taken["sqrt"][0] == 50
-    assert s.taken["maximum"][0] == 50
+    assert s.taken["maximum"][0] >= 50  # NumPy 2.0 asks for some thousand elements at a time
     end = time.monotonic() + 30
     with pb.stats() as s:
         while not all(s.taken.get(name, (0, 0))[1] for name in ("sqrt", "maximum")):

@@ -5,6 +5,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from pyblitz.kernels.radix cimport (
     CHUNK, SHARED_WORDS, Words, bent_step, bridged, each, log2_of, sort_plain, sort_words)
+from pyblitz.runtime.os cimport alloc_array
 
 cdef extern from *:
     """
@@ -284,7 +285,7 @@ cdef void bend(const Order* o, Digit* d, int left) noexcept nogil:
     cdef uint64_t high = d.low + (~<uint64_t>0 >> (64 - d.bits))
     cdef int64_t stride = max(<int64_t>1, o.n // SAMPLES)
     cdef int n = <int>min(o.n, <int64_t>SAMPLES), i, ties
-    keys = <uint64_t*>malloc(2 * n * sizeof(uint64_t))
+    keys = <uint64_t*>alloc_array(2 * n * sizeof(uint64_t))
     if keys == NULL:
         return              # it would only be faster
     for i in range(n):
@@ -489,7 +490,7 @@ cdef int sort_ties(Worker* w, const Order* o, uint64_t* words, int64_t n, uint8_
             memset(begins, 0, n)
             begins[0] = 1
         return 0
-    room = <int64_t*>malloc(n * 3 * sizeof(int64_t))
+    room = <int64_t*>alloc_array(n * 3 * sizeof(int64_t))
     if room == NULL:
         return ENOMEM
     items = room

@@ -15,7 +15,8 @@ typedef struct pb_loop {
   struct pb_loop_kind *kind;
   _Atomic(int64_t) calls; /* of so many items */
   _Atomic(int64_t) shared;
-  char room[24]; /* a line each: one loop's counts do not slow another's calls */
+  _Atomic(int64_t) learnt; /* share_from, as found out, while it does not count */
+  char room[16]; /* a line each: one loop's counts do not slow another's calls */
 } pb_loop;
 
 #endif

@@ -39,6 +39,7 @@ cdef extern from "pyblitz/kernels/loops.h" nogil:
         LoopKind* kind
         atomic_i64 calls
         atomic_i64 shared
+        atomic_i64 learnt
 
 # How a thread becomes a worker for something that nothing may stop: runs fn(w, ctx), and
 # returns what that returns.  False in `ran`: there was no memory for it.

@@ -27,7 +27,7 @@ cdef enum:
     FEWEST_ITEMS = 64
     MOST_ITEMS = 1 << 20
     # A reduction of fewer bytes is over before anybody comes.
-    REDUCE_BYTES = 1 << 18
+    REDUCE_BYTES = 1 << 20
     # A search for what ends a reduction of bools goes so far before others help.
     SEARCH_ITEMS = 1 << 18
 
@@ -69,18 +69,22 @@ cdef void loop_init(SharedLoop* l, loop_fn fn, LoopKind* kind) noexcept nogil:
     l.kind = kind
     i64_store_relaxed(&l.calls, 0)
     i64_store_relaxed(&l.shared, 0)
-    loop_pass(l)
+    i64_store_relaxed(&l.learnt, FIRST_ITEMS if kind.core_dims == 0 else FIRST_CORE_ITEMS)
+    i64_store_relaxed(&l.share_from, INT64_MAX)
 
 
 cdef void loop_pass(SharedLoop* l) noexcept nogil:
+    if i64_load_relaxed(&forced_from) == 0 and i64_load_relaxed(&l.share_from) < INT64_MAX:
+        i64_store_relaxed(&l.learnt, i64_load_relaxed(&l.share_from))
     i64_store_relaxed(&l.share_from, INT64_MAX)
 
 
 cdef void loop_share(SharedLoop* l, int64_t always_from) noexcept nogil:
     i64_store_relaxed(&forced_from, always_from)
-    if always_from == 0:
-        always_from = FIRST_ITEMS if l.kind.core_dims == 0 else FIRST_CORE_ITEMS
-    i64_store_relaxed(&l.share_from, always_from)
+    if always_from != 0:
+        i64_store_relaxed(&l.share_from, always_from)
+    elif i64_load_relaxed(&l.share_from) == INT64_MAX:
+        i64_store_relaxed(&l.share_from, i64_load_relaxed(&l.learnt))
 
 
 # ---- what may be shared ------------------------------------------------------

@@ -2,12 +2,13 @@
 from libc.errno cimport ENOMEM
 from libc.stdint cimport (
     int8_t, int16_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t)
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, memmove, memset
 from pyblitz.runtime.atomic cimport (
     atomic_u32, u32_load_relaxed, u32_store_relaxed, unlikely)
 from pyblitz.runtime.bridge cimport (
     Bridge, bridge_init, bridge_limit, bridge_run, combine_fn, leaf_fn)
+from pyblitz.runtime.os cimport alloc_array
 from pyblitz.runtime.pool cimport hooks, must_stop
 
 cdef enum:
@@ -449,7 +450,7 @@ cdef int rows_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef char* spare = NULL
     cdef int rc = 0
     if s.leaf == NULL:
-        spare = <char*>malloc(bytes)
+        spare = <char*>alloc_array(bytes)
         if spare == NULL:
             return ENOMEM
     for i in range(lo, hi):
@@ -569,7 +570,7 @@ cdef int merge_sort(Worker* w, MergeSort* s) noexcept nogil:
     while m.levels < MAX_LEVELS and (s.n >> m.levels) > chunk:
         m.levels += 1
     memset(m.done, 0, 1 << m.levels)
-    m.spare = <char*>malloc(max(s.n * s.order.itemsize, <int64_t>1))
+    m.spare = <char*>alloc_array(max(s.n * s.order.itemsize, <int64_t>1))
     if m.spare == NULL:
         return ENOMEM
     rc = bridged(w, chunk_leaf, merge_chunks, &m, 1, 1 << m.levels)

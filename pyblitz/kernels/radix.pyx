@@ -5,6 +5,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from pyblitz.runtime.atomic cimport atomic_u32, u32_load_relaxed, u32_store_relaxed
 from pyblitz.runtime.bridge cimport bridge_limit, bridge_wants
+from pyblitz.runtime.os cimport alloc_array
 
 cdef enum:
     SAMPLES = 1024
@@ -245,7 +246,7 @@ cdef int sort_small(const Words* s) noexcept nogil:
         return 0
     few[0] = 0
     if s.n > LEAF_WORDS:
-        room = s.spare if s.spare != NULL else <char*>malloc(s.n * (8 if s.wide else 4))
+        room = s.spare if s.spare != NULL else <char*>alloc_array(s.n * (8 if s.wide else 4))
         if room == NULL:
             return ENOMEM
     # To the room first: what load reads may be dst.
@@ -522,7 +523,7 @@ cdef int sort_heavy(Worker* w, const Radix* r, int64_t start, int64_t n, bint eq
     if rc != 0 or found:
         return rc
     if r.mid == s.dst:
-        words.spare = <char*>malloc(n * size)
+        words.spare = <char*>alloc_array(n * size)
         if words.spare == NULL:
             return ENOMEM
     rc = sort_shared(w, &words, r.depth + 1)
@@ -566,7 +567,7 @@ cdef int bucket_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
         else:
             room = NULL
             if r.mid == s.dst and n > LEAF_WORDS:
-                room = <char*>malloc(n * size)
+                room = <char*>alloc_array(n * size)
                 if room == NULL:
                     return ENOMEM
             if s.wide:
@@ -727,7 +728,7 @@ cdef int sort_once_packed(Worker* w, Words* s) noexcept nogil:
     cdef int rc
     inner.outer = s
     inner.base = 0
-    inner.src = <char*>malloc(s.n * (8 if s.wide else 4))
+    inner.src = <char*>alloc_array(s.n * (8 if s.wide else 4))
     if inner.src == NULL:
         return ENOMEM
     rc = bridged(w, pack_leaf, NULL, &inner, BLOCK_WORDS, s.n)
@@ -980,7 +981,7 @@ cdef int sort_words_of(Worker* w, Keys* k) noexcept nogil:
     s.dst = k.dst
     s.spare = NULL
     if k.src == k.dst and k.n > LEAF_WORDS:
-        s.spare = <char*>malloc(k.n * k.itemsize)
+        s.spare = <char*>alloc_array(k.n * k.itemsize)
         if s.spare == NULL:
             return ENOMEM
     rc = sort_words(w, &s)
@@ -1001,7 +1002,7 @@ cdef int sort_keys(Worker* w, Keys* k) noexcept nogil:
     rc = 0
     if k.src == k.dst:
         # What was there says what the order of equals was.
-        copy = malloc(k.n * k.itemsize)
+        copy = alloc_array(k.n * k.itemsize)
         if copy == NULL:
             return ENOMEM
         rc = copy_items(w, copy, k.src, k.n, k.itemsize)

@@ -1,14 +1,15 @@
 """Others' sorts, shared; see sorts.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 from pyblitz.kernels.argsort cimport (
     FIELD_FLOAT, FIELD_SIGNED, FIELD_TIME, FIELD_UNSIGNED, Field, FieldKind, sort_order)
 from pyblitz.kernels.radix cimport (
     KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, KeyKind, Keys, each, log2_of, sort_keys)
 from pyblitz.runtime.atomic cimport (
-    atomic_u32, i64_fetch_add_relaxed, i64_load_relaxed, i64_store_relaxed, u32_load_relaxed,
+    atomic_i64, atomic_u32, i64_fetch_add_relaxed, i64_load_relaxed, i64_store_relaxed, u32_load_relaxed,
     u32_store_relaxed)
-from pyblitz.runtime.os cimport now_ns
+from pyblitz.runtime.os cimport alloc_array, now_ns
 from pyblitz.runtime.pool cimport Worker
 
 cdef extern from "pyblitz/kernels/sort_stand_ins.h" nogil:
@@ -21,6 +22,8 @@ cdef extern from "pyblitz/kernels/sort_stand_ins.h" nogil:
 cdef enum:
     # Of fewer items a sort with vector instructions is tried first.
     SIMD_ITEMS = 1 << 20
+    # So many calls find out what the two ways take.
+    TRIES = 4
     # One call in so many tries the slower way again: the data may have changed.
     AGAIN = 64
     # Unless it is slower by far.
@@ -64,18 +67,22 @@ cdef bint ours_first(Pace* p, bint simd, int64_t n) noexcept nogil:
     cdef int64_t theirs = i64_load_relaxed(&p.theirs)
     if forced:
         return True
-    if ours == 0 and theirs == 0:
-        return not simd or n >= SIMD_ITEMS
-    if ours == 0 or theirs == 0:
-        return ours == 0
+    if calls < TRIES:
+        # In turn.
+        return (calls & 1) == (simd and n < SIMD_ITEMS)
     if calls % AGAIN == AGAIN - 1 and max(ours, theirs) < MUCH * min(ours, theirs):
         return ours > theirs
     return ours <= theirs
 
 
 cdef void note(Pace* p, bint ours, int64_t took, int64_t n) noexcept nogil:
+    cdef atomic_i64* kept = &p.ours if ours else &p.theirs
     cdef int64_t pace = max(took * 1000 // n, 1)
-    i64_store_relaxed(&p.ours if ours else &p.theirs, pace)
+    cdef int64_t before = i64_load_relaxed(kept)
+    # One call may have been disturbed, and the first one finds threads asleep.
+    if before != 0 and pace > before:
+        pace = before + (pace - before) // 8
+    i64_store_relaxed(kept, pace)
 
 
 # ---- sorts -------------------------------------------------------------------
@@ -83,6 +90,7 @@ cdef void note(Pace* p, bint ours, int64_t took, int64_t n) noexcept nogil:
 cdef struct SortCall:
     SharedSort* sort
     char* items
+    char* sorted            # a copy
     intptr_t n
     intptr_t* order
     uint8_t* begins         # of an order that must have no ties; else NULL
@@ -141,21 +149,38 @@ cdef FieldKind field_kind(const SharedSort* s) noexcept nogil:
     return FIELD_TIME if s.number == c"t" else FIELD_UNSIGNED
 
 
+cdef int copy_back_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef SortCall* c = <SortCall*>ctx
+    cdef intptr_t size = c.sort.size
+    memcpy(c.items + lo * size, c.sorted + lo * size, (hi - lo) * size)
+    return 0
+
+
 cdef int run_sort(Worker* w, void* ctx) noexcept nogil:
     """0; or else nothing has been moved."""
     cdef SortCall* c = <SortCall*>ctx
     cdef Keys k
+    cdef int rc
     if c.sort.number == c"f" and (not c.sort.stable or c.sort.size == 2):
         each(w, differ_leaf, c, SCAN_ITEMS, c.n)
         if u32_load_relaxed(&c.seen):
             return 1
-    k.src = k.dst = c.items
+    # A sort in place moves everything once more.
+    c.sorted = <char*>alloc_array(c.n * c.sort.size)
+    if c.sorted == NULL:
+        return 1
+    k.src = c.items
+    k.dst = c.sorted
     k.n = c.n
     k.itemsize = c.sort.size
     k.kind = key_kind(c.sort)
     k.descending = False
     k.stable = c.sort.stable
-    return sort_keys(w, &k)
+    rc = sort_keys(w, &k)
+    if rc == 0:
+        each(w, copy_back_leaf, c, SCAN_ITEMS, c.n)
+    free(c.sorted)
+    return rc
 
 
 cdef int shared_sort(SharedSort* s, void* items, intptr_t n, void* arr) noexcept nogil:

@@ -36,6 +36,7 @@ static inline void pb_yield(void) { sched_yield(); }
  * running did so when it was switched).  Usable once it was registered, which
  * fails where the kernel has none or a sandbox forbids it. */
 #if defined(__linux__)
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #endif
 #if defined(__linux__) && defined(SYS_membarrier)
@@ -69,6 +70,22 @@ static inline void *pb_alloc_aligned(size_t size) {
   if (p != NULL)
     __builtin_memset(p, 0, size);
   return p;
+}
+
+/* For arrays, which are written from the start: large ones in large pages where the system has
+ * them, as NumPy's are.  A quarter of the time of a sort was the first touch of small ones. */
+static inline void *pb_alloc_array(size_t size) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  const size_t page = (size_t)1 << 21;
+  if (size >= 2 * page) {
+    void *p = NULL;
+    if (posix_memalign(&p, page, size) != 0)
+      return NULL;
+    madvise(p, size & ~(page - 1), MADV_HUGEPAGE);
+    return p;
+  }
+#endif
+  return malloc(size);
 }
 
 /* ---- parker ------------------------------------------------------------ */

@@ -13,6 +13,7 @@ cdef extern from "pyblitz/runtime/os.h" nogil:
     int CACHE_LINES "PB_CACHE_LINES"
     void* alloc_lines "pb_alloc_lines"(size_t)
     void* alloc_aligned "pb_alloc_aligned"(size_t)
+    void* alloc_array "pb_alloc_array"(size_t)
 
     ctypedef struct Parker "pb_parker":
         pass
