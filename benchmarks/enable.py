@@ -9,7 +9,7 @@ few runs and writes nothing.  The parts, by ``what``:
   New York in 2013, handwritten digits, photographs), and kernels of the kind that NPBench
   has, in plain NumPy.
 
-All contestants of a row take turns in one process; `enable` and `disable` stand around each call,
+All contestants of a row take turns in one process, with a pause after those whose threads spin; `enable` and `disable` stand around each call,
 outside what is timed.  Results are compared bit for bit.  `shared` is the part of the calls that
 were large enough to be looked at in which another thread took part.
 """
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import pathlib
+import time
 import timeit
 import warnings
 from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ import pyblitz as pb
 
 Row = dict[str, Any]
 RNG = np.random.default_rng(2026)
+PAUSE = 0.25
 
 
 def have(name: str) -> Any:
@@ -62,6 +64,8 @@ def compare(call: Callable[[], Any], runs: int, peers: dict[str, Callable[[], An
     for turn in range(runs + 1):
         order = list(contestants.items())
         for name, fn in order if turn % 2 == 0 else reversed(order):
+            # Numba's threads spin for a while when they are done.
+            time.sleep(PAUSE if len(contestants) > 2 else 0)
             if name == "enabled":
                 pb.enable()
             # The first call after another contestant's finds caches full of that one's.
