@@ -9,7 +9,8 @@ few runs and writes nothing.  The parts, by ``what``:
   New York in 2013, handwritten digits, photographs), and kernels of the kind that NPBench
   has, in plain NumPy.
 
-All contestants of a row take turns in one process, with a pause after those whose threads spin; `enable` and `disable` stand around each call,
+All contestants of a row take turns of some milliseconds in one process, with a pause after those
+whose threads spin on; `enable` and `disable` stand around each call,
 outside what is timed.  Results are compared bit for bit.  `shared` is the part of the calls that
 were large enough to be looked at in which another thread took part.
 """
@@ -33,7 +34,8 @@ import pyblitz as pb
 
 Row = dict[str, Any]
 RNG = np.random.default_rng(2026)
-PAUSE = 0.25
+PAUSE = 0.005  # as in contest.py
+TURN = 0.003  # seconds that a turn takes at least
 
 
 def have(name: str) -> Any:
@@ -60,6 +62,7 @@ def compare(call: Callable[[], Any], runs: int, peers: dict[str, Callable[[], An
         alike = same(expected, call())
     pb.disable()
     calls = [sum(c) for c in zip(*stats.taken.values(), strict=True)] or [0, 0]
+    repeats = 3 + int(TURN / timeit.timeit(call, number=1))
     contestants = {"NumPy": call, "enabled": call, **peers}
     for turn in range(runs + 1):
         order = list(contestants.items())
@@ -69,7 +72,7 @@ def compare(call: Callable[[], Any], runs: int, peers: dict[str, Callable[[], An
             if name == "enabled":
                 pb.enable()
             # The first call after another contestant's finds caches full of that one's.
-            seconds = min(timeit.repeat(fn, number=1, repeat=3))
+            seconds = min(timeit.repeat(fn, number=1, repeat=repeats))
             pb.disable()
             if turn > 0:
                 best[name] = min(best.get(name, np.inf), seconds)
