@@ -67,7 +67,8 @@ cdef dict type_chars = {np.dtype(c).num: c for c in "?bBhHiIlLqQefdgFDGmM"}
 # give the same bits in any order: of which types.
 INTEGERS = "?bBhHiIlLqQ"
 EXACT = {
-    "add": INTEGERS + "m", "multiply": INTEGERS, "maximum": INTEGERS + "mM", "minimum": INTEGERS + "mM",
+    # Not times: a sum on the way may be not-a-time, by chance of the order.
+    "add": INTEGERS, "multiply": INTEGERS, "maximum": INTEGERS + "mM", "minimum": INTEGERS + "mM",
     "fmax": INTEGERS, "fmin": INTEGERS, "bitwise_and": INTEGERS, "bitwise_or": INTEGERS,
     "bitwise_xor": INTEGERS, "logical_and": "?", "logical_or": "?", "logical_xor": "?", "gcd": INTEGERS,
 }

@@ -197,6 +197,7 @@ def test_items_that_depend_on_each_other(shared):
         ((0, 8, 8), (16, 16, 16)),  # the parts of complex numbers
         ((2048, 4096, 1024), (-8, 8, 8)),
         ((0, 4096, 8192), (0, 8, 0)),  # all to one place
+        ((0, 4096, 8192), (8, 8, 4)),  # each over half of the one before
     ],
 )
 def test_a_loop_called_with_operands_that_overlap(shared, native, offsets, steps):

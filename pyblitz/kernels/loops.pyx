@@ -134,7 +134,8 @@ cdef bint independent(const LoopCall* c) noexcept nogil:
     cdef const LoopKind* kind = c.loop.kind
     cdef int k, i
     for k in range(kind.inputs, kind.args):
-        if c.steps[k] == 0:
+        # Each result has a place of its own.
+        if max(c.steps[k], -c.steps[k]) < kind.sizes[k] or c.steps[k] == 0:
             return False
         for i in range(kind.args):
             if i != k and (i < kind.inputs or i > k) and not apart(c, k, i):
