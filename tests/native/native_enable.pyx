@@ -1,8 +1,9 @@
 # distutils: define_macros=NPY_NO_DEPRECATED_API=NPY_2_0_API_VERSION
 """What others do to NumPy's tables, and what stands there."""
 cimport numpy as cnp
-from libc.stdint cimport int64_t
 from numpy cimport ufunc
+from pyblitz.runtime.atomic cimport (
+    atomic_i64, i64_fetch_add_relaxed, i64_load_relaxed, i64_store_relaxed)
 
 cnp.import_array()
 cnp.import_ufunc()
@@ -18,20 +19,19 @@ cdef extern from "numpy/ufuncobject.h":
     int PyUFunc_ReplaceLoopBySignature(ufunc, loop_fn, const int*, loop_fn*)
 
 cdef loop_fn below = NULL
-cdef int64_t calls = 0
+cdef atomic_i64 calls
 
 
 cdef void counting(char** args, const cnp.npy_intp* dims, const cnp.npy_intp* steps, void* data) noexcept nogil:
-    global calls
-    calls += 1
+    i64_fetch_add_relaxed(&calls, 1)
     below(args, dims, steps, data)
 
 
 def put_counting(ufunc fn):
     """As another library would: in the place of the loop of doubles."""
     cdef int signature[3]
-    global below, calls
-    calls = 0
+    global below
+    i64_store_relaxed(&calls, 0)
     signature[0] = signature[1] = signature[2] = cnp.NPY_DOUBLE
     assert PyUFunc_ReplaceLoopBySignature(fn, counting, signature, &below) == 0
 
@@ -45,7 +45,7 @@ def take_counting_back(ufunc fn):
 
 
 def counted():
-    return calls
+    return i64_load_relaxed(&calls)
 
 
 def table(ufunc fn):
