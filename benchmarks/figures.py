@@ -775,10 +775,15 @@ def trust_page() -> str:
         + "\n\n"
         + table(["what", "measured", "goal", "met"], shown)
         + (f"\nThe matrix, {machine(cell_facts)}\n\n" if cells else "")
-        + (table(["cell", "tests"], [[r["what"], r["said"]] for r in cells]) if cells else "")
+        + (table(["cell", "tests", "commit"], cells_of(cells)) if cells else "")
         + "\nThe models, every state visited:\n\n"
         + models_table(models)
     )
+
+
+def cells_of(cells: list[Row]) -> list[list[str]]:
+    """Not all of them need be of one commit."""
+    return [[r["what"], r["said"], r["commit"][:10]] for r in cells]
 
 
 def enable_page() -> str:
