@@ -73,7 +73,7 @@ static inline void *pb_alloc_aligned(size_t size) {
 }
 
 /* For arrays, which are written from the start: large ones in large pages where the system has
- * them, as NumPy's are.  A quarter of the time of a sort was the first touch of small ones. */
+ * them, as NumPy's are.  The first touch of small ones was up to half of a sort's time. */
 static inline void *pb_alloc_array(size_t size) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   const size_t page = (size_t)1 << 21;
