@@ -976,7 +976,8 @@ def stranger_joined_under_the_gil(*steps):
 cdef struct Foreign:
     Scope* scope
     atomic_i64 ran
-    Task task
+    Task tasks[2]
+    int spawned
     char how
 
 cdef Foreign foreign
@@ -989,8 +990,10 @@ cdef int foreign_spawn(Worker* w, void* ctx) except? -1 nogil:
     if foreign.how == b"s":
         return spawn(w, foreign.scope, foreign_task, NULL)
     if foreign.how == b"a":
-        task_init(&foreign.task, foreign_task, NULL)
-        return spawn_many(w, foreign.scope, &foreign.task, 1)
+        # Each a task of its own: the first may not have begun when the second is refused.
+        foreign.spawned += 1
+        task_init(&foreign.tasks[foreign.spawned - 1], foreign_task, NULL)
+        return spawn_many(w, foreign.scope, &foreign.tasks[foreign.spawned - 1], 1)
     if foreign.how == b"m":
         return scope_map(w, foreign.scope, foreign_task, NULL, 0, 3)
     return spawn_on(w, foreign.scope, 0, foreign_task, NULL)
@@ -1010,6 +1013,7 @@ cdef int scope_body(Worker* w, Scope* s, void* ctx) except? -1 nogil:
 def scope_around(f):
     """Calls f in a scope; how many tasks of spawn_into ran."""
     i64_store_relaxed(&foreign.ran, 0)
+    foreign.spawned = 0
     with nogil:
         scope(NULL, scope_body, <void*>f)
     return i64_load_acquire(&foreign.ran)
