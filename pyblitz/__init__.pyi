@@ -258,11 +258,12 @@ def par_flatten(
 ) -> _Array: ...
 def par_copy(
     a: npt.ArrayLike,
-    dtype: npt.DTypeLike | None = None,
     order: _Order = "K",
+    subok: bool = False,
+    *,
+    dtype: npt.DTypeLike | None = None,
     out: _Array | None = None,
     casting: _Casting | None = None,
-    *,
     progress: _Progress = None,
 ) -> _Array: ...
 def par_reduce(

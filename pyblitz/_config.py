@@ -200,7 +200,8 @@ def enable_at_import() -> bool:
 
 def share_from() -> int:
     """PYBLITZ_SHARE_FROM, for tests: from how many elements on `enable` is to share every call
-    that can be shared; 0: where it pays."""
+    that can be shared; 0: where it pays.  Any other number also takes all calls of public functions
+    past what only large ones go through."""
     text = os.environ.get("PYBLITZ_SHARE_FROM", "").strip() or "0"
     if not text.isdecimal():
         raise ValueError(f"PYBLITZ_SHARE_FROM must be a number of elements, not {text!r}")

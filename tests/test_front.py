@@ -77,6 +77,26 @@ def test_public_functions_look_like_functions(name):
     assert Holder().method is f
 
 
+NAMESAKES = [name for name in PUBLIC if hasattr(np, name[4:])]
+
+
+@pytest.mark.parametrize("name", NAMESAKES)
+def test_a_function_takes_what_its_namesake_takes(name):
+    """By the same names, in the same order, with the same defaults."""
+    try:
+        theirs = inspect.signature(getattr(np, name[4:])).parameters
+    except ValueError:
+        pytest.skip("NumPy tells no signature of it")
+    ours = inspect.signature(getattr(pb, name)).parameters
+    if "options" in ours:
+        theirs = {k: p for k, p in theirs.items() if k in ours}
+    for mine, its in zip(ours.values(), theirs.values(), strict=False):
+        assert (mine.name, mine.kind) == (its.name, its.kind)
+        # Which value says that none was given is nobody's business.
+        assert mine.default == its.default or {mine.default, its.default} == {None, np._NoValue}
+    assert len(ours) >= len(theirs)
+
+
 def test_wrong_calls_are_told():
     with pytest.raises(TypeError, match="par_cumsum"):
         pb.par_cumsum()

@@ -207,3 +207,14 @@ def test_progress():
     got = pb.par_isin(a, a[::9], progress=lambda *t: told.append(t))
     np.testing.assert_array_equal(got, np.isin(a, a[::9]))
     assert told[-1][0] == told[-1][1]
+
+
+@pytest.mark.parametrize("test_type", ["i1", "u1", "i2", "u2", "i4"])
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2"])
+def test_few_members_far_apart(dtype, test_type):
+    """Of 4,001 to 4,095 elements of two bytes, with members over all their range, a hash table
+    was made that knows four and eight bytes only: 3,036 members were found instead of one."""
+    info, other = np.iinfo(dtype), np.iinfo(test_type)
+    a = np.random.default_rng(0).integers(info.min, info.max, 4050, dtype)
+    members = [x for x in (info.min, int(a[5]), info.max) if other.min <= x <= other.max]
+    check(a, np.array(members, test_type))

@@ -1,4 +1,5 @@
-"""Others' own tests under `pyblitz.enable`: a part of what tests/judges.py runs."""
+"""Others' own tests under `pyblitz.enable`, and with `pyblitz.numpy`: a part of what
+tests/judges.py runs."""
 
 import importlib.util
 
@@ -15,3 +16,17 @@ def test_numpy(name):
     assert not only["forced"]
     assert row["forced"] == row["plain"]
     assert row["calls, forced"][0] > 100
+
+
+@pytest.mark.parametrize(
+    "modules",
+    [
+        ["numpy._core.tests.test_ufunc"],
+        [f"numpy.lib.tests.{name}" for name in ("test_arraysetops", "test_nanfunctions")],
+    ],
+    ids=["ufunc", "lib"],
+)
+def test_namespace(modules):
+    row, only = judge(modules, ["plain", "namespace"])
+    assert not only["namespace"]
+    assert row["modules, namespace"] == len(modules)

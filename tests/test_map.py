@@ -349,6 +349,17 @@ def test_callable_on_blocks(a):
     np.testing.assert_array_equal(got, expected)
 
 
+@pytest.mark.parametrize(
+    "shapes", [((1000, 1), (600,)), ((600,), (1000, 1)), ((1, 600), (1000, 1))]
+)
+def test_a_small_column_and_a_small_row_are_a_large_plane(shapes):
+    a, b = (np.arange(np.prod(shape), dtype=float).reshape(shape) for shape in shapes)
+    with pb.stats() as s:
+        got = pb.par_map(np.hypot, a, b)
+    assert any(w.name.startswith("caller") and w.busy > 0 for w in s.workers)
+    np.testing.assert_array_equal(got, np.hypot(a, b))
+
+
 def test_callable_on_blocks_broadcasts_and_casts():
     a, b = np.arange(200_000.0).reshape(500, 400), np.arange(400.0)
     np.testing.assert_array_equal(pb.par_map(lambda x, y: x + y, a, b), a + b)

@@ -578,9 +578,9 @@ def test_repeat_refuses(n):
     st.sampled_from("KCFA"),
 )
 def test_copy(a, dtype, order):
-    got = outcome(lambda: pb.par_copy(a, dtype, order))[0]
+    got = outcome(lambda: pb.par_copy(a, order, dtype=dtype))[0]
     expected = outcome(lambda: np.array(a, dtype, order=order))[0]
-    check(lambda: pb.par_copy(a, dtype, order), lambda: np.array(a, dtype, order=order))
+    check(lambda: pb.par_copy(a, order, dtype=dtype), lambda: np.array(a, dtype, order=order))
     if isinstance(got, np.ndarray):
         assert not np.may_share_memory(got, a) or not a.size
         # Where an axis of one element lies is nobody's business.
@@ -623,7 +623,7 @@ def test_copy_cast(source, target):
     for dtype, casting in ((target, None), (target, "same_kind"), (target, "safe")):
         numpys = casting or "unsafe"
         check(
-            lambda dtype=dtype, casting=casting: pb.par_copy(a, dtype, casting=casting),
+            lambda dtype=dtype, casting=casting: pb.par_copy(a, dtype=dtype, casting=casting),
             lambda dtype=dtype, casting=numpys: a.astype(dtype, casting=casting),
         )
     for casting in ("same_kind", "unsafe"):
@@ -661,16 +661,16 @@ def test_copy_out():
         with pytest.raises(TypeError, match="Cannot cast"):
             f(out, out=np.zeros((300, 400), int))
     with pytest.raises(TypeError, match="not together"):
-        pb.par_copy(out, "f4", out=out)
+        pb.par_copy(out, dtype="f4", out=out)
 
 
 def test_copy_cast_reports_once():
     a = np.full(200_000, 1e300)
     with pytest.warns(RuntimeWarning, match="overflow encountered in cast") as seen:
-        pb.par_copy(a, "f4")
+        pb.par_copy(a, dtype="f4")
     assert len(seen) == 1
     with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="in cast"):
-        pb.par_copy(a, "f4")
+        pb.par_copy(a, dtype="f4")
 
 
 # ---- all --------------------------------------------------------------------
@@ -835,7 +835,7 @@ def test_any_layout_is_shared(a):
         (lambda **p: pb.par_repeat(a, np.full(n, 2, ">i4"), **p), np.repeat(a, 2)),
         (lambda **p: pb.par_concatenate([a, a], row, **p), np.concatenate([a, a])),
         (lambda **p: pb.par_where(mask, a, 0, **p), np.where(mask, a, 0)),
-        (lambda **p: pb.par_copy(a, ">f4", **p), a.astype(">f4")),
+        (lambda **p: pb.par_copy(a, dtype=">f4", **p), a.astype(">f4")),
         (lambda **p: pb.par_flatten(a.reshape(2, -1).T, "K", **p), a.reshape(2, -1).T.flatten("K")),
     ):
         assert_same(shared(ours), numpys)
@@ -845,9 +845,9 @@ def test_copies_that_were_serial():
     times = (FLOATS * 1e6).astype("M8[s]")
     words = FLOATS.astype("S9")
     for a, dtype in ((times, "M8[ms]"), (words, "S5"), (words, "S20"), (FLOATS + 1j, bool)):
-        assert_same(shared(lambda a=a, d=dtype, **p: pb.par_copy(a, d, **p)), a.astype(dtype))
+        assert_same(shared(lambda a=a, d=dtype, **p: pb.par_copy(a, dtype=d, **p)), a.astype(dtype))
     with pytest.warns(np.exceptions.ComplexWarning) as seen:
-        got = shared(lambda **p: pb.par_copy(FLOATS + 1j, "f4", **p))
+        got = shared(lambda **p: pb.par_copy(FLOATS + 1j, dtype="f4", **p))
     assert len(seen) == 1
     assert_same(got, FLOATS.astype("f4"))
     a, expected = FLOATS.copy(), FLOATS.copy()

@@ -176,31 +176,33 @@ cdef ndarray native_row(ndarray a):
 
 # ---- par_copy ---------------------------------------------------------------
 
-def copied(a, dtype=None, order="K", out=None, casting=None):
-    """The namesake of par_copy: those of NumPy's functions that together do as much."""
+def copied(a, order="K", subok=False, *, dtype=None, out=None, casting=None):
+    """The namesake of par_copy: ``np.copy``, and NumPy's other functions that copy."""
     if out is not None:
         if dtype is not None:
             raise TypeError("dtype: not together with out")
         np.copyto(out, a, casting="same_kind" if casting is None else casting)
         return out
     if casting is None:
-        return np.array(a, dtype, order=order)
+        return np.array(a, dtype, order=order, subok=subok)
     if not hasattr(a, "astype"):
         a = np.asarray(a)
-    return a.astype(a.dtype if dtype is None else dtype, order, casting, False)
+    return a.astype(a.dtype if dtype is None else dtype, order, casting, subok)
 
 
 @operation("a out", copied)
-def par_copy(a, dtype=None, order="K", out=None, casting=None):
-    """A copy of an array, on all cores, of another dtype or order if asked for:
-    ``np.array(a, dtype, order=order)``; or into another array: ``np.copyto``.
+def par_copy(a, order="K", subok=False, *, dtype=None, out=None, casting=None):
+    """A copy of an array, on all cores: ``np.copy``; of another dtype: ``a.astype(dtype)``; or into
+    another array: ``np.copyto``.
 
     Parameters
     ----------
+    order : {'K', 'C', 'F', 'A'}, optional
+        The memory order of the copy.
+    subok : bool, optional
+        Whether the copy of a subclass is one, too: NumPy makes it, alone.
     dtype : dtype, optional
         Of the copy; not together with ``out``.
-    order : {'K', 'C', 'F', 'A'}, optional
-        The memory order of the copy, as in ``np.copy``.
     out : ndarray, optional
         Where the copy goes; ``a`` is broadcast to its shape.
     casting : str, optional
@@ -220,12 +222,14 @@ def par_copy(a, dtype=None, order="K", out=None, casting=None):
 
     Examples
     --------
-    >>> pb.par_copy(np.arange(3), np.float32)
+    >>> pb.par_copy(np.arange(3), dtype=np.float32)
     array([0., 1., 2.], dtype=float32)
     """
     cdef ndarray x, result
     if casting is not None and type(casting) is not str:
         return left("arguments that it may refuse")
+    if subok:
+        return left("subok=True")
     if out is not None:
         if dtype is not None or not cnp.PyArray_CheckExact(out):
             return left("arguments that it refuses")

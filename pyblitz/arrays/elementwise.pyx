@@ -18,15 +18,17 @@ cnp.import_array()
 
 cdef bint are_small(tuple arrays, int64_t limit) except -1:
     cdef int64_t bytes = 0
-    shape = None
+    cdef ndarray first = None
     for x in arrays:
         if cnp.PyArray_CheckExact(x):
             bytes += cnp.PyArray_NBYTES(<ndarray>x)
-            if cnp.PyArray_NDIM(<ndarray>x) > 1:
-                # Small arrays of several dimensions can be broadcast to a large one.
-                if shape is not None and shape != (<object>x).shape:
+            if first is None and cnp.PyArray_NDIM(<ndarray>x) > 0:
+                first = x
+            # A small column and a small row are broadcast to a large plane.
+            elif cnp.PyArray_NDIM(<ndarray>x) > 0 and (
+                    cnp.PyArray_NDIM(<ndarray>x) > 1 or cnp.PyArray_NDIM(first) > 1):
+                if (<object>x).shape != (<object>first).shape:
                     return False
-                shape = (<object>x).shape
     return bytes <= limit
 
 

@@ -68,6 +68,22 @@ cdef enum Gives:
 
 ctypedef object (*vector_fn)(object self, PyObject** args, size_t nargsf, PyObject* names)
 
+# The base of what is called in the place of an object of NumPy's.
+cdef class InPlace:
+    cdef vector_fn vector
+    cdef object given           # NumPy's
+    cdef object called          # what runs on all cores
+    cdef readonly str __name__
+    cdef dict __dict__
+
+cdef class Ufunc(InPlace):
+    cdef bint used              # whether it was called: a container may have its own ways
+    cdef object alone(self, str method, str why, tuple args, dict kwargs)
+
+cdef inline object bare(object fn):
+    """NumPy's ufunc of one of ours; all else as it is."""
+    return (<Ufunc>fn).given if type(fn) is Ufunc else fn
+
 cdef class Received:
     """A call's arguments on their way to a plan."""
     cdef list given

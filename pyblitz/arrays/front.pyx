@@ -14,8 +14,10 @@ import numpy as np
 cimport cython
 cimport numpy as cnp
 from cpython.object cimport PyObject
+from libc.string cimport memcpy
 from numpy cimport ndarray, ufunc
 
+from pyblitz._config import share_from
 from pyblitz._progress import with_progress
 
 cnp.import_array()
@@ -48,6 +50,8 @@ cdef enum:
     # Of smaller arguments nobody is told that NumPy did them alone.
     COUNTED_BYTES = 131072
     NOWHERE = 1000
+    # Of a ufunc's call on the short road.
+    MOST_ARGS = 15
 
 
 # ---- what things cost -------------------------------------------------------
@@ -87,6 +91,10 @@ cdef double ISIN_NS = 1.0
 cdef double PARTITION_NS = 0.125
 cdef double FIRST_NS = 0.031
 
+if share_from():
+    # For tests: nothing is too small.
+    SHARE_NS = DIRECT_NS = 0.0
+
 
 # ---- what is left to NumPy --------------------------------------------------
 
@@ -113,6 +121,11 @@ cdef Left left(str why):
 cdef Left left_dtype(object dtype):
     kind = {"O": "object", "V": "record or void", "T": "StringDType"}.get(dtype.kind, dtype.name)
     return left(f"dtype {kind}")
+
+
+def functions():
+    """The public functions, by name."""
+    return dict(public)
 
 
 def left_alone():
@@ -236,44 +249,125 @@ cdef object rewrap(object result, object x, Gives gives, tuple context):
 cdef dict public = {}       # name -> Operation
 
 
-cdef class Ufunc:
-    """A ufunc that runs on all cores: what a container's ``__array_ufunc__`` is called with
-    in the ufunc's place.  It has the ufunc's attributes, and is equal to it."""
-    cdef readonly object ufunc
-    cdef readonly str __name__
-    cdef public bint used       # whether it was called: the container may have its own ways
+
+@cython.auto_pickle(False)
+cdef class InPlace:
+    # Has the attributes of NumPy's object, and is equal to it.
+
+    def __init__(self, given, called, name=None):
+        self.vector = <vector_fn>call_in_place
+        self.given = given
+        self.called = called
+        self.__name__ = given.__name__ if name is None else name
+        self.__module__ = given.__module__
+
+    @property
+    def __doc__(self):
+        return self.given.__doc__
+
+    @property
+    def __wrapped__(self):
+        return self.given
+
+    def __call__(self, *args, **kwargs):
+        return self.called(*args, **kwargs)
+
+    def __getattr__(self, name):
+        return getattr(self.given, name)
+
+    def __eq__(self, other):
+        return self.given == (other.__wrapped__ if isinstance(other, InPlace) else other)
+
+    def __hash__(self):
+        return hash(self.given)
+
+    def __repr__(self):
+        return f"<shared {self.given!r}>"
+
+    def __reduce__(self):
+        return type(self), (self.given, self.called)
+
+
+cdef object call_in_place(object self, PyObject** args, size_t nargsf, PyObject* names):
+    return PyObject_Vectorcall((<InPlace>self).called, args, nargsf, names)
+
+
+@cython.auto_pickle(False)
+cdef class Ufunc(InPlace):
+    # A ufunc that runs on all cores, with a ufunc's whole face: what `pyblitz.numpy` has, and
+    # what a container's `__array_ufunc__` is called with in the ufunc's place.
 
     def __init__(self, fn, name=None):
-        self.ufunc = fn
-        self.__name__ = fn.__name__ if name is None else name
+        InPlace.__init__(self, fn, public["par_map"], name)
+        self.vector = <vector_fn>call_ufunc
+
+    @property
+    def __doc__(self):
+        return self.given.__doc__       # a class without one of its own has None
+
+    @property
+    def __class__(self):
+        return ufunc        # what isinstance looks at
 
     def __call__(self, *args, **kwargs):
         self.used = True
-        return public["par_map"](self.ufunc, *args, **kwargs)
+        return self.called(self.given, *args, **kwargs)
 
     def reduce(self, *args, **kwargs):
         self.used = True
-        return public["par_reduce"](self.ufunc, *args, **kwargs)
+        return public["par_reduce"](self.given, *args, **kwargs)
 
     def accumulate(self, *args, **kwargs):
         self.used = True
-        return public["par_scan"](self.ufunc, *args, **kwargs)
+        return public["par_scan"](self.given, *args, **kwargs)
 
     def reduceat(self, *args, **kwargs):
         self.used = True
-        return public["par_reduceat"](self.ufunc, *args, **kwargs)
+        return public["par_reduceat"](self.given, *args, **kwargs)
 
-    def __getattr__(self, name):
-        return getattr(self.ufunc, name)
+    def outer(self, *args, **kwargs):
+        self.used = True
+        if len(args) == 2 and self.given.nin == 2 and self.given.signature is None:
+            first, second = [np.asarray(x) if plain(<PyObject*>x) or type(x) is list else x for x in args]
+            if type(first) is np.ndarray and type(second) is np.ndarray:
+                return self.called(self.given, first.reshape(first.shape + (1,) * second.ndim), second, **kwargs)
+        return self.alone("outer", "containers", args, kwargs)
 
-    def __eq__(self, other):
-        return self.ufunc == (other.ufunc if isinstance(other, Ufunc) else other)
+    def at(self, *args, **kwargs):
+        self.used = True
+        return self.alone("at", "indices that may repeat", args, kwargs)
 
-    def __hash__(self):
-        return hash(self.ufunc)
+    cdef object alone(self, str method, str why, tuple args, dict kwargs):
+        result = getattr(self.given, method)(*args, **kwargs)
+        if bytes_of(args) > COUNTED_BYTES:
+            count(f"{self.__name__}.{method}", why)
+        return result
 
-    def __repr__(self):
-        return f"<parallel ufunc {self.__name__!r}>"
+    def __reduce__(self):
+        return shared_ufunc, (self.given,)
+
+
+cdef object call_ufunc(object self, PyObject** args, size_t nargsf, PyObject* names):
+    """par_map, with the ufunc in front of the arguments."""
+    cdef Ufunc fn = <Ufunc>self
+    cdef PyObject* all_of_them[MOST_ARGS + 1]
+    cdef Py_ssize_t n = PyVectorcall_NARGS(nargsf), named = 0 if names == NULL else len(<tuple>names)
+    fn.used = True
+    if n + named > MOST_ARGS:
+        return fn.given(*[<object>args[i] for i in range(n)],
+                        **{name: <object>args[n + i] for i, name in enumerate(<tuple>names if names != NULL else ())})
+    all_of_them[0] = <PyObject*>fn.given
+    memcpy(all_of_them + 1, args, (n + named) * sizeof(PyObject*))
+    return PyObject_Vectorcall(fn.called, all_of_them, n + 1, names)
+
+
+cdef dict shared_ufuncs = {}
+
+
+def shared_ufunc(fn):
+    """The one object that stands for a ufunc of NumPy's."""
+    known = shared_ufuncs.get(fn)
+    return shared_ufuncs.setdefault(fn, Ufunc(fn)) if known is None else known
 
 
 cdef bint overrides(object t):
@@ -313,7 +407,7 @@ cdef dict pandas_operators = {
 }
 
 
-cdef object ufunc_for(object fn, tuple inputs):
+cdef Ufunc ufunc_for(object fn, tuple inputs):
     """In the place of ``fn``, for containers.  pandas hands ufuncs of operators' names to its
     operators, which are serial.  Where the two are the same, for numbers of NumPy's, the
     name is another one: comparisons besides ask for the same labels."""
@@ -588,6 +682,7 @@ cdef class Operation:
 
     cdef object by_protocol(self, tuple args, dict kwargs):
         """A ufunc's call or method on containers, by their own ``__array_ufunc__``."""
+        cdef Ufunc own
         fn = args[0]
         method = "__call__" if self.method is None else self.method
         # NumPy says what the protocol's arguments are.
@@ -718,9 +813,9 @@ cdef object operate(object self, PyObject** args, size_t nargsf, PyObject* names
     cdef Operation op = <Operation>self
     cdef Py_ssize_t n = PyVectorcall_NARGS(nargsf)
     cdef PyObject* first
-    if not op.is_plain(args, n, names):
+    if (op.of_ufunc and n > 0 and type(<object>args[0]) is Ufunc) or not op.is_plain(args, n, names):
         kwargs = {}
-        given = [<object>args[i] for i in range(n)]
+        given = [bare(<object>args[i]) if i == 0 else <object>args[i] for i in range(n)]
         if names != NULL:
             kwargs = {name: <object>args[n + i] for i, name in enumerate(<tuple>names)}
         return op.receive(tuple(given), kwargs)
@@ -810,4 +905,7 @@ def operation(arrays, namesake=None, *, own="", method=None, of_ufunc=False, giv
 cdef Operation an_operation = Operation.__new__(Operation)
 cdef ending an_ending = ending.__new__(ending)
 set_vectorcall(Operation, <char*>&an_operation.vector - <char*><void*>an_operation, False)
+cdef Ufunc a_ufunc = Ufunc.__new__(Ufunc)
+for in_place in (InPlace, Ufunc):
+    set_vectorcall(in_place, <char*>&a_ufunc.vector - <char*><void*>a_ufunc, False)
 set_vectorcall(ending, <char*>&an_ending.vector - <char*><void*>an_ending, True)

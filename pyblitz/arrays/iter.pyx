@@ -18,8 +18,8 @@ from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.evaluate cimport apply, collect, count_node, find_node, run_node
 from pyblitz.arrays.fold cimport (
     any_of, fold_kernel, fold_node, mean_of, reduce_parts, variance_of)
-from pyblitz.arrays.front cimport member
-from pyblitz.arrays.front import Ufunc, complete_methods, ending
+from pyblitz.arrays.front cimport Ufunc, bare, member
+from pyblitz.arrays.front import complete_methods, ending
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, call_blocks, call_kernel,
     cast, depends, index_node, keep, kept, node_of, sliced)
@@ -246,6 +246,7 @@ cdef object mapped(object fn, tuple values, object dtype):
     cdef CompiledKernel k
     cdef ParIter x = values[0]
     cdef Node n
+    fn = bare(fn)
     if isinstance(fn, ufunc):
         return call(fn, values, {} if dtype is None else {"dtype": dtype})
     if isinstance(getattr(fn, "ufunc", None), ufunc):       # Numba's DUFunc
@@ -400,9 +401,10 @@ cdef class ParIter:
 
     def __array_ufunc__(self, fn, method, *inputs, out=None, where=True, **options):
         cdef ParIter x
-        if isinstance(fn, Ufunc):
+        if type(fn) is Ufunc:
             # It runs on all cores anyhow.
-            fn.used, fn = True, fn.ufunc
+            (<Ufunc>fn).used = True
+            fn = bare(fn)
         if method == "reduce" and isinstance(inputs[0], ParIter):
             self.known()
             if set(options) - {"axis", "initial", "keepdims"} or options.get("keepdims") or where is not True:
@@ -846,6 +848,7 @@ cdef class ParIter:
         np.int64(5)
         """
         self.known()
+        op = bare(op)
         kernel = None if isinstance(op, ufunc) else as_kernel(op)
         if kernel is None and not isinstance(op, ufunc):
             raise TypeError(f"op: expected a ufunc or a compiled kernel, not {type(op).__name__}")

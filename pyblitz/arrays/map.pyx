@@ -16,7 +16,7 @@ from pyblitz.arrays.common cimport (
     report_flags, run, run_fn, slices)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel, as_range_kernel
 from pyblitz.arrays.elementwise cimport are_small, map_ufunc
-from pyblitz.arrays.front cimport GUFUNC_NS, SHARE_NS, as_array, Left, left, too_small
+from pyblitz.arrays.front cimport GUFUNC_NS, SHARE_NS, as_array, bare, Left, left, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.gufunc cimport map_gufunc
 from pyblitz.kernels.map cimport LEAF_BYTES, MAP_DIMS, Map, map_of_loop
@@ -291,6 +291,7 @@ def par_map_inplace(fn, a, *, where=True, casting="same_kind", elementwise=False
         raise TypeError(f"a: expected an array, not {type(a).__name__}")
     if not cnp.PyArray_ISWRITEABLE(a):
         raise TypeError("a: the array is read-only")
+    fn = bare(fn)
     if isinstance(fn, ufunc) and (<ufunc>fn).signature is None:
         result = map_ufunc(fn, (a,), a, where, None, casting, {})
         if type(result) is Left and (<Left>result).why is None:

@@ -65,7 +65,7 @@ cdef bint is_sortable(ndarray key):
 cdef ndarray plain_column(ndarray key):
     if not is_sortable(key) or cnp.PyArray_ISCARRAY_RO(key):
         return key
-    return par_copy(key, key.dtype.newbyteorder("="), "C")
+    return par_copy(key, "C", dtype=key.dtype.newbyteorder("="))
 
 
 cdef Left add_columns(list columns, list downs, ndarray key, bint down, bint alone, bint nones):

@@ -274,11 +274,11 @@ cdef object partition(object a, object kth, object axis, object kind, object ord
         # NumPy, too, sorts such.
         return sorted_instead(x, axis, order, indices)
     if not dtype.isnative:
-        x = par_copy(x, dtype.newbyteorder("="))
+        x = par_copy(x, dtype=dtype.newbyteorder("="))
     made = partition_row(x, kths, indices) if x.ndim == 1 else partition_rows(x, kths, axis, indices)
     if type(made) is Left or indices or dtype.isnative:
         return made
-    return par_copy(made, dtype)
+    return par_copy(made, dtype=dtype)
 
 
 @operation("a", np.partition, gives="same")

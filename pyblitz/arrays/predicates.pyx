@@ -9,7 +9,7 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.compiled cimport is_compiled
 from pyblitz.arrays.evaluate cimport apply, collect
-from pyblitz.arrays.front cimport convert
+from pyblitz.arrays.front cimport bare, convert
 from pyblitz.arrays.nodes cimport Node, node_of
 
 cnp.import_array()
@@ -53,7 +53,7 @@ cdef tuple stands_for(object what, object dtype, str name):
         return STANDS_VALUE, what
     if not isinstance(what, np.ndarray):
         if is_lazy(what) or is_compiled(what) or callable(what):
-            return STANDS_FUNCTION, what
+            return STANDS_FUNCTION, bare(what)
     if is_value(what, dtype):
         return STANDS_VALUE, of_kind(what, dtype.kind)
     if isinstance(what, np.ma.MaskedArray) and what.dtype == np.bool_:

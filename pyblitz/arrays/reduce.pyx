@@ -121,7 +121,7 @@ cdef object reduce_ufunc(object op, ndarray x, object axis, object dtype, object
     if where is not True and where is not no_initial and not (
             where is np.True_ or (cnp.PyArray_CheckExact(where) and where.dtype == np.bool_)):
         return left("where= that is not of booleans")
-    if not pays(cnp.PyArray_NBYTES(x), REDUCE_NS):
+    if ndim == 0 or not pays(cnp.PyArray_NBYTES(x), REDUCE_NS):
         # NumPy's namesakes are slower than their ufunc's method.
         return direct_reduce(op, x, axis, dtype, out, keepdims, initial, where)
     if ((axis is None or (ndim == 1 and type(axis) is int and axis == 0)) and out is None and dtype is None
@@ -723,7 +723,7 @@ def par_count_nonzero(a, axis=None, *, keepdims=False):
     999999
     """
     x = as_array(a)
-    if not pays(x.nbytes, REDUCE_NS):
+    if not pays(x.nbytes, REDUCE_NS) or x.ndim == 0:
         return too_small
     if x.dtype.kind not in "biufc":
         return left_dtype(x.dtype)
@@ -832,7 +832,7 @@ def par_nansum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial
     np.float64(3.0)
     """
     x = as_array(a)
-    if not pays(x.nbytes, REDUCE_NS):
+    if not pays(x.nbytes, REDUCE_NS) or x.ndim == 0:
         return too_small
     if x.dtype.kind not in "biufc":
         return left_dtype(x.dtype)

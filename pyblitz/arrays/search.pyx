@@ -152,7 +152,7 @@ def par_digitize(x, bins, right=False):
     >>> pb.par_digitize([0.2, 6.4, 3.0], [0.0, 1.0, 2.5, 4.0])
     array([1, 4, 3])
     """
-    edges = np.asarray(bins)
+    x, edges = as_array(x), np.asarray(bins)
     if x.dtype.kind not in "biuf" or edges.ndim != 1 or edges.size == 0 or edges.dtype.kind not in "biuf":
         return left_dtype(x.dtype)
     # NumPy's opinion of the bins, and what it says of them.

@@ -442,7 +442,8 @@ cdef object isin(ndarray e, ndarray t, bint invert, object kind):
         least, greatest = max(low, int(info.min)), min(high, int(info.max))
         if least > greatest:
             return np.full(n, invert)
-        if kind == "table" or greatest - least <= ITEM_BITS * (n + m):
+        # Of one and two bytes there is no other way: a table has 8,192 bytes at most.
+        if kind == "table" or e.dtype.itemsize <= 2 or greatest - least <= ITEM_BITS * (n + m):
             return isin_bits(plain(e, e.dtype.newbyteorder("=")), t, least, greatest, invert)
         if np.result_type(e, t).kind not in "iu":
             return left("signed among unsigned integers")       # of which NumPy makes floats

@@ -1,0 +1,206 @@
+"""`pyblitz.numpy`: NumPy's names, and behind them what runs on all cores."""
+
+import copy
+import inspect
+import pickle
+import subprocess
+import sys
+
+import numpy
+import pytest
+
+import pyblitz as pb
+import pyblitz.numpy as np
+
+N = 200_000
+A = numpy.random.default_rng(3).random(N)
+K = numpy.random.default_rng(4).integers(-9, 9, N)
+UFUNCS = sorted({f.__name__ for f in vars(numpy).values() if isinstance(f, numpy.ufunc)})
+
+
+def enters(call):
+    """Whether the call used the pool, and what it gave."""
+    with pb.stats() as s:
+        got = call()
+    return any(w.name.startswith("caller") and w.busy > 0 for w in s.workers), got
+
+
+def test_every_public_name_is_there():
+    assert np.__all__ == numpy.__all__
+    assert set(dir(np)) == set(dir(numpy))
+    assert np.__version__ == numpy.__version__
+    for name in numpy.__all__:
+        ours, theirs = getattr(np, name), getattr(numpy, name)
+        if ours is not theirs:
+            shared = ours.namesake if hasattr(ours, "namesake") else ours
+            assert name in UFUNCS or callable(shared)
+
+
+def test_what_has_a_namesake_is_ours():
+    """Of all public functions: none is forgotten."""
+    named = [name[4:] for name in pb.__all__ if name.startswith("par_") and name[4:] in np.__all__]
+    assert len(named) > 30
+    for name in named:
+        assert getattr(np, name) is getattr(pb, "par_" + name)
+    assert np.amax is pb.par_max
+    assert np.amin is pb.par_min
+    assert np.concat is pb.par_concatenate
+
+
+def test_all_else_is_numpys():
+    for name in ["random", "linalg", "fft", "strings", "ndarray", "float64", "nan", "einsum"]:
+        assert getattr(np, name) is getattr(numpy, name)
+    with pytest.raises(AttributeError, match="module 'numpy' has no attribute 'nothing'"):
+        _ = np.nothing
+
+
+def test_submodules_are_not_imported_early():
+    source = (
+        "import sys, numpy; before = set(sys.modules); import pyblitz; "
+        "middle = set(sys.modules); import pyblitz.numpy as np; "
+        "print([m for m in set(sys.modules) - middle if m.startswith('numpy')]); "
+        "print(np.testing.assert_equal.__name__)"
+    )
+    out = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert out.stdout.split("\n")[:2] == ["[]", "assert_equal"]
+
+
+# ---- ufuncs as objects ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", UFUNCS)
+def test_a_ufunc_has_a_ufuncs_face(name):
+    ours, theirs = getattr(np, name), getattr(numpy, name)
+    assert ours is not theirs
+    assert isinstance(ours, numpy.ufunc)
+    for attribute in ["nin", "nout", "nargs", "ntypes", "types", "identity", "signature"]:
+        assert getattr(ours, attribute) == getattr(theirs, attribute)
+    assert ours.__name__ == theirs.__name__
+    assert ours.__doc__ == theirs.__doc__
+    assert ours.__module__ == theirs.__module__
+    assert repr(theirs) in repr(ours)
+    assert ours == theirs == ours
+    assert not ours != theirs  # noqa: SIM202
+    assert {theirs: 1}[ours] == {ours: 1}[theirs] == 1
+    assert copy.copy(ours) is ours
+    assert copy.deepcopy(ours) is ours
+    assert pickle.loads(pickle.dumps(ours)) is ours
+    assert callable(ours)
+    assert inspect.unwrap(ours) is theirs
+
+
+def test_ufuncs_differ():
+    assert np.add != np.subtract
+    assert np.add != numpy.subtract
+    assert np.add != 3
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = np.add.nothing
+
+
+CALLS = {
+    "call": lambda np: np.arctan2(A, K),
+    "named": lambda np: np.multiply(A, 2, dtype="f4", casting="same_kind"),
+    "out": lambda np: np.subtract(A, K, out=numpy.empty(N)),
+    "where": lambda np: np.negative(A, out=A.copy(), where=A > 0.5),
+    "two results": lambda np: np.divmod(K, 3)[1],
+    "strings": lambda np: np.equal(K.astype("U2"), "3"),
+    "gufunc": lambda np: np.vecdot(K.reshape(-1, 4), K.reshape(-1, 4)),
+    "reduce": lambda np: np.add.reduce(K),
+    "reduce rows": lambda np: np.maximum.reduce(A.reshape(100, -1), axis=0, keepdims=True),
+    "accumulate": lambda np: np.maximum.accumulate(A),
+    "reduceat": lambda np: np.add.reduceat(A, numpy.arange(0, N, 1000)),
+    "outer": lambda np: np.multiply.outer(A[:1000], K[:600]),
+    "outer of planes": lambda np: np.add.outer(K.reshape(2, -1)[:, :300], K.reshape(4, -1)[:, :99]),
+    "outer of a list": lambda np: np.add.outer([1, 2, 3], A),
+    "outer of a number": lambda np: np.add.outer(3, A),
+    "outer, out": lambda np: np.multiply.outer(
+        A[:500], A[:600], out=numpy.empty((500, 600), "f4"), casting="unsafe"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_methods(name):
+    expected = CALLS[name](numpy)
+    entered, got = enters(lambda: CALLS[name](np))
+    assert entered
+    numpy.testing.assert_array_equal(got, expected, strict=True)
+
+
+def test_at_is_numpys_and_counted():
+    got, expected = A.copy(), A.copy()
+    with pb.stats() as s:
+        np.add.at(got, K, 2.5)
+    numpy.add.at(expected, K, 2.5)
+    numpy.testing.assert_array_equal(got, expected)
+    assert "add.at of indices that may repeat, 1 call" in str(s)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda np: np.add(A),
+        lambda np: np.add(A, A, A, A),
+        lambda np: np.add(A, A, nothing=1),
+        lambda np: np.add(A, A[:3]),
+        lambda np: np.add(*[A] * 20),
+        lambda np: np.sqrt.reduce(A),
+        lambda np: np.add.reduce(A, axis=3),
+        lambda np: np.sqrt.outer(A, A),
+        lambda np: np.add.outer(A),
+        lambda np: np.add.outer(A, A, A),
+        lambda np: np.matmul.outer(A, A),
+        lambda np: np.add.at(A, "x", 3),
+        lambda np: np.divmod.accumulate(A),
+    ],
+)
+def test_mistakes_are_told_in_numpys_words(call):
+    with pytest.raises((TypeError, ValueError, IndexError, RuntimeError)) as expected:
+        call(numpy)
+    with pytest.raises(type(expected.value)) as got:
+        call(np)
+    assert str(got.value) == str(expected.value)
+
+
+def test_the_longest_call():
+    """Two inputs, an output, and every keyword."""
+    out = numpy.empty(N)
+    options = {"where": True, "casting": "same_kind", "order": "K", "subok": True}
+    for types in [{"dtype": "f8"}, {"signature": "dd->d"}]:
+        assert np.add(A, K, out=out, **options, **types) is out
+        numpy.testing.assert_array_equal(out, A + K)
+
+
+def test_containers_keep_what_is_theirs():
+    pd = pytest.importorskip("pandas")
+    series = pd.Series(A, index=K, name="x")
+    entered, got = enters(lambda: np.sqrt(series))
+    assert entered
+    pd.testing.assert_series_equal(got, numpy.sqrt(series))
+    masked = numpy.ma.masked_less(A, 0.5)
+    got = np.add(masked, 1)
+    assert isinstance(got, numpy.ma.MaskedArray)
+    numpy.testing.assert_array_equal(got.mask, masked.mask)
+    lazy = np.sqrt(pb.par_iter(A))
+    assert isinstance(lazy, pb.ParIter)
+
+
+def test_ours_in_the_place_of_numpys():
+    """Wherever pyblitz takes a ufunc."""
+    same = numpy.testing.assert_array_equal
+    same(pb.par_map(np.sqrt, A), numpy.sqrt(A))
+    same(pb.par_map_inplace(np.sqrt, A.copy()), numpy.sqrt(A))
+    assert pb.par_reduce(np.add, K) == K.sum()
+    same(pb.par_scan(np.maximum, A), numpy.maximum.accumulate(A))
+    same(pb.par_reduceat(np.add, K, [0, 5]), numpy.add.reduceat(K, [0, 5]))
+    assert pb.par_iter(A).map(np.sqrt).reduce(np.maximum) == numpy.sqrt(A.max())
+    same(pb.par_filter(A - 0.5, np.signbit), (A - 0.5)[A < 0.5])
+    assert pb.par_iter(A).filter(np.signbit).collect().size == 0
+    assert pb.par_map(np.add, [1, 2], 3).tolist() == [4, 5]
+    pd = pytest.importorskip("pandas")
+    assert isinstance(pb.par_map(np.sqrt, pd.Series(A)), pd.Series)
+
+
+def test_a_ufunc_that_is_enabled_is_the_same():
+    with pb.enabled():
+        numpy.testing.assert_array_equal(np.exp(A), numpy.exp(A))
