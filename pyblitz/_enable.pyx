@@ -2,8 +2,9 @@
 
 A ufunc reads its loop from a table at each call, and `PyUFunc_ReplaceLoopBySignature` puts another
 one there.  NumPy before 2.5 reads its sorts from the `sort` and `argsort` of a dtype's
-`PyArray_ArrFuncs`.  Nothing else of NumPy is written to, and of both it is tried whether
-they are read at all.
+`PyArray_ArrFuncs`; later ones have nothing public of this kind, so that only the functions that
+sort are replaced, in the namespace `numpy`.  Nothing else of NumPy is written to, and of both
+tables it is tried whether they are read at all.
 """
 import contextlib
 import sys
@@ -19,6 +20,8 @@ from numpy cimport ufunc
 
 from pyblitz._config import share_from
 from pyblitz._python cimport run_to_end
+from pyblitz.arrays.common cimport numpys
+from pyblitz.arrays.front import InPlace, functions
 from pyblitz.kernels.loops cimport (
     LOOP_ARGS, LOOPS, REDUCES, REDUCES_EXTREME, REDUCES_NOT, REDUCES_ROUNDING, LoopKind, Reduces,
     SharedLoop, loop_at, loop_enter_fn, loop_init, loop_pass, loop_share, loop_stand_in, loops_init)
@@ -287,10 +290,37 @@ cdef int64_t sort_calls():
     return calls
 
 
-cdef bint sorts_arrive():
+def sorts_arrive():
+    """Whether a sort comes to what was put in the table."""
     cdef int64_t before = sort_calls()
     np.sort(np.arange(20_000.0))
     return sort_calls() > before
+
+
+cdef dict by_name = {}      # of functions in NumPy's namespace: what stands there
+cdef bint names_on = False
+
+
+def argsort_by_name(a, axis=-1, kind=None, order=None, *, stable=None, **options):
+    # Which of equal items is first is an accident of NumPy's algorithm, unless it is asked for.
+    if stable or kind in ("stable", "mergesort"):
+        return functions()["par_argsort"](a, axis, kind, order, stable=stable, **options)
+    return numpys.argsort(a, axis, kind, order, stable=stable, **options)
+
+
+cdef object take_names(bint put):
+    """Puts functions that sort into NumPy's namespace, or back what was there before."""
+    global names_on
+    if put and not by_name:
+        for name in vars(numpys):
+            by_name[name] = InPlace(
+                vars(np)[name], argsort_by_name if name == "argsort" else functions()["par_" + name])
+    for name, ours in by_name.items():
+        before = ours.__wrapped__
+        # What somebody else has put there stays.
+        if vars(np)[name] is (before if put else ours):
+            setattr(np, name, ours if put else before)
+    names_on = put
 
 
 # ---- the switch --------------------------------------------------------------
@@ -310,8 +340,9 @@ def enable(*, ufuncs=True, sorts=True, sums=False):
         the order of the elements: of integers and bools, ``min`` and ``max``.
     sorts : bool, optional
         ``np.sort``, ``a.sort()``, ``np.argsort``, ``np.unique`` and what else sorts numbers and times
-        along an axis, each row for itself.  NumPy 2.5 keeps its sorts elsewhere, where they
-        cannot be reached: a RuntimeWarning says so.
+        along an axis, each row for itself.  NumPy 2.5 keeps its sorts where they cannot be
+        reached; there, functions of these names are put into NumPy's namespace, and a
+        RuntimeWarning says what they do not cover.
     sums : bool, optional
         Also sums and products of floats and complex numbers, whose last bits then are others
         than NumPy's; they do not depend on the number of threads.
@@ -373,14 +404,18 @@ def enable(*, ufuncs=True, sorts=True, sums=False):
                               f"{LOOPS}", RuntimeWarning, stacklevel=2)
         else:
             release_ufuncs()
+        take_names(False)
         take_sorts(bool(sorts))
         sorts_force(forced != 0)
         sorts_on = bool(sorts)
         if sorts_on and not sorts_arrive():
             take_sorts(False)
             sorts_on = False
+            take_names(True)
             warnings.warn(f"pyblitz.enable: NumPy {np.__version__} keeps its sorts where they cannot be "
-                          "reached: they stay as they were", RuntimeWarning, stacklevel=2)
+                          "reached: np.sort, np.lexsort, np.unique and np.argsort(kind='stable') are "
+                          "shared by these names, a.sort() and sorts within libraries are not",
+                          RuntimeWarning, stacklevel=2)
 
 
 cdef object release_ufuncs():
@@ -403,6 +438,7 @@ def disable():
     global sorts_on
     with lock:
         release_ufuncs()
+        take_names(False)
         if sorts_on:
             take_sorts(False)
             sorts_on = False
@@ -441,7 +477,7 @@ class enabled(contextlib.ContextDecorator):
 
     def __enter__(self):
         with lock:
-            self._before.append((ufuncs_on, sorts_on, sums_on))
+            self._before.append((ufuncs_on, sorts_on or names_on, sums_on))
             enable(**self._options)
         return self
 
@@ -475,9 +511,9 @@ def taken():
 
 
 def replaced():
-    """How many loops are replaced, of how many ufuncs; and how many sorts."""
+    """How many loops are replaced, of how many ufuncs; and how many sorts, in tables or by name."""
     now = [takens[k][0] for k in range(len(takens)) if numbers[takens[k][2]] == k]
     if not ufuncs_on:
         now = []
-    return len(now), len(set(now)), 2 * len(sort_types) if sorts_on else 0
+    return len(now), len(set(now)), 2 * len(sort_types) if sorts_on else len(by_name) if names_on else 0
 

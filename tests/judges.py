@@ -52,7 +52,7 @@ SUITES = {
         "xarray.tests.test_computation",
     ],
 }
-# Of tests that fail only with pyblitz, by a part of their names: the reason that their authors would accept.
+# By a part of a test's name: why it may fail with pyblitz, in words that its authors would accept.
 EXCUSED = {
     "::TestSignatureMatch::": "compares the names and signatures of "
     "NumPy's own functions, three of which are pyblitz's in this namespace",

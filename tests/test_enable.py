@@ -1,6 +1,8 @@
 """NumPy's own loops and sorts, shared: nothing but the time changes."""
 
+import inspect
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -442,15 +444,79 @@ def test_orders_without_ties_are_shared_and_others_numpys(shared):
     assert s.taken["sort"] == (1, 1)
 
 
-@pytest.mark.skipif(OLD_SORTS, reason="NumPy before 2.5 reads them")
-def test_sorts_that_cannot_be_reached(shared):
-    with pytest.warns(RuntimeWarning, match="keeps its sorts"):
+@pytest.fixture
+def by_name(monkeypatch, usual):
+    """As with a NumPy that keeps its sorts where they cannot be reached."""
+    if OLD_SORTS:
+        monkeypatch.setattr(_enable, "sorts_arrive", lambda: False)
+
+
+BY_NAME = ["sort", "argsort", "lexsort", "unique"]
+
+
+def test_sorts_by_name(by_name):
+    before = [getattr(np, name) for name in BY_NAME]
+    with pytest.warns(RuntimeWarning, match="keeps its sorts.*are shared by these names"):
         pb.enable()
+    assert _enable.replaced()[2] == len(BY_NAME)
+    for name, theirs in zip(BY_NAME, before, strict=True):
+        ours = getattr(np, name)
+        assert ours is not theirs
+        assert (ours.__name__, ours.__doc__, ours.__module__) == (name, theirs.__doc__, "numpy")
+        # Libraries with __array_function__ look in a dictionary.
+        assert {ours: 1}[theirs] == {theirs: 1}[ours] == 1
+        assert pickle.loads(pickle.dumps(ours)) is ours
+        assert inspect.signature(ours) == inspect.signature(theirs)
+    pb.enable(sorts=False)
+    assert [getattr(np, name) for name in BY_NAME] == before
+    assert [vars(np)[name] for name in BY_NAME] == before
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        pb.enable(sorts=False)
-    a = np.arange(50_000)[::-1]
-    assert np.array_equal(np.sort(a), a[::-1])
+        warnings.simplefilter("ignore")
+        with pb.enabled():
+            assert np.sort is not before[0]
+            with pb.enabled(sorts=False):
+                assert np.sort is before[0]
+            assert np.sort is not before[0]
+        assert np.sort is before[0]
+
+
+@pytest.mark.filterwarnings("ignore:pyblitz.enable")
+def test_what_another_has_put_there_stays(by_name, monkeypatch):
+    pb.enable()
+    mine = lambda *args: "mine"  # noqa: E731
+    monkeypatch.setattr(np, "sort", mine)
+    pb.disable()
+    assert np.sort is mine
+
+
+@pytest.mark.filterwarnings("ignore:pyblitz.enable")
+@pytest.mark.parametrize("n", [3, 200_000])
+def test_sorts_by_name_are_numpys(by_name, n):
+    ties = np.random.default_rng(0).integers(0, n // 2 + 1, n)
+    calls = {
+        "sort": lambda: np.sort(ties),
+        "sort, by keyword": lambda: np.sort(a=ties, kind="stable"),
+        "sort of rows": lambda: np.sort(np.stack([ties, ties[::-1]]), axis=0),
+        "sort of a list": lambda: np.sort([3, 1, 2]),
+        "argsort": lambda: np.argsort(ties),
+        "argsort, stable": lambda: np.argsort(ties, stable=True),
+        "argsort, mergesort": lambda: np.argsort(ties, kind="mergesort"),
+        "lexsort": lambda: np.lexsort((ties, ties % 7)),
+        "unique": lambda: np.unique(ties, return_inverse=True),
+        "wrong kind": lambda: np.sort(ties, kind="nonsense"),
+        "no argument": lambda: np.argsort(),
+    }
+    expected = {name: outcome(call) for name, call in calls.items()}
+    pb.enable()
+    for name, call in calls.items():
+        with pb.stats() as s:
+            got = outcome(call)
+        if isinstance(got[0], tuple) and isinstance(got[0][0], type):
+            assert got[0][0] is expected[name][0][0]
+            continue
+        assert bits(got[0]) == bits(expected[name][0])
+        entered = any(w.name.startswith("caller") and w.busy > 0 for w in s.workers)
+        assert entered == (n > 3 and name not in ("argsort", "sort of a list")), name
 
 
 # ---- the switch ---------------------------------------------------------------
@@ -464,7 +530,7 @@ def test_enabled_is_what_was_before_afterwards(usual):
         assert loops[2] == 0
         with pb.enabled(ufuncs=False):
             assert _enable.replaced()[0] == 0
-            assert bool(_enable.replaced()[2]) == OLD_SORTS
+            assert _enable.replaced()[2] == (64 if OLD_SORTS else 4)
         assert _enable.replaced() == loops
     assert _enable.replaced() == (0, 0, 0)
 

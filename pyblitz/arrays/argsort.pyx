@@ -5,6 +5,7 @@ import numpy as np
 cimport numpy as cnp
 from numpy cimport ndarray
 
+from pyblitz.arrays.common cimport numpys
 from pyblitz.arrays.front cimport ARGSORT_NS, as_array, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport (
@@ -23,9 +24,9 @@ def argsorted_by_numpy(a, axis=-1, kind=None, order=None, *, stable=None, descen
     if cnp.PyArray_CheckExact(a) and (stable is None or kind is None):
         # As for larger ones, where the engine is stable.
         if kind is not None:
-            np.argsort(np.empty(1), 0, kind)    # what is wrong with it
+            numpys.argsort(np.empty(1), 0, kind)    # what is wrong with it
         kind, stable = None, True
-    result = by_numpy(np.argsort, a, axis, kind, order, stable, down)
+    result = by_numpy(numpys.argsort, a, axis, kind, order, stable, down)
     if out is None:
         return result
     out[...] = result
@@ -84,7 +85,7 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
         return too_small
     if kind is not None or order is not None or stable is not None or ndim != 1 or axis != -1:
         # What is wrong with the arguments, in NumPy's words.
-        np.argsort(np.empty((1,) * ndim, x.dtype), axis, kind, order, stable=stable)
+        numpys.argsort(np.empty((1,) * ndim, x.dtype), axis, kind, order, stable=stable)
     if sizeof(Py_ssize_t) != 8:
         return left("indices of 32 bits")
     if down and x.dtype.kind == "V":

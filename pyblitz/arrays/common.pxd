@@ -22,6 +22,9 @@ from pyblitz.kernels.radix cimport sort_fn
 from pyblitz.kernels.reduce cimport arg_fn
 from pyblitz.runtime.pool cimport Worker
 
+# NumPy's own sorts.
+cdef object numpys
+
 cdef enum:
     # Elements of a slice that is worth taking the GIL for.
     SLICE_ITEMS = 65536

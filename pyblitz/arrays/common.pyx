@@ -2,6 +2,7 @@
 """What the operations on arrays share: see common.pxd."""
 import contextvars
 import operator
+import types
 
 import numpy as np
 
@@ -31,6 +32,9 @@ cdef extern from "numpy/ufuncobject.h":
 
 cdef extern from "numpy/arrayobject.h":
     object PyArray_Empty(int ndim, cnp.npy_intp* shape, cnp.dtype, int fortran)
+
+# By these names they are NumPy's own even while `enable` has put ours in NumPy's namespace.
+numpys = types.SimpleNamespace(sort=np.sort, argsort=np.argsort, lexsort=np.lexsort, unique=np.unique)
 
 # ---- errors -----------------------------------------------------------------
 

@@ -6,8 +6,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
-from pyblitz.arrays.common cimport (
-    check, may_overlap, run, run_fn, same_memory)
+from pyblitz.arrays.common cimport check, may_overlap, run, run_fn, same_memory, numpys
 from pyblitz.arrays.nodes cimport (
     NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INPUT, NODE_KEPT, Filter, Node, again,
     call_ufunc, cast, depends, keep, kept, node_of, sliced, visit)
@@ -236,7 +235,7 @@ cdef object empty_for(Node node):
     small = np.asarray(shadow(node))
     order = sorted(range(small.ndim), key=lambda axis: -abs(small.strides[axis]))
     made = np.empty([node.shape[axis] for axis in order], node.dtype)
-    return made.transpose(np.argsort(order, kind="stable"))
+    return made.transpose(numpys.argsort(order, kind="stable"))
 
 
 cdef bint all_in_c_order(list order, int ndim) except -1:

@@ -9,7 +9,8 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
-    FIRST_ITEMS, SLICE_ITEMS, Slices, at, longest_axis, may_overlap, outputs_are_safe, report_flags)
+    FIRST_ITEMS, SLICE_ITEMS, Slices, at, longest_axis, may_overlap, outputs_are_safe, report_flags,
+    numpys)
 from pyblitz.arrays.front cimport left, left_dtype
 
 cnp.import_array()
@@ -107,7 +108,7 @@ cdef object loop_order(list loop_views, int loops):
 
 cdef object empty_in_order(list shape, object dtype, list axes):
     """An array of that shape whose axes are so in memory, outermost first."""
-    return np.empty([shape[d] for d in axes], dtype).transpose(np.argsort(axes))
+    return np.empty([shape[d] for d in axes], dtype).transpose(numpys.argsort(axes))
 
 
 cdef object read_call(SlicedGufunc s, tuple arrays, dict extra):

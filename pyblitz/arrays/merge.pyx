@@ -10,7 +10,7 @@ from libc.stdint cimport intptr_t
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport (
-    PyDataType_GetArrFuncs, at, axis_of, longest_axis, may_overlap, run, run_fn, slices)
+    PyDataType_GetArrFuncs, at, axis_of, longest_axis, may_overlap, run, run_fn, slices, numpys)
 from pyblitz.arrays.front cimport MERGE_NS, as_array, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport check_out, is_direct, sort_fields, sorting_order
@@ -57,7 +57,7 @@ cdef int check_merge(object a, object b, object out) except -1:
 def merged_by_numpy(a, b, *, out=None):
     """The same, by NumPy alone."""
     check_merge(a, b, out)
-    merged = np.sort(np.concatenate([a, b]), kind="stable")
+    merged = numpys.sort(np.concatenate([a, b]), kind="stable")
     if out is None:
         return merged
     out[...] = merged
@@ -199,7 +199,7 @@ cdef bint slice_is_sorted(object a, int axis, bint descending, bint strict, bint
     parts = sort_fields(a, None) if a.ndim == 1 else None
     order = None if parts is None else sorting_order(parts, [descending] * len(parts))
     if order is None:
-        order = np.argsort(a[..., ::-1] if descending else a, axis=-1, kind="stable")
+        order = numpys.argsort(a[..., ::-1] if descending else a, axis=-1, kind="stable")
     return bool((order == np.arange((<object>a).shape[-1])).all())
 
 

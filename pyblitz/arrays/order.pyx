@@ -10,7 +10,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport at, longest_axis, run, run_fn, slices
+from pyblitz.arrays.common cimport at, longest_axis, run, run_fn, slices, numpys
 from pyblitz.arrays.front cimport ORDER_NS, Left, left, left_dtype, member, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
@@ -49,7 +49,7 @@ cdef ndarray codes_of(object key, bint descending, bint nones):
     result = np.empty(key.shape, np.int64)
     here = slice(None) if gap is None else gap == 0
     # With the index its sort is stable, if all that items know is what is less.
-    values, _, codes = np.unique(key[here], return_index=True, return_inverse=True)
+    values, _, codes = numpys.unique(key[here], return_index=True, return_inverse=True)
     codes = codes.reshape(key[here].shape)
     result[here] = values.size - 1 - codes if descending else codes
     if gap is not None:
@@ -142,7 +142,7 @@ cdef object lexsort_rows(list rows, object axis, list downs):
     cdef ndarray out
     shape = rows[0].shape
     if axis != -1:
-        np.lexsort(np.empty((1,) * (len(shape) + 1)), axis)     # NumPy's opinion of it
+        numpys.lexsort(np.empty((1,) * (len(shape) + 1)), axis)     # NumPy's opinion of it
     if len(shape) == 1:
         return sorting_order(rows[::-1], downs[::-1]).astype(np.intp, copy=False)
     r = rows_of(rows[0], axis, None)
@@ -161,15 +161,15 @@ cdef bint any_down(object descending):
 def lexsorted_by_numpy(keys, axis=-1, *, descending=False):
     """The namesake; with another direction, that of integers in the order of the keys."""
     if not any_down(descending):
-        return np.lexsort(keys, axis)
+        return numpys.lexsort(keys, axis)
     rows = [member(key, f"keys[{i}]", "par_lexsort") for i, key in enumerate(keys)]
     downs = downs_of(descending, len(rows))
-    np.lexsort([np.broadcast_to(False, key.shape) for key in rows], axis)   # what is wrong with them
+    numpys.lexsort([np.broadcast_to(False, key.shape) for key in rows], axis)   # what is wrong with them
     for i, key in enumerate(rows):
         if not is_sortable(key):
             rows[i], downs[i] = codes_of(key, downs[i], False), False
     if rows[0].ndim == 0 or rows[0].size == 0:
-        return np.lexsort([np.broadcast_to(False, key.shape) for key in rows], axis)
+        return numpys.lexsort([np.broadcast_to(False, key.shape) for key in rows], axis)
     return lexsort_rows(rows, axis, downs)
 
 
@@ -427,7 +427,7 @@ def par_group_by(keys, *, descending=False):
 cdef object ranks_by_numpy(object x, str method):
     """Along the last axis, by NumPy alone; not-a-numbers are items like others."""
     n = x.shape[-1]
-    order = np.argsort(x, axis=-1, kind="stable")
+    order = numpys.argsort(x, axis=-1, kind="stable")
     here = np.arange(n)
     if method == "ordinal":
         ranks = np.broadcast_to(here + 1, x.shape)

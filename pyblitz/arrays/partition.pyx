@@ -225,6 +225,8 @@ cdef object partition_row(ndarray x, list kths, bint indices):
     """Of many items."""
     cdef ndarray out
     cdef int64_t n = cnp.PyArray_SIZE(x)
+    if n <= PART_ITEMS:
+        return too_small
     if kind_of(x) is None:
         if x.dtype.itemsize == 2 and n < COUNTED_ITEMS:
             return left("one row of two-byte items, which it does as fast")

@@ -8,7 +8,7 @@ from libc.string cimport memcpy
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport (
-    PyArray_ArrFuncs, PyDataType_GetArrFuncs, check, may_overlap, run, run_fn)
+    PyArray_ArrFuncs, PyDataType_GetArrFuncs, check, may_overlap, run, run_fn, numpys)
 from pyblitz.arrays.front cimport SORT_NS, as_array, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport (
@@ -199,7 +199,7 @@ def sorted_by_numpy(a, axis=-1, kind=None, order=None, *, stable=None, descendin
     if out is not None and out is a and axis is not None and not down:
         out.sort(axis, kind, order, stable=stable)
         return out
-    result = by_numpy(np.sort, a, axis, kind, order, stable, down)
+    result = by_numpy(numpys.sort, a, axis, kind, order, stable, down)
     if out is None:
         return result
     out[...] = result
@@ -263,5 +263,5 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
         return too_small
     if kind is not None or order is not None or stable is not None or ndim != 1 or axis != -1:
         # What is wrong with the arguments, in NumPy's words.
-        np.sort(np.empty((1,) * ndim, x.dtype), axis, kind, order, stable=stable)
+        numpys.sort(np.empty((1,) * ndim, x.dtype), axis, kind, order, stable=stable)
     return sort(x, axis, order, wants_stable(kind, stable), down, out)

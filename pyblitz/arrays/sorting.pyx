@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, intptr_t, uint8_t
 from libc.stdlib cimport free, realloc
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport axis_of, check, may_overlap, run, run_fn
+from pyblitz.arrays.common cimport axis_of, check, may_overlap, run, run_fn, numpys
 from pyblitz.arrays.compiled cimport CompiledKernel, as_less
 from pyblitz.arrays.evaluate cimport apply, find_node
 from pyblitz.arrays.nodes cimport node_of
@@ -45,7 +45,7 @@ cdef bint wants_stable(object kind, object stable):
 cdef bint goes_down(object descending, object kind) except -1:
     """As NumPy 2.5 understands it."""
     if descending is not None and kind is not None:
-        np.sort(np.empty(1), 0, kind)       # what else is wrong with it
+        numpys.sort(np.empty(1), 0, kind)       # what else is wrong with it
         raise ValueError("kind: not together with descending; stable=True is")
     return bool(descending)
 
@@ -79,13 +79,13 @@ cdef object by_numpy(object fn, object a, object axis, object kind, object order
     if axis is None:
         x, axis = x.ravel(), -1
     # Backwards twice, so that equal elements keep their order.
-    indices = np.argsort(np.flip(x, axis), axis, "stable", order)
+    indices = numpys.argsort(np.flip(x, axis), axis, "stable", order)
     indices = x.shape[axis] - 1 - np.flip(indices, axis)
     bad = missing(x)
     if bad is not None:
-        last = np.argsort(np.take_along_axis(bad, indices, axis), axis, "stable")
+        last = numpys.argsort(np.take_along_axis(bad, indices, axis), axis, "stable")
         indices = np.take_along_axis(indices, last, axis)
-    if fn is np.argsort:
+    if fn is numpys.argsort:
         return indices
     result = np.empty_like(x)               # in its layout
     result[...] = np.take_along_axis(x, indices, axis)
@@ -408,11 +408,11 @@ cdef object sort_by(object given, object axis, object kind, object order, object
     cdef bint down
     if order is not None:
         raise ValueError("less: cannot be combined with order")
-    np.sort(np.empty(0), -1, kind, stable=stable)       # NumPy's opinion of them
+    numpys.sort(np.empty(0), -1, kind, stable=stable)       # NumPy's opinion of them
     down = goes_down(descending, kind)
     k = less_for(less, a.dtype)
     if axis is not None:
-        np.sort(np.empty((1,) * cnp.PyArray_NDIM(a), "?"), axis)    # NumPy's opinion of it
+        numpys.sort(np.empty((1,) * cnp.PyArray_NDIM(a), "?"), axis)    # NumPy's opinion of it
     if out is not None:
         check_out(out, (a.size,) if axis is None else (<object>a).shape,
                   np.dtype(np.intp) if indices else a.dtype)

@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport axis_of, run, run_fn
+from pyblitz.arrays.common cimport axis_of, run, run_fn, numpys
 from pyblitz.arrays.front cimport ISIN_NS, SHORTS_NS, UNIQUE_NS, as_array, Left, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
@@ -57,8 +57,8 @@ def unique_by_numpy(ar, return_index=False, return_inverse=False, return_counts=
     """The namesake, whatever the version of NumPy."""
     if cnp.PyArray_CheckExact(ar):
         if has_sorted:
-            return np.unique(ar, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan, sorted=sorted)
-        return np.unique(ar, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
+            return numpys.unique(ar, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan, sorted=sorted)
+        return numpys.unique(ar, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
     # Other libraries' do not know all options.
     options = {}
     for name, given, usual in (
@@ -68,7 +68,7 @@ def unique_by_numpy(ar, return_index=False, return_inverse=False, return_counts=
             options[name] = given
     if has_sorted and sorted is not True:
         options["sorted"] = sorted
-    return np.unique(ar, **options)
+    return numpys.unique(ar, **options)
 
 
 cdef ndarray copy_of(const int64_t* items, int64_t n):
@@ -115,7 +115,7 @@ cdef list unique_of_few(ndarray x, bint index, bint inverse, bint counts, bint e
             return None
         first = copy_of(d.first, d.count)
         values = x[first]
-        order = np.argsort(values)
+        order = numpys.argsort(values)
         values = values[order]
         if not equal_nan and may_be_none(x) and np.isnan(values[-1]) and d.counts[order[-1]] > 1:
             return None
