@@ -173,10 +173,10 @@ cdef inline void run_parts(Worker* w, Task* task, int64_t* done) noexcept nogil:
         ctx = task.ctx
         right = NULL
         if task.memory == TASK_OURS:
-            task.ctx = <char*>ctx + task.stride
             if task.parts == 0:
                 task_free(w, task)
             else:
+                task.ctx = <char*>ctx + task.stride     # which a task of one part has not
                 right = task
         else:
             task.memory = TASK_CALLERS
