@@ -54,8 +54,6 @@ SUITES = {
 }
 # By a part of a test's name: why it may fail with pyblitz, in words that its authors would accept.
 EXCUSED = {
-    "::TestSignatureMatch::": "compares the names and signatures of "
-    "NumPy's own functions, three of which are pyblitz's in this namespace",
     "::test_pickle_withstring": "a pickle of NumPy's ufunc gives NumPy's ufunc",
     "::test_ufunc_docstring": "writes to a docstring, which is NumPy's",
     "::TestAdd_newdoc_ufunc::": "a function of NumPy's in C for its own ufuncs only",

@@ -360,6 +360,32 @@ def test_a_small_column_and_a_small_row_are_a_large_plane(shapes):
     np.testing.assert_array_equal(got, np.hypot(a, b))
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_out_that_overlaps_itself(whole):
+    """As NumPy has it, which computes into memory of its own and then copies in order."""
+    results = []
+    for f in (pb.par_map, lambda fn, *args, **kwargs: fn(*args, **kwargs)):
+        memory = np.arange(400_000)
+        out = np.lib.stride_tricks.as_strided(memory, (700, 600), (8 * 300, 8))
+        a = out if whole else memory[:600]
+        assert f(np.invert, a, out=out) is out
+        results.append(memory)
+    np.testing.assert_array_equal(*results)
+    with pytest.raises(ValueError, match="out: its elements overlap each other"):
+        pb.par_map(lambda x: x + 1, np.zeros((700, 600), int), out=out)
+    np.testing.assert_array_equal(*results)
+
+
+def test_outs_of_any_layout_are_shared():
+    a = np.random.default_rng(0).random((300, 20, 50))
+    cube = np.empty((600, 40, 100))
+    for out in (cube[::2, ::2, ::-2], cube.T[:50, :20, :300].T, cube[:300, :20, 3:53]):
+        with pb.stats() as s:
+            pb.par_map(np.sqrt, a, out=out)
+        assert not s.left
+        np.testing.assert_array_equal(out, np.sqrt(a))
+
+
 def test_callable_on_blocks_broadcasts_and_casts():
     a, b = np.arange(200_000.0).reshape(500, 400), np.arange(400.0)
     np.testing.assert_array_equal(pb.par_map(lambda x, y: x + y, a, b), a + b)

@@ -568,6 +568,15 @@ def test_repeat_refuses(n):
         check(lambda args=args: pb.par_repeat(*args), lambda args=args: np.repeat(*args))
 
 
+def test_concatenate_chooses_numpys_dtype():
+    """Python's numbers are weak, and records are packed."""
+    a = np.ones(400_000, "f4")
+    assert_same(pb.par_concatenate([a, 2.0], axis=None), np.concatenate([a, 2.0], axis=None))
+    padded = np.zeros(100_000, {"names": ["x"], "formats": ["i4"], "offsets": [8], "itemsize": 12})
+    padded["x"] = np.arange(100_000)
+    assert_same(pb.par_concatenate([padded, padded]), np.concatenate([padded, padded]))
+
+
 # ---- copies -----------------------------------------------------------------
 
 

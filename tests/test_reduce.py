@@ -232,3 +232,14 @@ def test_a_bad_axis_is_forgotten():
     with pytest.raises(np.exceptions.AxisError):
         pb.par_reduce(np.add, a.astype("f8"), axis=3)
     assert pb.par_iter(a).mean() == a.mean()
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_dot_says_that_it_was_the_dot(dtype):
+    a = np.ones(400_000, dtype)
+    b = a.copy()
+    b[[3, 399_999]] = -np.inf, np.inf
+    with np.errstate(invalid="raise"):
+        with pytest.raises(FloatingPointError, match="invalid value encountered in dot"):
+            pb.par_dot(a, b)
+        assert pb.par_dot(a, a / 1000) > 300

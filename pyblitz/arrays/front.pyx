@@ -14,6 +14,7 @@ import numpy as np
 cimport cython
 cimport numpy as cnp
 from cpython.object cimport PyObject
+from libc.stdlib cimport llabs
 from libc.string cimport memcpy
 from numpy cimport ndarray, ufunc
 
@@ -163,8 +164,30 @@ cdef inline bint plain(PyObject* x) noexcept:
             or PyType_IsSubtype(t, &PyGenericArrType_Type))
 
 
+cdef bint overlaps_itself(ndarray a) noexcept:
+    """Whether two of its elements may lie over each other."""
+    cdef int64_t reach = cnp.PyArray_ITEMSIZE(a), step
+    cdef uint64_t done = 0
+    cdef int i, d, shortest
+    if cnp.PyArray_IS_C_CONTIGUOUS(a) or cnp.PyArray_SIZE(a) == 0:
+        return False
+    for i in range(cnp.PyArray_NDIM(a)):
+        shortest = -1
+        for d in range(cnp.PyArray_NDIM(a)):
+            if not done >> d & 1 and (shortest < 0 or llabs(cnp.PyArray_STRIDE(a, d))
+                                      < llabs(cnp.PyArray_STRIDE(a, shortest))):
+                shortest = d
+        done |= <uint64_t>1 << shortest
+        step = llabs(cnp.PyArray_STRIDE(a, shortest))
+        if cnp.PyArray_DIM(a, shortest) > 1:
+            if step < reach:
+                return True
+            reach += step * (cnp.PyArray_DIM(a, shortest) - 1)
+    return False
+
+
 cdef inline bint plain_out(PyObject* x) noexcept:
-    return Py_TYPE(x) == &PyArray_Type or x == Py_None
+    return x == Py_None or (Py_TYPE(x) == &PyArray_Type and not overlaps_itself(<ndarray>x))
 
 
 cdef inline bint plain_axis(PyObject* x) noexcept:
@@ -285,7 +308,10 @@ cdef class InPlace:
         return f"<shared {self.given!r}>"
 
     def __reduce__(self):
-        return self.__name__
+        # NumPy's own cannot be pickled while `enable` has this in its place.
+        if vars(np).get(self.__name__) is self:
+            return self.__name__
+        return shared, (self.given,)
 
 
 cdef object call_in_place(object self, PyObject** args, size_t nargsf, PyObject* names):
@@ -344,7 +370,7 @@ cdef class Ufunc(InPlace):
         return result
 
     def __reduce__(self):
-        return shared_ufunc, (self.given,)
+        return shared, (self.given,)
 
 
 cdef object call_ufunc(object self, PyObject** args, size_t nargsf, PyObject* names):
@@ -361,13 +387,22 @@ cdef object call_ufunc(object self, PyObject** args, size_t nargsf, PyObject* na
     return PyObject_Vectorcall(fn.called, all_of_them, n + 1, names)
 
 
-cdef dict shared_ufuncs = {}
+cdef dict stand_ins = {}
+# Two functions of NumPy's that do the same.
+cdef dict second_names = {"amax": "max", "amin": "min"}
 
 
-def shared_ufunc(fn):
-    """The one object that stands for a ufunc of NumPy's."""
-    known = shared_ufuncs.get(fn)
-    return shared_ufuncs.setdefault(fn, Ufunc(fn)) if known is None else known
+def shared(given):
+    """The one object that stands for a ufunc or function of NumPy's, or None."""
+    if isinstance(given, ufunc):
+        if given not in stand_ins:
+            stand_ins.setdefault(given, Ufunc(given))
+        return stand_ins[given]
+    name = getattr(given, "__name__", None)
+    ours = public.get(f"par_{second_names.get(name, name)}")
+    if ours is not None and given not in stand_ins:
+        stand_ins.setdefault(given, InPlace(given, ours))
+    return None if ours is None else stand_ins[given]
 
 
 cdef bint overrides(object t):
@@ -769,6 +804,11 @@ cdef class Operation:
                 where < len(self.names)) else f"arrays[{where - self.variadic}]"
             is_out = self.slots.get(name, False)
             x = into[where]
+            for one in (x if type(x) is tuple else (x,)) if is_out else ():
+                if isinstance(one, np.ndarray) and overlaps_itself(one):
+                    if not numpys:
+                        raise ValueError(f"{name}: its elements overlap each other")
+                    return "an out whose elements overlap"
             if is_out and type(x) is tuple and len(x) == 1:
                 x = into[where] = x[0]
             if name == "out" and numpys and not isinstance(x, np.ndarray) and type(x) is not tuple and (

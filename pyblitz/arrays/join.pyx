@@ -80,6 +80,8 @@ cdef object members(object arrays, list ops):
                 a = a.view(np.ndarray)
             elif hasattr(t, "__array_function__"):
                 return left(f"{t.__name__} by {t.__module__.split('.')[0]}'s own code")
+            elif t is int or t is float or t is complex:
+                return left("Python's numbers, whose type is the others'")
             else:
                 a = convert(a)
                 if type(a) is not np.ndarray:
@@ -131,7 +133,8 @@ cdef object join(list ops, object axis, ndarray out, object dtype, str casting):
     shape = joined_shape(ops, along, flat)
     if shape is None:
         return left("shapes that do not fit")
-    if same and out is None and dtype is None and casting == "same_kind" and first.dtype.isnative:
+    if (same and out is None and dtype is None and casting == "same_kind" and first.dtype.isnative
+            and first.dtype.names is None):
         t = first.dtype
     else:
         # NumPy's choice, and its permission.

@@ -1,5 +1,7 @@
 # cython: wraparound=True, boundscheck=True
 """``par_reduce`` and its relatives: sums, extremes, moments, dot products."""
+import functools
+import operator
 import warnings
 from functools import partial
 
@@ -792,10 +794,14 @@ cdef object dot_rows(ndarray x, ndarray y, object kind):
     # Products of halves are summed as NumPy's are, in single precision.
     wide = np.dtype(np.float32) if kind == np.float16 else kind
     product = apply(np.multiply, (cast(node_of(x), wide), cast(node_of(y), wide)), {})
-    # In NumPy's own type, which a sum would widen.
-    value = fold_node(np.add, product, resolve(
-        np.add, (None, wide, None), (wide, None, None), "unsafe", True))[0][()]
-    return kind.type(value + wide.type(0))      # NumPy starts from a zero, whose sign stays
+    flags = []
+    with np.errstate(all="call", call=lambda text, flag: flags.append(flag)):
+        # In NumPy's own type, which a sum would widen.
+        value = fold_node(np.add, product, resolve(
+            np.add, (None, wide, None), (wide, None, None), "unsafe", True))[0][()]
+        result = kind.type(value + wide.type(0))    # NumPy starts from a zero, whose sign stays
+    report_flags("dot", functools.reduce(operator.or_, flags, 0))
+    return result
 
 
 # ---- without what is no number ----------------------------------------------
