@@ -4,7 +4,8 @@ Writes benchmarks/results/enable.jsonl and prints it as a table, in some minutes
 few runs and writes nothing.  The parts, by ``what``:
 
 - operator: one call at 10^5, 10^6 and 10^7 elements; of each contestant the least of its runs.
-- small: nanoseconds of ``np.add`` of 10 and of 1,000 elements.
+- small: nanoseconds, and by valgrind's callgrind instructions, of ``np.add`` of 10 and of 1,000
+  elements.
 - program: whole functions of others, unchanged, on real data where there is some (flights from
   New York in 2013, handwritten digits, photographs), and kernels of the kind that NPBench
   has, in plain NumPy.
@@ -19,7 +20,11 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import pathlib
+import shutil
+import subprocess
+import sys
 import time
 import timeit
 import warnings
@@ -134,7 +139,7 @@ def operators(runs: int) -> Iterator[Row]:
             }
 
 
-def small() -> Iterator[Row]:
+def small(quick: bool) -> Iterator[Row]:
     for n in (10, 1000):
         a = np.ones(n)
         times: dict[str, list[float]] = {"NumPy": [], "enabled": []}
@@ -145,7 +150,43 @@ def small() -> Iterator[Row]:
             times[name].append(timeit.timeit(partial(np.add, a, a), number=20_000) / 20_000)
             pb.disable()
         best = {name: min(t) for name, t in times.items()}
-        yield {"what": "small", "name": f"np.add of {n}", "n": n, "seconds": best}
+        row: Row = {"what": "small", "name": f"np.add of {n}", "n": n, "seconds": best}
+        if not quick and shutil.which("valgrind"):
+            row["instructions"] = {
+                "NumPy": instructions(n, False),
+                "enabled": instructions(n, True),
+            }
+        yield row
+
+
+def instructions(n: int, enabled: bool) -> float:
+    """Of one call: what a process with many takes beyond one with few."""
+    few, many = 1_000, 21_000
+    totals = []
+    for calls in (few, many):
+        program = (
+            "import numpy as np, pyblitz as pb\n"
+            f"{'pb.enable()' if enabled else ''}\n"
+            f"a, add = np.ones({n}), np.add\n"
+            f"for _ in range({calls}): add(a, a)\n"
+        )
+        done = subprocess.run(
+            [
+                *("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"),
+                *(sys.executable, "-c", program),
+            ],
+            env={
+                **os.environ,
+                "PYTHONPATH": str(pathlib.Path(pb.__file__).resolve().parent.parent),
+                # What would not be the same twice.
+                **{"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"},
+            },
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        totals.append(int(done.stderr.split("Collected :")[1].split()[0]))
+    return (totals[1] - totals[0]) / (many - few)
 
 
 # ---- programs of others -------------------------------------------------------
@@ -363,7 +404,7 @@ def main() -> None:
     facts = machine.facts()
     rows: list[Row] = []
     with np.errstate(all="ignore"):
-        for part in (small(), operators(3 if quick else 9), programs(2 if quick else 5)):
+        for part in (small(quick), operators(3 if quick else 9), programs(2 if quick else 5)):
             for row in part:
                 rows.append(row)
                 print(shown(row), flush=True)

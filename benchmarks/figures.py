@@ -815,6 +815,11 @@ def enable_page() -> str:
     small = ", ".join(
         f"{r['name']} elements {r['seconds']['NumPy'] * 1e9:.0f} and "
         f"{r['seconds']['enabled'] * 1e9:.0f} ns"
+        + (
+            " ({NumPy:,.0f} and {enabled:,.0f} instructions)".format(**r["instructions"])
+            if "instructions" in r
+            else ""
+        )
         for r in rows
         if r["what"] == "small"
     )
@@ -843,15 +848,17 @@ def judges_table() -> str:
             f"{r['plain']:,}",
             f"{r['enabled']:,}" if "enabled" in r else "",
             f"{r['forced']:,}" if "forced" in r else "",
-            str(len(set(r.get("only enabled", []) + r.get("only forced", [])))),
+            f"{r['namespace']:,}" if "namespace" in r else "",
+            str(len({test for key in r if key.startswith("only ") for test in r[key]})),
         ]
         for r in rows
     ]
     return (
-        "\nOthers' own tests: how many passed without pyblitz, under `enable`, and with every "
-        "call shared from one element on; and how many fail only with pyblitz "
+        "\nOthers' own tests: how many passed without pyblitz, under `enable`, with every "
+        "call shared from one element on, and so with `pyblitz.numpy` in the place of `numpy`; and "
+        "how many fail only with pyblitz without an excuse "
         f"({machine(facts)}).\n\n"
-        + table(["", "without", "enabled", "forced", "fail only with it"], lines)
+        + table(["", "without", "enabled", "forced", "namespace", "fail only with it"], lines)
     )
 
 
