@@ -18,6 +18,7 @@ RESULTS = HERE / "results"
 DOCS = HERE.parent / "docs"
 sys.path.append(str(HERE))
 
+import enable_chart  # noqa: E402
 import library_chart  # noqa: E402
 import sorting_chart  # noqa: E402
 from simulate import chart, costs, report  # noqa: E402
@@ -826,6 +827,7 @@ def enable_page() -> str:
     return (
         "\n## NumPy itself: enable()\n\n"
         f"{machine(facts)}\n\n"
+        "![Times as fast under enable(): operators and whole programs](enable.svg)\n\n"
         "Milliseconds, the least of the runs; two threads for everyone but NumPy. "
         "What `enable` costs where there is nothing to gain: "
         f"{small}, without and with it.\n\n"
@@ -956,6 +958,8 @@ def pages() -> dict[pathlib.Path, str]:
         written[DOCS / "library.svg"] = library_chart.draw(load("library")[1])
     if (RESULTS / "sorting.jsonl").exists():
         written[DOCS / "sorting.svg"] = sorting_chart.draw(load("sorting")[1])
+    if (RESULTS / "enable.jsonl").exists():
+        written[DOCS / "enable.svg"] = enable_chart.draw(load("enable")[1])
     return written
 
 

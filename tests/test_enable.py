@@ -158,6 +158,28 @@ def test_what_takes_long_is_shared(usual):
 # ---- what must not be shared --------------------------------------------------
 
 
+def test_num_threads_and_threadpoolctl_limit_it(usual, pool_size):
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    from pyblitz import _threadpoolctl
+
+    _threadpoolctl.register()
+    a = np.random.default_rng(0).random(2_000_000)
+
+    def shared():
+        with pb.stats() as s:
+            for _ in range(20):
+                np.exp(a)
+        return s.taken["exp"][1] > 0
+
+    pb.enable()
+    assert shared()
+    with threadpoolctl.threadpool_limits(1):
+        assert not shared()
+    assert shared()
+    pool_size(1)
+    assert not shared()
+
+
 def test_items_that_depend_on_each_other(shared):
     a = values("f8", (5000,), 1)
     c = values("D", (5000,), 2)

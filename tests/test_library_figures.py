@@ -157,6 +157,23 @@ def test_sorting_losses_are_named(figures):
     assert "**0.5**" in page
 
 
+def test_enable_chart(figures):
+    """A bar for each operator on a million elements and each program, the longest first."""
+    rows = [
+        {"what": what, "name": name, "seconds": {"NumPy": gain, "enabled": 1.0}, **more}
+        for what, name, gain, more in [
+            ("operator", "a + b", 1.25, {"n": 10**6}),
+            ("operator", "a < b", 9.0, {"n": 10**5}),
+            ("operator", "exp(a)", 1.5, {"n": 10**6}),
+            ("program", "n-body", 3.0, {}),
+        ]
+    ]
+    texts = labels_of(figures(rows, "enable").enable_chart.draw(rows))
+    assert texts[2:6] == ["exp(a)", "1.50", "a + b", "1.25"]
+    assert texts[-2:] == ["n-body", "3.00"]
+    assert "a < b" not in texts
+
+
 def test_sorting_chart(figures):
     """Labels of all who were there, in one column, though some have no largest array."""
     ns = {"Rayon": 30.0, "pyblitz": 10.0}
