@@ -6,8 +6,8 @@ They come with the wheels of NumPy, pandas, SciPy, scikit-learn and xarray; a li
 here is left out.  Each suite runs as it is (plain), under `enable` (enabled), and so that every
 call is shared from one element on (forced); NumPy's also with `pyblitz.numpy` in the place of
 `numpy` in the test modules (namespace).  Tests that fail only with pyblitz are named, and
-make the exit code 1, but for those that are excused below.  --write keeps the table in
-benchmarks/results/judges.jsonl.
+make the exit code 1, but for those that are excused below.  --write keeps what was
+found in benchmarks/results/judges.jsonl, beside what is known of the other suites.
 """
 
 from __future__ import annotations
@@ -139,7 +139,14 @@ def main() -> int:
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--rounds", default=",".join(ROUNDS))
     options = parser.parse_args()
-    rows, wrong = [], 0
+    sys.path.append(str(ROOT))
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import machine
+
+    file = machine.RESULTS / "judges.jsonl"
+    lines = file.read_text().splitlines()[1:] if file.exists() else []
+    rows = {row["what"]: row for row in map(json.loads, lines)}
+    wrong = 0
     for name in options.suites or SUITES:
         if importlib.util.find_spec(name) is None:
             print(f"{name}: not here")
@@ -147,15 +154,16 @@ def main() -> int:
         rounds = [r for r in options.rounds.split(",") if name == "numpy" or r != "namespace"]
         row, only = judge(SUITES[name], rounds)
         version = importlib.metadata.version(DISTRIBUTIONS.get(name, name))
-        rows.append({"what": name, "version": version, "tests": SUITES[name], **row})
-        print({k: v for k, v in rows[-1].items() if k != "tests"}, flush=True)
+        commit = machine.git_commit()
+        rows[name] = {
+            **{"what": name, "version": version, "commit": commit, "tests": SUITES[name]},
+            **row,
+        }
+        print({k: v for k, v in rows[name].items() if k != "tests"}, flush=True)
         wrong += sum(map(len, only.values()))
-    if options.write:
-        sys.path.append(str(ROOT))
-        sys.path.insert(0, str(ROOT / "benchmarks"))
-        import machine
-
-        machine.write(machine.RESULTS / "judges.jsonl", rows, machine.facts())
+        if options.write:
+            kept = [rows[known] for known in SUITES if known in rows]
+            machine.write(file, kept, machine.facts())
     return 1 if wrong else 0
 
 
