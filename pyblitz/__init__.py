@@ -14,7 +14,7 @@ import contextlib as _contextlib  # noqa: E402
 import sys as _sys  # noqa: E402
 
 try:
-    from pyblitz._python import CancelScope, ThreadPool, num_threads, set_num_threads
+    from pyblitz._python import CancelScope, num_threads, set_num_threads
 except ModuleNotFoundError as error:
     if error.name != "pyblitz._python":
         raise
@@ -25,6 +25,7 @@ except ModuleNotFoundError as error:
     ) from None
 
 from pyblitz._enable import disable, enable, enabled  # noqa: E402
+from pyblitz._executor import ThreadPool  # noqa: E402
 from pyblitz._stats import stats, trace  # noqa: E402
 from pyblitz._tasks import broadcast, join, scope, spawn  # noqa: E402
 from pyblitz.arrays.argsort import par_argsort  # noqa: E402

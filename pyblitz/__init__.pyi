@@ -1,5 +1,5 @@
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from contextlib import ContextDecorator
 from types import TracebackType
 from typing import (
@@ -784,13 +784,15 @@ class CancelScope:
         traceback: TracebackType | None,
     ) -> None: ...
 
-@disjoint_base
-class ThreadPool:
+class ThreadPool(Executor):
     num_threads: int
+    @property
+    def max_workers(self) -> int: ...
     def __init__(
         self,
         num_threads: SupportsIndex | None = None,
         *,
+        max_workers: SupportsIndex | None = None,
         pin: Iterable[SupportsIndex] | bool | None = None,
         idle_timeout: float | None = None,
         keep: SupportsIndex = 0,
@@ -804,6 +806,15 @@ class ThreadPool:
     def submit(
         self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs
     ) -> Future[_T]: ...
+    def map(
+        self,
+        fn: Callable[..., _T],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+        buffersize: int | None = None,
+    ) -> Iterator[_T]: ...
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None: ...
     def close(self) -> None: ...
     def __enter__(self) -> ThreadPool: ...
     def __exit__(

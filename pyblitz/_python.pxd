@@ -44,7 +44,7 @@ cdef int run_to_end(job_to_end fn, void* ctx, bint* ran) noexcept nogil
 cdef void* capture() noexcept nogil
 cdef void restore(void* error) noexcept nogil
 cdef object unlocked(object future, object fn, tuple args, dict kwargs)
-cdef object submit_call(Pool* p, object fn, tuple args, dict kwargs, bint keyed, uint64_t key)
+cdef object submit_call(Pool* p, set pending, object fn, tuple args, dict kwargs, bint keyed, uint64_t key)
 
 cdef class Recording:
     cdef Pool* _pool            # NULL: it ended
@@ -78,12 +78,13 @@ cdef struct Dropped:
     Lane* lanes
     Dropped* next
 
-cdef class ThreadPool:
+cdef class NativePool:
     cdef Pool* _pool
     cdef Dropped* _left         # made with the pool: its lanes, and its place in a list
     cdef readonly int num_threads
     cdef bint _closed
     cdef object _joining    # a lock: whoever holds it ends the threads
+    cdef set _pending       # the futures of jobs that have not begun
     cdef tuple _cpus
     cdef int64_t _idle_ns
     cdef int _keep

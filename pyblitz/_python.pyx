@@ -948,7 +948,7 @@ cdef class Recording:
             pools = [reference() for reference in _open_pools.valuerefs()]
             for pool in pools:
                 # It is not freed as long as we refer to it.
-                if pool is not None and (<ThreadPool>pool)._pool == self._pool:
+                if pool is not None and (<NativePool>pool)._pool == self._pool:
                     self._owner = pool
             job_done(self._pool)
             self._n = pool_places(self._pool)
@@ -1127,13 +1127,15 @@ cdef int help_here(object future) except -1:
 cdef struct PyJob:
     Job job             # first: a Job* of this is its PyJob*
     Pool* pool
-    PyObject* call      # (future, context, fn, args, kwargs)
+    PyObject* call      # (future, context, fn, args, kwargs, the futures that wait)
 
 
 cdef void run_call(tuple call) noexcept:
     """Never raises: what the future's own callbacks raise is unraisable."""
-    future, context, fn, args, kwargs = call
+    future, context, fn, args, kwargs, pending = call
     result = error = late = None
+    if pending is not None:
+        pending.discard(future)
     try:
         if future.set_running_or_notify_cancel():
             result = context.run(fn, *args, **kwargs)
@@ -1172,16 +1174,16 @@ cdef void run_keyed_py_job(void* worker, Job* job) noexcept nogil:
         call = None
 
 
-cdef object submit_call(Pool* p, object fn, tuple args, dict kwargs, bint keyed, uint64_t key):
-    """Hands ``fn(*args, **kwargs)`` to a pool; the future.  Takes over the caller's
-    share of the pool's users."""
+cdef object submit_call(Pool* p, set pending, object fn, tuple args, dict kwargs, bint keyed, uint64_t key):
+    """Hands ``fn(*args, **kwargs)`` to a pool; the future, which is among ``pending``, unless that
+    is None, until the call begins.  Takes over the caller's share of the pool's users."""
     cdef PyJob* j
     try:
         if p.n_background == 0 or threads_refused(p) != 0:
             future = HereFuture(<size_t>p)
         else:
             future = Future()
-        call = (future, contextvars.copy_context(), fn, args, kwargs)
+        call = (future, contextvars.copy_context(), fn, args, kwargs, pending)
         j = <PyJob*>malloc(sizeof(PyJob))
         if j == NULL:
             raise MemoryError("no memory for the job")
@@ -1189,6 +1191,8 @@ cdef object submit_call(Pool* p, object fn, tuple args, dict kwargs, bint keyed,
         with nogil:
             job_done(p)
         raise
+    if pending is not None:
+        pending.add(future)
     j.job.run = run_keyed_py_job if keyed else run_py_job
     j.pool = p
     j.call = <PyObject*>call
@@ -1212,59 +1216,8 @@ cdef bint is_inside(Pool* p) noexcept:
     return w != NULL
 
 
-cdef class ThreadPool:
-    """A pool of its own, beside the global one.
-
-    Parameters
-    ----------
-    num_threads : int, optional
-        How many threads work on one operation, the caller included: the pool
-        has ``num_threads - 1`` threads, which start when they are first
-        needed.  By default as many as the global pool would have.
-    pin : None, True or sequence of int, optional
-        The CPU that each of the pool's threads stays on: none in particular; one
-        after the other of those that this process may use, beginning with the
-        second, so that the first is left to the caller; or one after the other of
-        this list.  The caller's own thread stays as it is.
-    idle_timeout : float, optional
-        Seconds, 0 or more, after which a thread without work ends; another one is
-        started in its place when it is needed, and finds none of its thread-local
-        state.  By default threads live as long as the pool.
-    keep : int, optional
-        How many threads stay all the same, the first ones, 0 by default.  Without
-        ``idle_timeout`` all do.
-
-    Attributes
-    ----------
-    num_threads : int
-
-    Raises
-    ------
-    TypeError, ValueError
-        When ``num_threads`` is no integer, or not from 1 to 16384; when ``pin``
-        is empty or names a CPU that this process may not use; when
-        ``idle_timeout`` is negative, not finite or above 1e9; when ``keep`` is
-        negative.
-    OSError
-        When the system does not let this process place its threads.
-
-    Notes
-    -----
-    A pool is also a context manager, which closes it at the end.  In a forked
-    child it starts afresh at first use.
-
-    A pool that is not closed ends when nothing refers to it any more.  That waits for
-    nothing, for the garbage collector may come at any moment, under any lock: what was
-    submitted is done all the same, before the interpreter ends at the latest; then the
-    threads end.
-
-    Examples
-    --------
-    >>> import numpy as np, pyblitz as pb
-    >>> with pb.ThreadPool(2) as pool:
-    ...     pool.install(pb.par_reduce, np.add, np.arange(10))
-    np.int64(45)
-    """
+cdef class NativePool:
+    """What ``ThreadPool`` is made of; it has the documentation."""
 
     def __init__(self, num_threads=None, *, pin=None, idle_timeout=None, keep=0):
         if self._pool != NULL:
@@ -1275,6 +1228,7 @@ cdef class ThreadPool:
         self._cpus = check_pin(pin)
         self._idle_ns, self._keep = check_idle(idle_timeout, keep)
         self._joining = threading.Lock()
+        self._pending = set()
         # First, so that the end finds it, or it finds the end.
         _open_pools[id(self)] = self
         self._make()
@@ -1418,8 +1372,10 @@ cdef class ThreadPool:
         >>> sorted(counts.items())
         [('a', 2), ('is', 1), ('rose', 2)]
         """
-        cdef Pool* p = self._native()
+        cdef Pool* p = NULL if self._closed else self._native()
         cdef uint64_t key = 0
+        if p == NULL:
+            raise RuntimeError("cannot schedule new futures: this ThreadPool is closed")
         if affinity is not None:
             try:
                 key = <uint64_t><Py_ssize_t>hash(affinity)
@@ -1427,8 +1383,8 @@ cdef class ThreadPool:
                 raise TypeError(f"affinity must be hashable, and "
                                 f"{type(affinity).__name__} is not") from None
         if not add_user(p):
-            raise RuntimeError("this ThreadPool is closed")
-        return submit_call(p, fn, args, kwargs, affinity is not None, key)
+            raise RuntimeError("cannot schedule new futures: this ThreadPool is closed")
+        return submit_call(p, self._pending, fn, args, kwargs, affinity is not None, key)
 
     def close(self):
         """Refuses new work, finishes what was accepted, and ends the threads.
@@ -1467,6 +1423,46 @@ cdef class ThreadPool:
                     pool_join(p)
         _open_pools.pop(id(self), None)
         reap_dropped()
+
+    def shutdown(self, wait=True, *, cancel_futures=False):
+        """Refuses new work: as ``concurrent.futures.Executor``.
+
+        Parameters
+        ----------
+        wait : bool, optional
+            Whether to return only when all that was accepted is done and the threads have
+            ended, as :meth:`close`.  Otherwise that happens later, before the interpreter
+            ends at the latest.
+        cancel_futures : bool, optional
+            Whether to cancel those jobs that have not begun.
+
+        Raises
+        ------
+        RuntimeError
+            When called with ``wait`` from inside one of the pool's own operations.
+
+        Examples
+        --------
+        >>> import pyblitz as pb
+        >>> pool = pb.ThreadPool(2)
+        >>> future = pool.submit(pow, 2, 10)
+        >>> pool.shutdown()
+        >>> future.done()
+        True
+        """
+        cdef Pool* p = self._pool
+        if wait and is_inside(p):
+            raise RuntimeError("a ThreadPool cannot be closed from inside itself")
+        with cython.critical_section(self):
+            self._closed = True
+        if cancel_futures:
+            for future in list(self._pending):
+                future.cancel()
+        if wait:
+            self.close()
+        elif p != NULL and not pool_is_stale(p):
+            with nogil:
+                pool_retire(p)
 
     def __enter__(self):
         self._native()

@@ -889,4 +889,4 @@ def spawn(fn, /, *args, **kwargs):
     check_callable(fn, "fn")
     with nogil:
         p = borrow()
-    return submit_call(p, fn, args, kwargs, False, 0)
+    return submit_call(p, None, fn, args, kwargs, False, 0)

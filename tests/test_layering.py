@@ -23,7 +23,7 @@ ROWS = [
     ["kernels.*"],
     ["_config"],
     ["_python"],
-    ["capi", "_tasks", "_progress"],
+    ["capi", "_tasks", "_progress", "_executor"],
     # The front door, and what is below it.
     ["arrays.front", "arrays.common", "arrays.compiled"],
     # Engines.
