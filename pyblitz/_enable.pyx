@@ -21,7 +21,7 @@ from numpy cimport ufunc
 from pyblitz._config import share_from
 from pyblitz._python cimport run_to_end
 from pyblitz.arrays.common cimport numpys
-from pyblitz.arrays.front import InPlace, functions
+from pyblitz.arrays.front import InPlace, functions, shared
 from pyblitz.kernels.loops cimport (
     LOOP_ARGS, LOOPS, REDUCES, REDUCES_EXTREME, REDUCES_NOT, REDUCES_ROUNDING, LoopKind, Reduces,
     SharedLoop, loop_at, loop_enter_fn, loop_init, loop_pass, loop_share, loop_stand_in, loops_init)
@@ -301,25 +301,24 @@ cdef dict by_name = {}      # of functions in NumPy's namespace: what stands the
 cdef bint names_on = False
 
 
-def argsort_by_name(a, axis=-1, kind=None, order=None, *, stable=None, **options):
+def argsort_by_name(*args, **kwargs):
     # Which of equal items is first is an accident of NumPy's algorithm, unless it is asked for.
-    if stable or kind in ("stable", "mergesort"):
-        return functions()["par_argsort"](a, axis, kind, order, stable=stable, **options)
-    return numpys.argsort(a, axis, kind, order, stable=stable, **options)
+    kind = args[2] if len(args) > 2 else kwargs.get("kind")
+    if kwargs.get("stable") or (type(kind) is str and kind in ("stable", "mergesort")):
+        return functions()["par_argsort"](*args, **kwargs)
+    return numpys.argsort(*args, **kwargs)
 
 
 cdef object take_names(bint put):
     """Puts functions that sort into NumPy's namespace, or back what was there before."""
     global names_on
     if put and not by_name:
-        for name in vars(numpys):
-            by_name[name] = InPlace(
-                vars(np)[name], argsort_by_name if name == "argsort" else functions()["par_" + name])
+        for name, given in vars(numpys).items():
+            by_name[name] = InPlace(given, argsort_by_name) if name == "argsort" else shared(given)
     for name, ours in by_name.items():
-        before = ours.__wrapped__
         # What somebody else has put there stays.
-        if vars(np)[name] is (before if put else ours):
-            setattr(np, name, ours if put else before)
+        if vars(np)[name] is (ours.given if put else ours):
+            setattr(np, name, ours if put else ours.given)
     names_on = put
 
 
@@ -382,7 +381,14 @@ def enable(*, ufuncs=True, sorts=True, sums=False):
     2.0
     >>> pb.disable()
     """
+    for message in switch(ufuncs, sorts, sums):
+        warnings.warn(message, RuntimeWarning, stacklevel=1)    # compiled functions have no frame
+
+
+cdef list switch(object ufuncs, object sorts, object sums):
+    """What this NumPy does not let be changed, in words."""
     global ufuncs_on, sums_on, sorts_on, forced
+    cdef list told = []
     with lock:
         sums_on = bool(sums)
         missing = 0
@@ -396,12 +402,10 @@ def enable(*, ufuncs=True, sorts=True, sums=False):
             ufuncs_on = True
             if not arrives():
                 release_ufuncs()
-                warnings.warn(f"pyblitz.enable: NumPy {np.__version__} does not call the loops that are "
-                              "put into its ufuncs' tables: ufuncs stay as they were",
-                              RuntimeWarning, stacklevel=2)
+                told.append(f"pyblitz.enable: NumPy {np.__version__} does not call the loops that are "
+                            "put into its ufuncs' tables: ufuncs stay as they were")
             elif missing:
-                warnings.warn(f"pyblitz.enable: {missing} loops stay as they were: there is room for "
-                              f"{LOOPS}", RuntimeWarning, stacklevel=2)
+                told.append(f"pyblitz.enable: {missing} loops stay as they were: there is room for {LOOPS}")
         else:
             release_ufuncs()
         take_names(False)
@@ -412,10 +416,10 @@ def enable(*, ufuncs=True, sorts=True, sums=False):
             take_sorts(False)
             sorts_on = False
             take_names(True)
-            warnings.warn(f"pyblitz.enable: NumPy {np.__version__} keeps its sorts where they cannot be "
-                          "reached: np.sort, np.lexsort, np.unique and np.argsort(kind='stable') are "
-                          "shared by these names, a.sort() and sorts within libraries are not",
-                          RuntimeWarning, stacklevel=2)
+            told.append(f"pyblitz.enable: NumPy {np.__version__} keeps its sorts where they cannot be "
+                        "reached: np.sort, np.lexsort, np.unique and np.argsort(kind='stable') are "
+                        "shared by these names, a.sort() and sorts within libraries are not")
+    return told
 
 
 cdef object release_ufuncs():
@@ -478,13 +482,17 @@ class enabled(contextlib.ContextDecorator):
     def __enter__(self):
         with lock:
             self._before.append((ufuncs_on, sorts_on or names_on, sums_on))
-            enable(**self._options)
+            try:
+                enable(**self._options)
+            except BaseException:
+                self.__exit__()     # a warning that is an error
+                raise
         return self
 
     def __exit__(self, *exc):
         ufuncs, sorts, sums = self._before.pop()
         if ufuncs or sorts:
-            enable(ufuncs=ufuncs, sorts=sorts, sums=sums)
+            switch(ufuncs, sorts, sums)     # which has warned before
         else:
             disable()
 
@@ -515,5 +523,6 @@ def replaced():
     now = [takens[k][0] for k in range(len(takens)) if numbers[takens[k][2]] == k]
     if not ufuncs_on:
         now = []
-    return len(now), len(set(now)), 2 * len(sort_types) if sorts_on else len(by_name) if names_on else 0
+    named = sum(vars(np)[name] is ours for name, ours in by_name.items())
+    return len(now), len(set(now)), 2 * len(sort_types) if sorts_on else named
 

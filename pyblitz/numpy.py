@@ -29,6 +29,9 @@ __array_api_version__ = _numpy.__array_api_version__
 
 def __getattr__(name: str) -> Any:
     """A submodule that NumPy imports when it is asked for, or NumPy's error."""
+    if name.startswith("__"):
+        # Not `__path__`: this is no package, of which Python would load other copies.
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(_numpy, name)
 
 

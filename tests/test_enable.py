@@ -1,5 +1,6 @@
 """NumPy's own loops and sorts, shared: nothing but the time changes."""
 
+import importlib
 import inspect
 import os
 import pickle
@@ -503,12 +504,49 @@ def test_sorts_by_name(by_name):
 
 
 @pytest.mark.filterwarnings("ignore:pyblitz.enable")
-def test_what_another_has_put_there_stays(by_name, monkeypatch):
+def test_what_another_has_put_there_stays(by_name):
+    before, mine = np.sort, lambda *args: "mine"
+    try:
+        pb.enable()
+        np.sort = mine
+        assert _enable.replaced()[2] == len(BY_NAME) - 1
+        pb.enable()
+        assert np.sort is mine
+        pb.disable()
+        assert np.sort is mine
+    finally:
+        np.sort = before
+
+
+def test_a_warning_that_is_an_error_changes_nothing(by_name):
+    before = np.sort
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning, match="keeps its sorts"), pb.enabled():
+            pass
+    assert _enable.replaced() == (0, 0, 0)
+    assert np.sort is before
+
+
+@pytest.mark.filterwarnings("ignore:pyblitz.enable")
+def test_the_namespace_is_pickled_by_name(by_name):
+    numpys = importlib.import_module("pyblitz.numpy")
     pb.enable()
-    mine = lambda *args: "mine"  # noqa: E731
-    monkeypatch.setattr(np, "sort", mine)
-    pb.disable()
-    assert np.sort is mine
+    for name in BY_NAME:
+        assert pickle.loads(pickle.dumps(getattr(numpys, name))) == getattr(numpys, name)
+
+
+@pytest.mark.filterwarnings("ignore:pyblitz.enable")
+def test_other_libraries_are_handed_what_was_given(by_name):
+    class Library:
+        def __array_function__(self, function, types, args, kwargs):
+            return function, args, kwargs
+
+    library = Library()
+    calls = [lambda: np.argsort(library), lambda: np.argsort(library, 0), lambda: np.sort(library)]
+    expected = [call() for call in calls]
+    pb.enable()
+    assert [call() for call in calls] == expected
 
 
 @pytest.mark.filterwarnings("ignore:pyblitz.enable")
@@ -525,6 +563,7 @@ def test_sorts_by_name_are_numpys(by_name, n):
         "argsort, mergesort": lambda: np.argsort(ties, kind="mergesort"),
         "lexsort": lambda: np.lexsort((ties, ties % 7)),
         "unique": lambda: np.unique(ties, return_inverse=True),
+        "sort of floats": lambda: np.sort(np.where(ties % 5 == 0, np.nan, ties / 7 + 1)),
         "wrong kind": lambda: np.sort(ties, kind="nonsense"),
         "no argument": lambda: np.argsort(),
     }

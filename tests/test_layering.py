@@ -60,7 +60,7 @@ ROWS = [
     ["_enable"],
     ["_stats"],
     ["__init__"],
-    ["_info", "_threadpoolctl", "numpy"],
+    ["_info", "_threadpoolctl", "joblib", "numpy"],
     ["__main__"],
 ]
 WITHIN_A_ROW = {

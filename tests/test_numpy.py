@@ -1,6 +1,7 @@
 """`pyblitz.numpy`: NumPy's names, and behind them what runs on all cores."""
 
 import copy
+import importlib
 import inspect
 import pickle
 import subprocess
@@ -27,7 +28,9 @@ def enters(call):
 
 def test_every_public_name_is_there():
     assert np.__all__ == numpy.__all__
-    assert set(dir(np)) == set(dir(numpy))
+    # But for submodules, which NumPy imports when somebody asks.
+    there = {name for name in numpy.__all__ if not inspect.ismodule(getattr(numpy, name))}
+    assert there <= set(vars(np))
     assert np.__version__ == numpy.__version__
     for name in numpy.__all__:
         ours, theirs = getattr(np, name), getattr(numpy, name)
@@ -49,6 +52,7 @@ def test_what_has_a_namesake_is_ours():
             "numpy",
         )
         assert inspect.unwrap(ours) is inspect.unwrap(theirs)
+        assert inspect.isroutine(ours)
         assert pickle.loads(pickle.dumps(ours)) is ours
         assert copy.copy(ours) is ours
 
@@ -81,6 +85,14 @@ def test_other_libraries_find_their_functions():
 
     assert np.sum(Library()) == "sum"
     assert np.mean(Library()) == "mean"
+
+
+def test_it_is_no_package():
+    """Python would load second copies of NumPy's submodules."""
+    assert not hasattr(np, "__path__")
+    with pytest.raises(ModuleNotFoundError, match="is not a package"):
+        importlib.import_module("pyblitz.numpy.linalg")
+    assert np.linalg is numpy.linalg
 
 
 def test_all_else_is_numpys():
@@ -163,6 +175,32 @@ def test_methods(name):
     numpy.testing.assert_array_equal(got, expected, strict=True)
 
 
+def test_arguments_by_name():
+    assert np.add.reduce(array=K) == K.sum()
+    assert np.add.accumulate(array=K)[-1] == K.sum()
+    assert np.add.reduceat(array=K, indices=[0])[0] == K.sum()
+    for call in [
+        lambda: np.add(A, A, elementwise=True),
+        lambda: np.add(A, A, progress=True),
+        lambda: np.add(A, A, fn=1),
+        lambda: np.add.reduce(a=A),
+        lambda: np.add.reduce(A, combine=1),
+    ]:
+        with pytest.raises(TypeError, match=r"unexpected keyword|required|missing"):
+            call()
+    assert pb.par_reduce(op=np.add, a=K) == K.sum()
+    assert pb.par_scan(op=np.add, a=K)[-1] == K.sum()
+
+
+def test_functions_are_methods_and_ufuncs_are_not():
+    class Row(list):
+        total = np.sum
+        first = np.sqrt
+
+    assert Row([1, 2]).total() == 3
+    assert Row([1, 2]).first(9.0) == 3
+
+
 def test_at_is_numpys_and_counted():
     got, expected = A.copy(), A.copy()
     with pb.stats() as s:
@@ -188,6 +226,7 @@ def test_at_is_numpys_and_counted():
         lambda np: np.matmul.outer(A, A),
         lambda np: np.add.at(A, "x", 3),
         lambda np: np.divmod.accumulate(A),
+        lambda np: np.sum(x for x in [1, 2]),
     ],
 )
 def test_mistakes_are_told_in_numpys_words(call):
@@ -235,6 +274,75 @@ def test_ours_in_the_place_of_numpys():
     assert pb.par_map(np.add, [1, 2], 3).tolist() == [4, 5]
     pd = pytest.importorskip("pandas")
     assert isinstance(pb.par_map(np.sqrt, pd.Series(A)), pd.Series)
+
+
+class Sub(numpy.ndarray):
+    pass
+
+
+@pytest.mark.parametrize("n", [400, N])
+def test_a_plain_out_is_returned(n):
+    for name, call in {
+        "ufunc": lambda np, a, out: np.sqrt(a, out=out),
+        "reduce": lambda np, a, out: np.add.reduce(a, out=out[:1].reshape(())),
+        "sum": lambda np, a, out: np.sum(a.reshape(-1, 2), axis=1, out=out[: n // 2]),
+        "take": lambda np, a, out: np.take(a, numpy.arange(n), out=out),
+        "cumsum": lambda np, a, out: np.cumsum(a, out=out),
+    }.items():
+        for a in (A[:n].view(Sub), numpy.ma.masked_less(A[:n] - 0.5, 0)):
+            if name != "ufunc" and isinstance(a, numpy.ma.MaskedArray):
+                continue
+            with numpy.errstate(all="ignore"):
+                mine, theirs = numpy.zeros(n), numpy.zeros(n)
+                got, expected = call(np, a, mine), call(numpy, a, theirs)
+            assert type(got) is type(expected), name
+            numpy.testing.assert_allclose(mine, theirs, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("n", [3, 500])
+def test_matrices(n):
+    m = numpy.matrix(numpy.random.default_rng(0).random((n, n)))
+    for call in [
+        lambda np: np.exp(m),
+        lambda np: np.divmod(m, 2)[1],
+        lambda np: np.add.reduce(m),
+        lambda np: np.sum(m, axis=0),
+    ]:
+        got, expected = call(np), call(numpy)
+        assert type(got) is type(expected)
+        numpy.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+def test_arguments_with_methods_of_their_own():
+    class Bag:
+        def __array__(self, dtype=None, copy=None):
+            return A
+
+        def sum(self, axis=None, dtype=None, out=None):
+            return "mine"
+
+    assert np.sum(Bag()) == "mine"
+    sparse = pytest.importorskip("scipy.sparse")
+    s = sparse.random(300, 300, 0.5, format="csr", random_state=0)
+    assert np.sum(s) == numpy.sum(s)
+    assert np.max(s) == numpy.max(s)
+    pd = pytest.importorskip("pandas")
+    for n in (10, N):
+        index = pd.Index(A[:n])
+        assert type(np.cumsum(index)) is type(numpy.cumsum(index))
+        assert type(np.equal(index, 2)) is type(numpy.equal(index, 2))
+
+
+def test_copy_and_digitize_of_numbers():
+    assert type(np.digitize(3, [1, 2, 30])) is type(numpy.digitize(3, [1, 2, 30]))
+
+    class Library:
+        def __array_function__(self, function, types, args, kwargs):
+            return function, args, kwargs
+
+    library = Library()
+    assert np.copy(library, "F") == numpy.copy(library, "F")
 
 
 def test_a_ufunc_that_is_enabled_is_the_same():

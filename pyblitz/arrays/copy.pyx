@@ -176,8 +176,14 @@ cdef ndarray native_row(ndarray a):
 
 # ---- par_copy ---------------------------------------------------------------
 
-def copied(a, order="K", subok=False, *, dtype=None, out=None, casting=None):
+def copied(*args, dtype=None, out=None, casting=None, **options):
     """The namesake of par_copy: ``np.copy``, and NumPy's other functions that copy."""
+    if dtype is None and out is None and casting is None:
+        return np.copy(*args, **options)
+    return copied_otherwise(*args, dtype=dtype, out=out, casting=casting, **options)
+
+
+def copied_otherwise(a, order="K", subok=False, *, dtype, out, casting):
     if out is not None:
         if dtype is not None:
             raise TypeError("dtype: not together with out")

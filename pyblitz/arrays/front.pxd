@@ -71,13 +71,14 @@ ctypedef object (*vector_fn)(object self, PyObject** args, size_t nargsf, PyObje
 # The base of what is called in the place of an object of NumPy's.
 cdef class InPlace:
     cdef vector_fn vector
-    cdef object given           # NumPy's
+    cdef readonly object given  # NumPy's
     cdef object called          # what runs on all cores
     cdef readonly str __name__
     cdef dict __dict__
 
 cdef class Ufunc(InPlace):
     cdef bint used              # whether it was called: a container may have its own ways
+    cdef object by_method(self, str method, str name, tuple args, dict kwargs)
     cdef object alone(self, str method, str why, tuple args, dict kwargs)
 
 cdef inline object bare(object fn):
@@ -119,6 +120,7 @@ cdef class Operation:
     cdef bint take_axis(self, list given, dict named) except -1
     cdef str take(self, Received r, object into, object where, str name, bint is_out)
     cdef str take_all(self, Received r)
+    cdef object out_of(self, Received r)
     cdef object receive(self, tuple args, dict kwargs)
     cdef object by_protocol(self, tuple args, dict kwargs)
 

@@ -232,9 +232,9 @@ cdef object listed(list_or_tuple):
 
 
 cdef bint takes_numpys_arguments(object x, str method):
-    """Whether NumPy's function can leave the call to a method of x's.  Those of Polars have
-    the names, but take other arguments."""
-    return hasattr(x, method) and type(x).__module__.split(".")[0] != "polars"
+    """Whether NumPy's function can leave the call to a method of x's.  Those of some libraries
+    have the names, but take other arguments."""
+    return hasattr(x, method) and type(x).__module__.split(".")[0] not in ("polars", "torch", "pyarrow")
 
 
 cdef object plain_array(object x):
@@ -290,16 +290,19 @@ cdef class InPlace:
 
     @property
     def __wrapped__(self):
-        return self.given
+        return getattr(self.given, "__wrapped__", self.given)   # what others find behind NumPy's
 
     def __call__(self, *args, **kwargs):
         return self.called(*args, **kwargs)
+
+    def __get__(self, instance, owner):
+        return self if instance is None else types.MethodType(self, instance)
 
     def __getattr__(self, name):
         return getattr(self.given, name)
 
     def __eq__(self, other):
-        return self.given == (other.__wrapped__ if isinstance(other, InPlace) else other)
+        return self.given == ((<InPlace>other).given if isinstance(other, InPlace) else other)
 
     def __hash__(self):
         return hash(self.given)
@@ -308,14 +311,20 @@ cdef class InPlace:
         return f"<shared {self.given!r}>"
 
     def __reduce__(self):
-        # NumPy's own cannot be pickled while `enable` has this in its place.
+        # Not NumPy's own, which cannot be pickled while `enable` has this in its place.
         if vars(np).get(self.__name__) is self:
             return self.__name__
-        return shared, (self.given,)
+        return shared_by_name, (self.__name__,)
 
 
 cdef object call_in_place(object self, PyObject** args, size_t nargsf, PyObject* names):
     return PyObject_Vectorcall((<InPlace>self).called, args, nargsf, names)
+
+
+# What NumPy's ufuncs and their methods take by name; what else is given, they refuse.
+cdef frozenset call_options = frozenset(
+    "out where axes axis keepdims casting order dtype subok signature sig".split())
+cdef frozenset method_options = frozenset("array indices axis dtype out keepdims initial where".split())
 
 
 @cython.auto_pickle(False)
@@ -335,21 +344,32 @@ cdef class Ufunc(InPlace):
     def __class__(self):
         return ufunc        # what isinstance looks at
 
+    def __get__(self, instance, owner):
+        return self         # as a ufunc, no method of a class that has it as an attribute
+
     def __call__(self, *args, **kwargs):
         self.used = True
+        if not call_options.issuperset(kwargs):
+            return self.given(*args, **kwargs)
         return self.called(self.given, *args, **kwargs)
 
-    def reduce(self, *args, **kwargs):
+    cdef object by_method(self, str method, str name, tuple args, dict kwargs):
+        """A method that has a function: with NumPy's own keywords."""
         self.used = True
-        return public["par_reduce"](self.given, *args, **kwargs)
+        if not method_options.issuperset(kwargs):
+            return getattr(self.given, method)(*args, **kwargs)
+        if "array" in kwargs and not args:
+            args = (kwargs.pop("array"),)
+        return public[name](self.given, *args, **kwargs)
+
+    def reduce(self, *args, **kwargs):
+        return self.by_method("reduce", "par_reduce", args, kwargs)
 
     def accumulate(self, *args, **kwargs):
-        self.used = True
-        return public["par_scan"](self.given, *args, **kwargs)
+        return self.by_method("accumulate", "par_scan", args, kwargs)
 
     def reduceat(self, *args, **kwargs):
-        self.used = True
-        return public["par_reduceat"](self.given, *args, **kwargs)
+        return self.by_method("reduceat", "par_reduceat", args, kwargs)
 
     def outer(self, *args, **kwargs):
         self.used = True
@@ -379,7 +399,7 @@ cdef object call_ufunc(object self, PyObject** args, size_t nargsf, PyObject* na
     cdef PyObject* all_of_them[MOST_ARGS + 1]
     cdef Py_ssize_t n = PyVectorcall_NARGS(nargsf), named = 0 if names == NULL else len(<tuple>names)
     fn.used = True
-    if n + named > MOST_ARGS:
+    if n + named > MOST_ARGS or (named and not call_options.issuperset(<tuple>names)):
         return fn.given(*[<object>args[i] for i in range(n)],
                         **{name: <object>args[n + i] for i, name in enumerate(<tuple>names if names != NULL else ())})
     all_of_them[0] = <PyObject*>fn.given
@@ -392,8 +412,14 @@ cdef dict stand_ins = {}
 cdef dict second_names = {"amax": "max", "amin": "min"}
 
 
+def shared_by_name(str name):
+    now = vars(np)[name]
+    return shared((<InPlace>now).given if type(now) is InPlace else now)
+
+
 def shared(given):
     """The one object that stands for a ufunc or function of NumPy's, or None."""
+    given = bare(given)
     if isinstance(given, ufunc):
         if given not in stand_ins:
             stand_ins.setdefault(given, Ufunc(given))
@@ -455,6 +481,8 @@ cdef Ufunc ufunc_for(object fn, tuple inputs):
         if isinstance(x, (pd.Series, pd.Index)):
             if not isinstance(x.dtype, np.dtype) or x.dtype.kind not in "iufc":
                 return Ufunc(fn)
+            if not aligns and isinstance(x, pd.Index):
+                return Ufunc(fn)        # whose comparisons give plain arrays
             index = x.index if isinstance(x, pd.Series) else x
             if first is None:
                 first = index
@@ -767,8 +795,8 @@ cdef class Operation:
                 return "masked arrays"
         if isinstance(x, np.ndarray):
             if not computes_alike(t):
-                r.asks = True
-                return None if r.is_ufunc else f"{t.__name__}, which computes otherwise"
+                r.asks = r.is_ufunc and overrides(t)
+                return None if r.asks else f"{t.__name__}, which computes otherwise"
             into[where] = x.view(np.ndarray)
             if is_out:
                 r.target = x
@@ -784,12 +812,17 @@ cdef class Operation:
         elif getattr(t, "__array_ufunc__", missing) is not missing:
             if r.is_ufunc:
                 r.asks = True
-            elif is_out or (self.method is not None and takes_numpys_arguments(x, self.method)):
+            elif is_out or (self.method is not None and (
+                    takes_numpys_arguments(x, self.method) or hasattr(t, "__array_wrap__"))):
                 return own_code(t)
             else:
                 into[where] = convert(x)
+        elif self.method is not None and not r.is_ufunc and takes_numpys_arguments(x, self.method):
+            return own_code(t)
         elif not is_out:
             into[where] = convert(x)
+            if into[where] is x and (r.is_ufunc or self.namesake is not None):
+                return "what NumPy knows nothing of"
         return None
 
     cdef str take_all(self, Received r):
@@ -820,6 +853,15 @@ cdef class Operation:
                     return why
         return None
 
+    cdef object out_of(self, Received r):
+        """A plain `out`, which NumPy returns as it is; but a method of a subclass's does not."""
+        if self.method == "cumsum" or self.method == "cumprod":
+            return None
+        out = r.named.get("out")
+        if out is None and "out" in self.names and self.names.index("out") < len(r.given):
+            out = r.given[self.names.index("out")]
+        return out
+
     cdef object receive(self, tuple args, dict kwargs):
         """The slow road: what is not plain."""
         cdef Received r
@@ -828,6 +870,9 @@ cdef class Operation:
             progress = kwargs.pop("progress")
             return with_progress(progress, self, args, kwargs)
         r = Received.__new__(Received)
+        if self.of_ufunc:
+            args = tuple([bare(x) for x in args[:1]]) + args[1:]
+            kwargs = {name: bare(x) for name, x in kwargs.items()}
         r.given, r.named = list(args), dict(kwargs)
         r.is_ufunc = self.of_ufunc and len(args) > 0 and isinstance(args[0], ufunc)
         why = self.take_all(r)
@@ -842,7 +887,7 @@ cdef class Operation:
             return self.go_back((<Left>result).why, args, kwargs)
         if r.target is not None and result is not None:
             return r.target
-        if r.wrapper is None:
+        if r.wrapper is None or (result is not None and result is self.out_of(r)):
             return result
         context = (args[0], args[1:], 0) if r.is_ufunc and self.method is None else None
         return rewrap(result, r.wrapper, self.gives, context)
@@ -853,9 +898,9 @@ cdef object operate(object self, PyObject** args, size_t nargsf, PyObject* names
     cdef Operation op = <Operation>self
     cdef Py_ssize_t n = PyVectorcall_NARGS(nargsf)
     cdef PyObject* first
-    if (op.of_ufunc and n > 0 and type(<object>args[0]) is Ufunc) or not op.is_plain(args, n, names):
+    if (op.of_ufunc and (n == 0 or type(<object>args[0]) is Ufunc)) or not op.is_plain(args, n, names):
         kwargs = {}
-        given = [bare(<object>args[i]) if i == 0 else <object>args[i] for i in range(n)]
+        given = [<object>args[i] for i in range(n)]
         if names != NULL:
             kwargs = {name: <object>args[n + i] for i, name in enumerate(<tuple>names)}
         return op.receive(tuple(given), kwargs)

@@ -153,6 +153,8 @@ def par_digitize(x, bins, right=False):
     array([1, 4, 3])
     """
     x, edges = as_array(x), np.asarray(bins)
+    if x.ndim == 0:
+        return too_small
     if x.dtype.kind not in "biuf" or edges.ndim != 1 or edges.size == 0 or edges.dtype.kind not in "biuf":
         return left_dtype(x.dtype)
     # NumPy's opinion of the bins, and what it says of them.
