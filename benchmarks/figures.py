@@ -839,6 +839,30 @@ def enable_page() -> str:
     )
 
 
+def executors_page() -> str:
+    if not (RESULTS / "executors.jsonl").exists():
+        return ""
+    facts, rows = load("executors")
+
+    def part(what: str, who: tuple[str, ...]) -> str:
+        lines = [
+            [r["name"], *(milliseconds(r["seconds"][w] * 1e9) for w in who)]
+            for r in rows
+            if r["what"] == what
+        ]
+        return table(["", *who], lines)
+
+    return (
+        "\n## In others' pools\n\n"
+        f"{machine(facts)}\n\n"
+        "Milliseconds, the least of the runs, two jobs at a time. joblib's backends:\n\n"
+        + part("joblib", ("pyblitz", "threading", "loky"))
+        + "\n`ThreadPool` beside the standard library's, 10,000 jobs that do nothing "
+        "(`chunksize` makes no difference to the latter):\n\n"
+        + part("executor", ("pyblitz", "standard library"))
+    )
+
+
 def judges_table() -> str:
     """Others' own tests."""
     if not (RESULTS / "judges.jsonl").exists():
@@ -873,6 +897,7 @@ def page() -> str:
         + library_page()
         + sorting_page()
         + enable_page()
+        + executors_page()
         + trust_page()
     )
 

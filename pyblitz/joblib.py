@@ -3,11 +3,13 @@
 Also for what uses joblib, as scikit-learn does: ``with joblib.parallel_config("pyblitz"):``.
 The threads stay from one call to the next.  A call inside of a job runs in that job's thread,
 and pyblitz's own functions there share the threads of the jobs, so that there are never more
-than were asked for.
+than were asked for.  While jobs run, BLAS and OpenMP get what CPUs are left for each of them, or
+``inner_max_num_threads``, as far as threadpoolctl is installed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -38,9 +40,41 @@ def _pool_of(n_jobs: int) -> ThreadPool:
         return _pool
 
 
+class _Limits:
+    """Of other libraries' threads, in the whole process, as long as calls are running."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.limited: Any = None
+        self.lock = threading.Lock()
+
+    def enter(self, threads: int) -> None:
+        with self.lock:
+            self.calls += 1
+            if self.calls == 1:
+                with contextlib.suppress(ImportError):
+                    import threadpoolctl
+
+                    # Not "pyblitz": the threads of the jobs share among themselves.
+                    self.limited = threadpoolctl.threadpool_limits(
+                        {"blas": threads, "openmp": threads}
+                    )
+
+    def leave(self) -> None:
+        with self.lock:
+            self.calls -= 1
+            if self.calls == 0 and self.limited is not None:
+                self.limited.restore_original_limits()
+                self.limited = None
+
+
+_limits = _Limits()
+
+
 class PyblitzBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # no stubs
     """Jobs in the threads of a :class:`pyblitz.ThreadPool`, cheap ones several at a time."""
 
+    supports_inner_max_num_threads = True
     supports_retrieve_callback = True
     supports_sharedmem = True
     uses_threads = True
@@ -48,6 +82,8 @@ class PyblitzBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
     # Seconds: handing over a batch costs some microseconds.
     MIN_IDEAL_BATCH_DURATION = 0.005
     MAX_IDEAL_BATCH_DURATION = 0.1
+
+    _limiting = False
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
         """The number of threads; negative ones count from the end, as everywhere in joblib."""
@@ -65,7 +101,17 @@ class PyblitzBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         self.parallel = parallel
         self._pool = _pool_of(n_jobs)
         self._futures: set[Future[Any]] = set()
+        if not self._limiting:
+            self._limiting = True
+            _limits.enter(self.inner_max_num_threads or max(default_num_threads() // n_jobs, 1))
         return n_jobs
+
+    def terminate(self) -> None:
+        """The call is over."""
+        if self._limiting:
+            self._limiting = False
+            _limits.leave()
+        self.reset_batch_stats()
 
     def submit(
         self, func: Callable[[], Any], callback: Callable[[Future[Any]], Any] | None = None

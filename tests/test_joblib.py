@@ -88,6 +88,30 @@ def test_calls_inside_of_jobs_make_no_threads():
     assert most - before <= 3
 
 
+@pytest.mark.parametrize("inner", [None, 2])
+def test_other_libraries_get_what_is_left(inner):
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+
+    def limits():
+        return [
+            pool["num_threads"]
+            for pool in threadpoolctl.threadpool_info()
+            if pool["user_api"] in ("blas", "openmp")
+        ]
+
+    with threadpoolctl.threadpool_limits(3):
+        before = limits()
+        if not before:
+            pytest.skip("NumPy has no BLAS that can be limited")
+        with parallel_config("pyblitz", n_jobs=1000, inner_max_num_threads=inner):
+            found = Parallel()(delayed(limits)() for _ in range(5))
+        assert found == [[inner or 1] * len(before)] * 5
+        assert limits() == before
+        with pytest.raises(ZeroDivisionError), parallel_config("pyblitz", n_jobs=2):
+            Parallel()(delayed(divmod)(1, k) for k in range(5))
+        assert limits() == before
+
+
 def test_numbers_of_jobs():
     backend = pyblitz.joblib.PyblitzBackend()
     assert backend.effective_n_jobs(None) == 1
