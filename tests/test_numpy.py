@@ -334,6 +334,14 @@ def test_arguments_with_methods_of_their_own():
         assert type(np.equal(index, 2)) is type(numpy.equal(index, 2))
 
 
+def test_count_nonzero_of_a_subclass():
+    a = A.view(Sub)
+    for options in ({}, {"axis": 1}, {"keepdims": True}):
+        got, expected = (f.count_nonzero(a.reshape(2, -1), **options) for f in (np, numpy))
+        assert type(got) is type(expected)
+        numpy.testing.assert_array_equal(got, expected)
+
+
 def test_copy_and_digitize_of_numbers():
     assert type(np.digitize(3, [1, 2, 30])) is type(numpy.digitize(3, [1, 2, 30]))
 

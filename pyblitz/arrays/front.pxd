@@ -63,6 +63,7 @@ cdef object member(object x, str name, str function)
 cdef enum Gives:
     GIVES_ARRAY     # a plain array, whatever it was given
     GIVES_WRAP      # what the argument's __array_wrap__ makes of it
+    GIVES_ROWS      # the same, but of no axis the plain number
     GIVES_SAME      # the argument's own type
     GIVES_ITEM      # what an index of the argument gives
 

@@ -258,8 +258,10 @@ cdef object rewrap(object result, object x, Gives gives, tuple context):
     if type(result) is tuple:
         return tuple([rewrap(r, x, gives, None if context is None else (context[0], context[1], i))
                       for i, r in enumerate(result)])
+    if gives == GIVES_ROWS and not isinstance(result, np.ndarray):
+        return result
     # An index of a np.recarray without fields gives an array.
-    if gives == GIVES_WRAP or (gives == GIVES_ITEM and type(x[:0]) is type(x)):
+    if gives == GIVES_WRAP or gives == GIVES_ROWS or (gives == GIVES_ITEM and type(x[:0]) is type(x)):
         return x.__array_wrap__(np.asarray(result), context, not isinstance(result, np.ndarray))
     if gives == GIVES_SAME and isinstance(result, np.ndarray):
         result = result.view(type(x))
@@ -854,9 +856,7 @@ cdef class Operation:
         return None
 
     cdef object out_of(self, Received r):
-        """A plain `out`, which NumPy returns as it is; but a method of a subclass's does not."""
-        if self.method == "cumsum" or self.method == "cumprod":
-            return None
+        """A plain `out`, which NumPy returns as it is."""
         out = r.named.get("out")
         if out is None and "out" in self.names and self.names.index("out") < len(r.given):
             out = r.given[self.names.index("out")]
@@ -970,14 +970,14 @@ def operation(arrays, namesake=None, *, own="", method=None, of_ufunc=False, giv
         Keywords that the namesake does not know.
     method : str, optional
         What NumPy's function calls on what is no array: ``np.sum`` of a Series is its ``sum``.
-    gives : {"array", "wrap", "same", "item"}, optional
+    gives : {"array", "wrap", "rows", "same", "item"}, optional
         Of what type results for subclasses of arrays are.
     masked : bool, optional
         Whether the namesake knows masked arrays.
     ns : float, optional
         Nanoseconds that one item of the first array takes NumPy, to decide before the plan.
     """
-    kinds = {"array": GIVES_ARRAY, "wrap": GIVES_WRAP, "same": GIVES_SAME, "item": GIVES_ITEM}
+    kinds = {"array": GIVES_ARRAY, "wrap": GIVES_WRAP, "rows": GIVES_ROWS, "same": GIVES_SAME, "item": GIVES_ITEM}
 
     def made(plan):
         op = Operation(plan, namesake, arrays, own, method, of_ufunc, kinds[gives], masked, ns)

@@ -711,7 +711,7 @@ def par_all(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
     return truth(np.logical_and, True, a, axis, out, keepdims, where)
 
 
-@operation("a", np.count_nonzero, gives="wrap", ns=ITEM_NS)
+@operation("a", np.count_nonzero, gives="rows", ns=ITEM_NS)
 def par_count_nonzero(a, axis=None, *, keepdims=False):
     """How many elements are not zero, on all cores: ``np.count_nonzero``.
 
