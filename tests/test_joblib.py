@@ -15,6 +15,15 @@ from joblib import Parallel, delayed, parallel_config  # noqa: E402
 import pyblitz.joblib  # noqa: E402
 
 
+@pytest.fixture(autouse=True, scope="module")
+def no_threads_afterwards():
+    """Tests of pools count the threads of the process."""
+    yield
+    pool, pyblitz.joblib._pool = pyblitz.joblib._pool, None
+    if pool is not None:
+        pool.shutdown()
+
+
 def where(k):
     return k, threading.get_ident()
 

@@ -1,6 +1,5 @@
+# cython: annotation_typing=False
 """`ThreadPool`: the native pool as an executor of the standard library."""
-
-from __future__ import annotations
 
 import collections
 import concurrent.futures
@@ -37,7 +36,7 @@ def check_size(value: Any, name: str) -> int:
     return n
 
 
-class ThreadPool(NativePool, concurrent.futures.Executor):  # type: ignore[misc]  # is compiled
+class ThreadPool(NativePool, concurrent.futures.Executor):
     """A pool of its own, beside the global one, and an executor of the standard library's kind.
 
     Parameters
