@@ -43,7 +43,6 @@ cdef int run_to_end(job_to_end fn, void* ctx, bint* ran) noexcept nogil
 # And back.
 cdef void* capture() noexcept nogil
 cdef void restore(void* error) noexcept nogil
-cdef object unlocked(object future, object fn, tuple args, dict kwargs)
 cdef object submit_call(Pool* p, set pending, object fn, tuple args, dict kwargs, bint keyed, uint64_t key)
 
 cdef class Recording:

@@ -14,7 +14,7 @@ import time
 
 cimport cython
 from libc.stdint cimport INT64_MAX, int64_t
-from pyblitz._python cimport Entry, borrow, enter, leave, submit_call, unlocked
+from pyblitz._python cimport Entry, borrow, enter, leave, submit_call
 from pyblitz._python import Future
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, fence_seq_cst, i64_cas_relaxed, i64_fetch_add_relaxed,
@@ -531,7 +531,12 @@ cdef int wait_for(object future) except -1:
     with nogil:
         promote_all(w)
     while not future.done():
-        unlocked(future, concurrent.futures.wait, ([future], 0.02), {})
+        try:
+            # By its own condition: `concurrent.futures.wait` has an Event, whose lock Ctrl-C may
+            # leave held, and whoever ends the future asks for that lock.
+            Future.exception(future, 0.02)
+        except (concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
+            pass
         serve_mail(w)
     return 0
 
