@@ -32,14 +32,15 @@ def refuse_subinterpreters() -> None:
         return
 
 
-def check_num_threads(value: object, name: str) -> int:
-    """``value`` as a thread count, or TypeError or ValueError naming it."""
+def check_count(value: object, name: str, least: int = 1, most: float = math.inf) -> int:
+    """``value`` as a number of things, or TypeError or ValueError naming it."""
     try:
         n = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         raise TypeError(f"{name} must be an integer, not {type(value).__name__}") from None
-    if not 1 <= n <= MAX_THREADS:
-        raise ValueError(f"{name} must be from 1 to {MAX_THREADS}, not {n}")
+    if not least <= n <= most:
+        wanted = f"at least {least}" if most == math.inf else f"from {least} to {most}"
+        raise ValueError(f"{name} must be {wanted}, not {n}")
     return n
 
 
@@ -100,12 +101,7 @@ def check_seconds(value: object, name: str) -> int | None:
 def check_idle(idle_timeout: object, keep: object) -> tuple[int, int]:
     """Nanoseconds after which an idle thread ends, -1 for never, and how many
     stay; or TypeError or ValueError."""
-    try:
-        n = operator.index(keep)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"keep must be an integer, not {type(keep).__name__}") from None
-    if n < 0:
-        raise ValueError(f"keep must not be negative, not {n}")
+    n = check_count(keep, "keep", 0)
     ns = check_seconds(idle_timeout, "idle_timeout")
     return -1 if ns is None else ns, min(n, MAX_THREADS)
 
@@ -182,7 +178,7 @@ def default_num_threads() -> int:
             n = int(text)
         except ValueError:
             raise ValueError(f"{ENVIRONMENT_VARIABLE} must be an integer, not {text!r}") from None
-        return check_num_threads(n, ENVIRONMENT_VARIABLE)
+        return check_count(n, ENVIRONMENT_VARIABLE, 1, MAX_THREADS)
     n = available_cpus()
     quota = cgroup_quota()
     if quota is not None:

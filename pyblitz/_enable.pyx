@@ -21,7 +21,8 @@ from numpy cimport ufunc
 from pyblitz._config import share_from
 from pyblitz._python cimport run_to_end
 from pyblitz.arrays.common cimport numpys
-from pyblitz.arrays.front import InPlace, functions, shared
+from pyblitz.arrays.argsort import par_argsort
+from pyblitz.arrays.front import InPlace, shared
 from pyblitz.kernels.loops cimport (
     LOOP_ARGS, LOOPS, REDUCES, REDUCES_EXTREME, REDUCES_NOT, REDUCES_ROUNDING, LoopKind, Reduces,
     SharedLoop, loop_at, loop_enter_fn, loop_init, loop_pass, loop_share, loop_stand_in, loops_init)
@@ -298,20 +299,18 @@ def sorts_arrive():
 
 
 cdef dict by_name = {}      # of functions in NumPy's namespace: what stands there
-cdef bint names_on = False
 
 
 def argsort_by_name(*args, **kwargs):
     # Which of equal items is first is an accident of NumPy's algorithm, unless it is asked for.
     kind = args[2] if len(args) > 2 else kwargs.get("kind")
     if kwargs.get("stable") or (type(kind) is str and kind in ("stable", "mergesort")):
-        return functions()["par_argsort"](*args, **kwargs)
+        return par_argsort(*args, **kwargs)
     return numpys.argsort(*args, **kwargs)
 
 
 cdef object take_names(bint put):
     """Puts functions that sort into NumPy's namespace, or back what was there before."""
-    global names_on
     if put and not by_name:
         for name, given in vars(numpys).items():
             by_name[name] = InPlace(given, argsort_by_name) if name == "argsort" else shared(given)
@@ -319,7 +318,6 @@ cdef object take_names(bint put):
         # What somebody else has put there stays.
         if vars(np)[name] is (ours.given if put else ours):
             setattr(np, name, ours if put else ours.given)
-    names_on = put
 
 
 # ---- the switch --------------------------------------------------------------
@@ -414,7 +412,6 @@ cdef list switch(object ufuncs, object sorts, object sums):
         sorts_on = bool(sorts)
         if sorts_on and not sorts_arrive():
             take_sorts(False)
-            sorts_on = False
             take_names(True)
             told.append(f"pyblitz.enable: NumPy {np.__version__} keeps its sorts where they cannot be "
                         "reached: np.sort, np.lexsort, np.unique and np.argsort(kind='stable') are "
@@ -481,7 +478,7 @@ class enabled(contextlib.ContextDecorator):
 
     def __enter__(self):
         with lock:
-            self._before.append((ufuncs_on, sorts_on or names_on, sums_on))
+            self._before.append((ufuncs_on, sorts_on, sums_on))
             try:
                 enable(**self._options)
             except BaseException:
@@ -520,9 +517,10 @@ def taken():
 
 def replaced():
     """How many loops are replaced, of how many ufuncs; and how many sorts, in tables or by name."""
-    now = [takens[k][0] for k in range(len(takens)) if numbers[takens[k][2]] == k]
-    if not ufuncs_on:
-        now = []
-    named = sum(vars(np)[name] is ours for name, ours in by_name.items())
-    return len(now), len(set(now)), 2 * len(sort_types) if sorts_on else named
+    now = [takens[k][0] for k in range(len(takens)) if ufuncs_on and numbers[takens[k][2]] == k]
+    sorts = sum(vars(np)[name] is ours for name, ours in by_name.items())
+    for k, (dtype, place) in enumerate(sort_types):
+        sorts += table_of(dtype).sort[<int>place] == sort_stand_in(k)
+        sorts += table_of(dtype).argsort[<int>place] == argsort_stand_in(k)
+    return len(now), len(set(now)), sorts
 

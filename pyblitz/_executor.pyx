@@ -4,12 +4,11 @@
 import collections
 import concurrent.futures
 import itertools
-import operator
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from pyblitz._config import MAX_THREADS
+from pyblitz._config import MAX_THREADS, check_count
 from pyblitz._python import NativePool
 
 
@@ -24,16 +23,6 @@ def run_chunk(
         except BaseException as error:
             return results, error
     return results, None
-
-
-def check_size(value: Any, name: str) -> int:
-    try:
-        n = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, not {type(value).__name__}") from None
-    if n < 1:
-        raise ValueError(f"{name} must be greater than 0, not {n}")
-    return n
 
 
 class ThreadPool(NativePool, concurrent.futures.Executor):
@@ -70,11 +59,10 @@ class ThreadPool(NativePool, concurrent.futures.Executor):
     Raises
     ------
     TypeError, ValueError
-        When ``num_threads`` or ``max_workers`` is no integer, or not from 1 to 16384, or both
-        are given; when ``pin``
-        is empty or names a CPU that this process may not use; when
-        ``idle_timeout`` is negative, not finite or above 1e9; when ``keep`` is
-        negative.
+        When ``num_threads`` is no integer, or not from 1 to 16384; when ``max_workers`` is
+        none, or not from 1 to 16383; when both are given; when ``pin`` is empty or names a
+        CPU that this process may not use; when ``idle_timeout`` is negative, not finite or
+        above 1e9; when ``keep`` is negative.
     OSError
         When the system does not let this process place its threads.
 
@@ -111,9 +99,7 @@ class ThreadPool(NativePool, concurrent.futures.Executor):
         if max_workers is not None:
             if num_threads is not None:
                 raise TypeError("max_workers: not together with num_threads")
-            num_threads = check_size(max_workers, "max_workers") + 1
-            if num_threads > MAX_THREADS:
-                raise ValueError(f"max_workers must be below {MAX_THREADS}, not {max_workers}")
+            num_threads = check_count(max_workers, "max_workers", 1, MAX_THREADS - 1) + 1
         super().__init__(num_threads, pin=pin, idle_timeout=idle_timeout, keep=keep)
 
     @property
@@ -168,12 +154,12 @@ class ThreadPool(NativePool, concurrent.futures.Executor):
         [1024, 9]
         """
         end = None if timeout is None else time.monotonic() + timeout
-        size = check_size(chunksize, "chunksize")
+        size = check_count(chunksize, "chunksize")
         rows = zip(*iterables, strict=False)
         chunks = iter(lambda: list(itertools.islice(rows, size)), [])
         ahead: Iterator[list[tuple[Any, ...]]] = chunks
         if buffersize is not None:
-            ahead = itertools.islice(chunks, check_size(buffersize, "buffersize"))
+            ahead = itertools.islice(chunks, check_count(buffersize, "buffersize"))
         jobs = collections.deque(self.submit(run_chunk, fn, chunk) for chunk in ahead)
 
         def results() -> Iterator[Any]:

@@ -38,7 +38,7 @@ from pyblitz.runtime.pool cimport (
 from pyblitz.runtime.lane cimport Lane, lane_submit, lanes_free, lanes_new
 
 from pyblitz._config import (
-    asymmetric_fences, check_idle, check_num_threads, check_pin, check_seconds,
+    MAX_THREADS, asymmetric_fences, check_count, check_idle, check_pin, check_seconds,
     default_num_threads)
 
 cdef extern from *:
@@ -656,7 +656,7 @@ def set_num_threads(n):
     3
     >>> pb.set_num_threads(before)
     """
-    n = check_num_threads(n, "n")
+    n = check_count(n, "n", 1, MAX_THREADS)
     with _lock:
         if exiting:
             raise RuntimeError("set_num_threads: the interpreter is shutting down")
@@ -1224,7 +1224,7 @@ cdef class NativePool:
             raise RuntimeError("ThreadPool.__init__ was called twice")
         if num_threads is None:
             num_threads = default_num_threads()
-        self.num_threads = check_num_threads(num_threads, "num_threads")
+        self.num_threads = check_count(num_threads, "num_threads", 1, MAX_THREADS)
         self._cpus = check_pin(pin)
         self._idle_ns, self._keep = check_idle(idle_timeout, keep)
         self._joining = threading.Lock()
@@ -1372,17 +1372,16 @@ cdef class NativePool:
         >>> sorted(counts.items())
         [('a', 2), ('is', 1), ('rose', 2)]
         """
-        cdef Pool* p = NULL if self._closed else self._native()
+        cdef Pool* p
         cdef uint64_t key = 0
-        if p == NULL:
-            raise RuntimeError("cannot schedule new futures: this ThreadPool is closed")
         if affinity is not None:
             try:
                 key = <uint64_t><Py_ssize_t>hash(affinity)
             except TypeError:
                 raise TypeError(f"affinity must be hashable, and "
                                 f"{type(affinity).__name__} is not") from None
-        if not add_user(p):
+        p = NULL if self._closed else self._native()
+        if p == NULL or not add_user(p):
             raise RuntimeError("cannot schedule new futures: this ThreadPool is closed")
         return submit_call(p, self._pending, fn, args, kwargs, affinity is not None, key)
 
@@ -1407,22 +1406,7 @@ cdef class NativePool:
             ...
         RuntimeError: this ThreadPool is closed
         """
-        cdef Pool* p = self._pool
-        if p == NULL:
-            return
-        if is_inside(p):
-            raise RuntimeError("a ThreadPool cannot be closed from inside itself")
-        with cython.critical_section(self):
-            self._closed = True
-        if not pool_is_stale(p):
-            # Whoever is second waits for the first: the interpreter, at its end,
-            # for a daemon thread.
-            with self._joining:
-                with nogil:
-                    pool_retire(p)
-                    pool_join(p)
-        _open_pools.pop(id(self), None)
-        reap_dropped()
+        self.shutdown()
 
     def shutdown(self, wait=True, *, cancel_futures=False):
         """Refuses new work: as ``concurrent.futures.Executor``.
@@ -1451,18 +1435,25 @@ cdef class NativePool:
         True
         """
         cdef Pool* p = self._pool
-        if wait and is_inside(p):
+        if wait and p != NULL and is_inside(p):
             raise RuntimeError("a ThreadPool cannot be closed from inside itself")
         with cython.critical_section(self):
             self._closed = True
         if cancel_futures:
             for future in list(self._pending):
                 future.cancel()
-        if wait:
-            self.close()
-        elif p != NULL and not pool_is_stale(p):
+        if p != NULL and not pool_is_stale(p):
             with nogil:
                 pool_retire(p)
+            if wait:
+                # Whoever is second waits for the first: the interpreter, at its end,
+                # for a daemon thread.
+                with self._joining:
+                    with nogil:
+                        pool_join(p)
+        if wait:
+            _open_pools.pop(id(self), None)
+            reap_dropped()
 
     def __enter__(self):
         self._native()

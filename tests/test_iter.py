@@ -719,6 +719,17 @@ def test_collect_into():
         np.testing.assert_array_equal(before, bad)
 
 
+def test_an_out_that_overlaps_itself():
+    """Each element has the last of its values."""
+    a = np.arange(420_000.0).reshape(700, 600)
+    got, expected = (
+        np.lib.stride_tricks.as_strided(np.zeros(420_000), a.shape, (8 * 300, 8)) for _ in range(2)
+    )
+    expected[...] = np.sqrt(a) + 1
+    assert (pb.par_iter(a).map(np.sqrt) + 1).collect(got) is got
+    np.testing.assert_array_equal(got, expected)
+
+
 @pytest.mark.parametrize("n", [10, 50_000])
 def test_out_overlaps(n):
     def fresh():

@@ -24,8 +24,9 @@ ROWS = [
     ["_config"],
     ["_python"],
     ["capi", "_tasks", "_progress", "_executor"],
-    # The front door, and what is below it.
-    ["arrays.front", "arrays.common", "arrays.compiled"],
+    # The front door, and what engines share.
+    ["arrays.front"],
+    ["arrays.common", "arrays.compiled"],
     # Engines.
     ["arrays.nodes"],
     ["arrays.program"],

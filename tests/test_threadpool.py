@@ -866,7 +866,7 @@ def test_retirement_races_work(idle):
         ({"idle_timeout": -1}, ValueError, "idle_timeout must be from 0"),
         ({"idle_timeout": float("nan")}, ValueError, "idle_timeout must be from 0"),
         ({"idle_timeout": "x"}, TypeError, "idle_timeout must be a number"),
-        ({"keep": -1}, ValueError, "keep must not be negative"),
+        ({"keep": -1}, ValueError, "keep must be at least 0, not -1"),
         ({"keep": 1.5}, TypeError, "keep must be an integer"),
     ],
 )

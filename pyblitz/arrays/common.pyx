@@ -12,6 +12,7 @@ from libc.stdint cimport int64_t, intptr_t, uint32_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz._python cimport Entry, enter, leave
+from pyblitz.arrays.front cimport overlaps_itself
 from pyblitz.kernels.map cimport STEP_ARGS, Map, loop_fn, map_grain, map_normalize, map_run
 from pyblitz.runtime.atomic cimport i64_store_relaxed, u32_load_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run, combine_fn, leaf_fn
@@ -352,17 +353,14 @@ cdef bint same_memory(ndarray a, ndarray b) noexcept:
 cdef bint outputs_are_safe(list ops, int inputs) noexcept:
     """Given outputs are writeable, do not overlap each other or themselves, and
     an input only where it is the same memory."""
-    cdef int i, k, d
+    cdef int i, k
     cdef ndarray o
     for i in range(inputs, len(ops)):
         if ops[i] is None:
             continue
         o = ops[i]
-        if not cnp.PyArray_ISWRITEABLE(o):
+        if not cnp.PyArray_ISWRITEABLE(o) or overlaps_itself(o):
             return False
-        for d in range(cnp.PyArray_NDIM(o)):
-            if cnp.PyArray_STRIDE(o, d) == 0 and cnp.PyArray_DIM(o, d) > 1:
-                return False
         for k in range(i):
             if ops[k] is not None and may_overlap(o, ops[k]) and (
                     k >= inputs or not same_memory(o, ops[k])):

@@ -6,7 +6,8 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
-from pyblitz.arrays.common cimport check, may_overlap, run, run_fn, same_memory, numpys
+from pyblitz.arrays.common cimport check, may_overlap, numpys, run, run_fn, same_memory
+from pyblitz.arrays.front cimport overlaps_itself
 from pyblitz.arrays.nodes cimport (
     NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INPUT, NODE_KEPT, Filter, Node, again,
     call_ufunc, cast, depends, keep, kept, node_of, sliced, visit)
@@ -210,7 +211,7 @@ cdef list collect(list nodes, object out):
                     not same_memory(out, (<Node>part).what)):
                 out[...] = collect(nodes, None)[0]
                 return [out]
-        if not (cnp.PyArray_ISALIGNED(out) and out.dtype.isnative):
+        if overlaps_itself(out) or not (cnp.PyArray_ISALIGNED(out) and out.dtype.isnative):
             out[...] = collect(nodes, None)[0]
             return [out]
     if n.shape is not None and len(n.shape) > MAP_DIMS:

@@ -50,12 +50,12 @@ cdef Left too_small
 # refuses the arguments: it raises, and nothing is counted.
 cdef Left left(str why)
 cdef Left left_dtype(object dtype)
-# As a plain array, without a copy if that can be; what NumPy does not know, as it is.
-cdef object convert(object x)
+# Whether two elements of an array may lie over each other.
+cdef bint overlaps_itself(ndarray a) noexcept
 # Whether a subclass of arrays computes as arrays do.
 cdef bint computes_alike(object t)
 
-# A plain array of whatever users have, without a copy if that can be.
+# As a plain array, without a copy if that can be; what NumPy does not know, as it is.
 cdef object convert(object x)
 # The same for one of a list of arrays, which the door does not see; masks are refused.
 cdef object member(object x, str name, str function)
@@ -93,7 +93,7 @@ cdef class Received:
     cdef bint is_ufunc      # the first is a ufunc, and the call is its own or its method's
     cdef bint asks          # containers are asked by their protocol
     cdef object wrapper     # of whose type the result is
-    cdef object target      # the `out` that was given
+    cdef object target      # the array that was given to be written to, which is returned
 
 cdef class Operation:
     """A public function."""
@@ -121,7 +121,6 @@ cdef class Operation:
     cdef bint take_axis(self, list given, dict named) except -1
     cdef str take(self, Received r, object into, object where, str name, bint is_out)
     cdef str take_all(self, Received r)
-    cdef object out_of(self, Received r)
     cdef object receive(self, tuple args, dict kwargs)
     cdef object by_protocol(self, tuple args, dict kwargs)
 

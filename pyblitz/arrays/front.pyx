@@ -124,11 +124,6 @@ cdef Left left_dtype(object dtype):
     return left(f"dtype {kind}")
 
 
-def functions():
-    """The public functions, by name."""
-    return dict(public)
-
-
 def left_alone():
     """How many large calls were left to their namesake: {(function, reason): calls}."""
     return dict(counts)
@@ -165,7 +160,6 @@ cdef inline bint plain(PyObject* x) noexcept:
 
 
 cdef bint overlaps_itself(ndarray a) noexcept:
-    """Whether two of its elements may lie over each other."""
     cdef int64_t reach = cnp.PyArray_ITEMSIZE(a), step
     cdef uint64_t done = 0
     cdef int i, d, shortest
@@ -378,7 +372,7 @@ cdef class Ufunc(InPlace):
         if len(args) == 2 and self.given.nin == 2 and self.given.signature is None:
             first, second = [np.asarray(x) if plain(<PyObject*>x) or type(x) is list else x for x in args]
             if type(first) is np.ndarray and type(second) is np.ndarray:
-                return self.called(self.given, first.reshape(first.shape + (1,) * second.ndim), second, **kwargs)
+                return self(first.reshape(first.shape + (1,) * second.ndim), second, **kwargs)
         return self.alone("outer", "containers", args, kwargs)
 
     def at(self, *args, **kwargs):
@@ -395,6 +389,15 @@ cdef class Ufunc(InPlace):
         return shared, (self.given,)
 
 
+cdef tuple unpacked(PyObject** args, Py_ssize_t n, PyObject* names):
+    """The arguments of a call by PEP 590 as a list and a dictionary."""
+    given = [<object>args[i] for i in range(n)]
+    named = {}
+    if names != NULL:
+        named = {name: <object>args[n + i] for i, name in enumerate(<tuple>names)}
+    return given, named
+
+
 cdef object call_ufunc(object self, PyObject** args, size_t nargsf, PyObject* names):
     """par_map, with the ufunc in front of the arguments."""
     cdef Ufunc fn = <Ufunc>self
@@ -402,8 +405,8 @@ cdef object call_ufunc(object self, PyObject** args, size_t nargsf, PyObject* na
     cdef Py_ssize_t n = PyVectorcall_NARGS(nargsf), named = 0 if names == NULL else len(<tuple>names)
     fn.used = True
     if n + named > MOST_ARGS or (named and not call_options.issuperset(<tuple>names)):
-        return fn.given(*[<object>args[i] for i in range(n)],
-                        **{name: <object>args[n + i] for i, name in enumerate(<tuple>names if names != NULL else ())})
+        given, kwargs = unpacked(args, n, names)
+        return fn.given(*given, **kwargs)
     all_of_them[0] = <PyObject*>fn.given
     memcpy(all_of_them + 1, args, (n + named) * sizeof(PyObject*))
     return PyObject_Vectorcall(fn.called, all_of_them, n + 1, names)
@@ -800,9 +803,7 @@ cdef class Operation:
                 r.asks = r.is_ufunc and overrides(t)
                 return None if r.asks else f"{t.__name__}, which computes otherwise"
             into[where] = x.view(np.ndarray)
-            if is_out:
-                r.target = x
-            elif (name != "where" if r.is_ufunc else where == self.sized or name == self.names[self.sized]) and (
+            if not is_out and (name != "where" if r.is_ufunc else where == self.sized or name == self.names[self.sized]) and (
                     r.wrapper is None or x.__array_priority__ > r.wrapper.__array_priority__):
                 r.wrapper = x
         elif type(x) is list or type(x) is tuple:
@@ -846,6 +847,8 @@ cdef class Operation:
                     return "an out whose elements overlap"
             if is_out and type(x) is tuple and len(x) == 1:
                 x = into[where] = x[0]
+            if is_out and isinstance(x, np.ndarray):
+                r.target = x
             if name == "out" and numpys and not isinstance(x, np.ndarray) and type(x) is not tuple and (
                     x is not None and not hasattr(type(x), "__array_ufunc__")):
                 return "an out that is no array"
@@ -854,13 +857,6 @@ cdef class Operation:
                 if why is not None:
                     return why
         return None
-
-    cdef object out_of(self, Received r):
-        """A plain `out`, which NumPy returns as it is."""
-        out = r.named.get("out")
-        if out is None and "out" in self.names and self.names.index("out") < len(r.given):
-            out = r.given[self.names.index("out")]
-        return out
 
     cdef object receive(self, tuple args, dict kwargs):
         """The slow road: what is not plain."""
@@ -887,7 +883,7 @@ cdef class Operation:
             return self.go_back((<Left>result).why, args, kwargs)
         if r.target is not None and result is not None:
             return r.target
-        if r.wrapper is None or (result is not None and result is self.out_of(r)):
+        if r.wrapper is None:
             return result
         context = (args[0], args[1:], 0) if r.is_ufunc and self.method is None else None
         return rewrap(result, r.wrapper, self.gives, context)
@@ -899,10 +895,7 @@ cdef object operate(object self, PyObject** args, size_t nargsf, PyObject* names
     cdef Py_ssize_t n = PyVectorcall_NARGS(nargsf)
     cdef PyObject* first
     if (op.of_ufunc and (n == 0 or type(<object>args[0]) is Ufunc)) or not op.is_plain(args, n, names):
-        kwargs = {}
-        given = [<object>args[i] for i in range(n)]
-        if names != NULL:
-            kwargs = {name: <object>args[n + i] for i, name in enumerate(<tuple>names)}
+        given, kwargs = unpacked(args, n, names)
         return op.receive(tuple(given), kwargs)
     if op.sized < n and op.ns > 0:
         first = args[op.sized]
@@ -914,8 +907,8 @@ cdef object operate(object self, PyObject** args, size_t nargsf, PyObject* names
     why = (<Left>result).why
     result = op.ask_namesake(args, n, names)
     if why is not None:
-        given = [<object>args[i] for i in range(n + (len(<tuple>names) if names != NULL else 0))]
-        if bytes_of(given) > COUNTED_BYTES:
+        given, kwargs = unpacked(args, n, names)
+        if bytes_of(given) + bytes_of(kwargs.values()) > COUNTED_BYTES:
             count(op.__name__, why)
     return result
 
@@ -950,8 +943,8 @@ cdef class ending:
 cdef object end(object self, PyObject** args, size_t nargsf, PyObject* names):
     cdef Py_ssize_t n = PyVectorcall_NARGS(nargsf)
     if names != NULL and "progress" in <tuple>names:
-        return self.__call__(*[<object>args[i] for i in range(n)],
-                             **{name: <object>args[n + i] for i, name in enumerate(<tuple>names)})
+        given, kwargs = unpacked(args, n, names)
+        return self.__call__(*given, **kwargs)
     return PyObject_Vectorcall((<ending>self).method, args, n, names)
 
 

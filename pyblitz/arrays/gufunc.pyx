@@ -9,8 +9,8 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
-    FIRST_ITEMS, SLICE_ITEMS, Slices, at, longest_axis, may_overlap, outputs_are_safe, report_flags,
-    numpys)
+    FIRST_ITEMS, SLICE_ITEMS, Slices, at, longest_axis, may_overlap, numpys, outputs_are_safe,
+    report_flags)
 from pyblitz.arrays.front cimport left, left_dtype
 
 cnp.import_array()

@@ -10,7 +10,7 @@ from libc.stdint cimport intptr_t
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport (
-    PyDataType_GetArrFuncs, at, axis_of, longest_axis, may_overlap, run, run_fn, slices, numpys)
+    PyDataType_GetArrFuncs, at, axis_of, longest_axis, may_overlap, numpys, run, run_fn, slices)
 from pyblitz.arrays.front cimport MERGE_NS, as_array, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport check_out, is_direct, sort_fields, sorting_order

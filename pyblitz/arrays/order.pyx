@@ -10,7 +10,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport at, longest_axis, run, run_fn, slices, numpys
+from pyblitz.arrays.common cimport at, longest_axis, numpys, run, run_fn, slices
 from pyblitz.arrays.front cimport ORDER_NS, Left, left, left_dtype, member, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map

@@ -1,7 +1,5 @@
 # cython: wraparound=True, boundscheck=True
 """``par_reduce`` and its relatives: sums, extremes, moments, dot products."""
-import functools
-import operator
 import warnings
 from functools import partial
 
@@ -12,7 +10,7 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
-    SLICE_ITEMS, PyArray_ArrFuncs, PyDataType_GetArrFuncs, Resolved, Slices, at, axes_of, idempotent,
+    SLICE_ITEMS, Flags, PyArray_ArrFuncs, PyDataType_GetArrFuncs, Resolved, Slices, at, axes_of, idempotent,
     longest_axis, report_flags, resolve, slices)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
@@ -794,13 +792,13 @@ cdef object dot_rows(ndarray x, ndarray y, object kind):
     # Products of halves are summed as NumPy's are, in single precision.
     wide = np.dtype(np.float32) if kind == np.float16 else kind
     product = apply(np.multiply, (cast(node_of(x), wide), cast(node_of(y), wide)), {})
-    flags = []
-    with np.errstate(all="call", call=lambda text, flag: flags.append(flag)):
+    flags = Flags()
+    with np.errstate(all="call", call=flags._note):
         # In NumPy's own type, which a sum would widen.
         value = fold_node(np.add, product, resolve(
             np.add, (None, wide, None), (wide, None, None), "unsafe", True))[0][()]
         result = kind.type(value + wide.type(0))    # NumPy starts from a zero, whose sign stays
-    report_flags("dot", functools.reduce(operator.or_, flags, 0))
+    report_flags("dot", flags.seen)
     return result
 
 

@@ -8,7 +8,7 @@ from libc.string cimport memcpy
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport (
-    PyArray_ArrFuncs, PyDataType_GetArrFuncs, check, may_overlap, run, run_fn, numpys)
+    PyArray_ArrFuncs, PyDataType_GetArrFuncs, check, may_overlap, numpys, run, run_fn)
 from pyblitz.arrays.front cimport SORT_NS, as_array, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport (

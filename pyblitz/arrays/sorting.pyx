@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, intptr_t, uint8_t
 from libc.stdlib cimport free, realloc
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport axis_of, check, may_overlap, run, run_fn, numpys
+from pyblitz.arrays.common cimport axis_of, check, may_overlap, numpys, run, run_fn
 from pyblitz.arrays.compiled cimport CompiledKernel, as_less
 from pyblitz.arrays.evaluate cimport apply, find_node
 from pyblitz.arrays.nodes cimport node_of

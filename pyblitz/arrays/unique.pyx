@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport axis_of, run, run_fn, numpys
+from pyblitz.arrays.common cimport axis_of, numpys, run, run_fn
 from pyblitz.arrays.front cimport ISIN_NS, SHORTS_NS, UNIQUE_NS, as_array, Left, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
