@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from pyblitz._enable import taken
+from pyblitz._html import bars
 from pyblitz._python import Recording
 from pyblitz.arrays.front import left_alone
 
@@ -133,11 +134,16 @@ class Stats:
         rows += ([f"{x:.6f}" if isinstance(x, float) else str(x) for x in w] for w in self.workers)
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
-        lines += (
+        return "\n".join(lines + self._remarks())
+
+    def _remarks(self) -> list[str]:
+        return [
             f"left to NumPy: {function} of {why}, {n} call{'s' * (n > 1)}"
             for (function, why), n in self.left.items()
-        )
-        return "\n".join(lines)
+        ]
+
+    def _repr_html_(self) -> str:
+        return bars(self.workers, self.seconds, self._remarks())
 
 
 class Trace(Stats):

@@ -8,6 +8,7 @@ only what had begun: the bridge's principle, with a limit that only sinks.
 import atexit
 import concurrent.futures
 import contextvars
+import inspect
 import sys
 import threading
 import time
@@ -614,6 +615,8 @@ cdef class scope:
     cdef int64_t _failed_at
     cdef int _failed_rank
     cdef object __weakref__
+
+    __signature__ = inspect.Signature()
 
     def __enter__(self):
         # Before anything that lets another thread in.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import html
 import math
 import operator
 import sys
@@ -1037,3 +1038,48 @@ def test_sums_of_products_keep_the_sign_of_zero(dtype):
         x, y = pb.par_iter(a, b)
         assert np.signbit((x * y).sum()) == np.signbit((a * b).sum())
         assert np.signbit(pb.par_dot(a, b)) == np.signbit(np.dot(a, b))
+
+
+# ---- in others' hands -------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [5, 300_000])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i4", "u1", "?", "M8[ms]"])
+def test_columns_of_other_libraries(n, dtype):
+    a = np.arange(n).astype(dtype)
+    lazy = pb.par_iter(a)[::-1]
+    expected = a[::-1]
+    columns = {
+        "polars": lambda m: m.Series(lazy).to_numpy(),
+        "pyarrow": lambda m: m.array(lazy).to_numpy(zero_copy_only=False),
+        "pandas": lambda m: m.Series(lazy).to_numpy(),
+        "xarray": lambda m: m.DataArray(lazy).to_numpy(),
+    }
+    for name, column in columns.items():
+        got = column(pytest.importorskip(name))
+        assert got.dtype == expected.dtype, name
+        np.testing.assert_array_equal(got, expected)
+    assert pytest.importorskip("pyarrow").array(pb.par_iter([1, 2]), type="f8").type == "double"
+
+
+def test_columns_without_polars(script):
+    """What takes Arrow's columns, and is not polars, has pyarrow for it."""
+    assert script(
+        "import numpy as np, pyarrow as pa, pyblitz as pb, sys\n"
+        "c = pa.chunked_array(pb.par_iter(np.arange(3)) * 2)\n"
+        "assert 'polars' not in sys.modules\n"
+        "print(c.to_pylist())"
+    ).split() == ["[0,", "2,", "4]"]
+
+
+@pytest.mark.parametrize(
+    "lazy",
+    [
+        np.sqrt(pb.par_iter([1.0, 2.0]) * 2).filter(lambda v: v < 3),
+        pb.par_iter([1.0]).zip([2.0]),
+        pb.par_iter([1.0, 2.0]).chunks(2),
+    ],
+)
+def test_in_a_notebook(lazy):
+    assert html.unescape(lazy._repr_html_()) == f"<pre>{lazy!r}</pre>"
+    assert lazy._repr_html_().count("<") == 2

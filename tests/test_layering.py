@@ -23,7 +23,7 @@ ROWS = [
     ["kernels.*"],
     ["_config"],
     ["_python"],
-    ["capi", "_tasks", "_progress", "_executor"],
+    ["capi", "_tasks", "_progress", "_html", "_executor"],
     # The front door, and what engines share.
     ["arrays.front"],
     ["arrays.common", "arrays.compiled"],

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import threading
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -112,6 +113,25 @@ def test_printed(pool_size):
     head, *rows = str(s).splitlines()
     assert head.split() == list(s.workers[0]._fields)
     assert [re.split(r"\s{2,}", row.strip())[0] for row in rows] == ["pyblitz-1", "caller 1"]
+
+
+def test_in_a_notebook(pool_size):
+    pool_size(2)
+    with pb.stats() as s:
+        pb.par_sort(A)
+        pb.par_sort(np.arange(50_000).astype(object))
+    # One document, with what was named in it quoted.
+    page = ElementTree.fromstring(f"<div>{s._repr_html_()}</div>".replace("&#9632;", "#"))
+    rows = [[cell.text for cell in row] for row in page.iter("tr")]
+    assert [row[0] for row in rows] == ["worker", "pyblitz-1", "caller 1"]
+    assert [int(row[2]) for row in rows[1:]] == [w.jobs for w in s.workers]
+    for bar, w in zip(list(page.iter("td"))[1::4], s.workers, strict=True):
+        parts = {one.get("title").split(":")[0]: one.get("style") for one in bar.iter("span")}
+        assert list(parts) == ["busy", "waiting", "searching", "sleeping"]
+        assert f"width:{100 * w.busy / s.seconds:.2f}%" in parts["busy"]
+    assert [one.text for one in page.iter("li")] == [
+        "left to NumPy: par_sort of dtype object, 1 call"
+    ]
 
 
 # ---- traces -----------------------------------------------------------------

@@ -5,6 +5,9 @@ Operators and ufuncs on a ``ParIter`` build nodes (nodes.pxd); adaptors that cho
 elements by position are pushed down to the arrays, as views; what ends the chain makes
 one program of it all and runs that.
 """
+import sys
+from inspect import signature
+
 import numpy as np
 
 cimport cython
@@ -13,6 +16,7 @@ from cpython.object cimport Py_EQ, Py_NE
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
+from pyblitz._html import plan
 from pyblitz.arrays.common cimport SLICE_ITEMS, Slices
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.evaluate cimport apply, collect, count_node, find_node, run_node
@@ -321,6 +325,7 @@ cdef class ParIter:
 
     __array_priority__ = 1000
     __hash__ = None
+    __signature__ = signature(lambda *args: None)
 
     def __init__(self, *args):
         raise TypeError("ParIter: use par_iter")
@@ -364,6 +369,9 @@ cdef class ParIter:
             text += "\n" + plan_of([part])
         return text + ">"
 
+    def _repr_html_(self):
+        return plan(self)
+
     cdef object known(self):
         """Before its elements are looked at."""
         if self.traced:
@@ -389,6 +397,17 @@ cdef class ParIter:
             raise ValueError("a lazy array has no memory: it cannot be had without a copy")
         a = self.collect()
         return a if dtype is None else a.astype(dtype, copy=False)
+
+    def __arrow_array__(self, type=None):
+        # pa.array(x)
+        return sys.modules["pyarrow"].array(self.__array__(), type=type)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        # pl.Series(x), and whatever else takes a column of Arrow's.
+        if "polars" in sys.modules:
+            return sys.modules["polars"].Series(self.__array__()).__arrow_c_stream__(requested_schema)
+        import pyarrow as pa
+        return pa.chunked_array([self.__array__()]).__arrow_c_stream__(requested_schema)
 
     def __getitem__(self, index):
         if not isinstance(index, slice):
@@ -1189,6 +1208,9 @@ class ParZip:
     def __repr__(self):
         return "<ParZip of\n" + ",\n".join([repr(v) for v in self._values]) + ">"
 
+    def _repr_html_(self):
+        return plan(self)
+
     def _each(self, name, *args):
         return ParZip(*[getattr(v, name)(*args) for v in self._values])
 
@@ -1321,6 +1343,9 @@ class ParChunks:
     def __repr__(self):
         what = "windows" if self._step == 1 else "chunks"
         return f"<ParChunks: {self._length} {what} of {self._n} of\n{self._source!r}>"
+
+    def _repr_html_(self):
+        return plan(self)
 
     def _rows(self, lo, hi):
         """Stretches lo .. hi as arrays, from one piece of the source."""
