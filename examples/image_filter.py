@@ -41,16 +41,18 @@ def edges(image: Image) -> Image:
     nw, n, ne, w, _, e, sw, s, se = pb.par_iter(*neighbours(image))
     across = (ne + 2 * e + se) - (nw + 2 * w + sw)
     down = (sw + 2 * s + se) - (nw + 2 * n + ne)
-    steepness = np.minimum(np.hypot(across, down), 255)
-    return np.asarray(np.rint(steepness).astype(np.uint8))  # here it is computed
+    steepness = across.zip(down).map(lambda x, y: np.minimum(np.hypot(x, y), 255))
+    outlines: Image = np.rint(steepness).astype(np.uint8).collect()  # here it is computed
+    return outlines
 
 
 def sharper(image: Image, amount: float = 1.5) -> Image:
     """An unsharp mask: what a blurred picture lacks is added ``amount`` times."""
     nw, n, ne, w, here, e, sw, s, se = pb.par_iter(*neighbours(image))
     blurred = (nw + ne + sw + se + 2 * (n + w + e + s) + 4 * here) / 16
-    result = np.minimum(np.maximum(here + amount * (here - blurred), 0), 255)
-    return np.asarray(np.rint(result).astype(np.uint8))
+    result = (here + amount * (here - blurred)).map(lambda v: np.minimum(np.maximum(v, 0), 255))
+    sharpened: Image = np.rint(result).astype(np.uint8).collect()
+    return sharpened
 
 
 def main(directory: pathlib.Path | None = None) -> tuple[Image, Image, Image]:

@@ -7,16 +7,16 @@ from typing import (
     ClassVar,
     Literal,
     NamedTuple,
-    Never,
     ParamSpec,
     SupportsIndex,
+    TypeAlias,
     TypeVar,
     overload,
 )
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import disjoint_base
+from typing_extensions import Never, disjoint_base
 
 from pyblitz._stats import stats, trace
 
@@ -26,6 +26,14 @@ _T2 = TypeVar("_T2")
 _T3 = TypeVar("_T3")
 _Array = npt.NDArray[Any]
 _Axes = SupportsIndex | tuple[SupportsIndex, ...] | None
+_ScalarT = TypeVar("_ScalarT", bound=np.generic)
+_FloatT = TypeVar("_FloatT", bound=np.floating[Any])
+# Whose sums are wider.
+_Signed: TypeAlias = np.bool | np.int8 | np.int16 | np.int32
+_Unsigned: TypeAlias = np.uint8 | np.uint16 | np.uint32
+# Lazy arrays have no `__array__` here: with one, NumPy's stubs say that a ufunc of them is a
+# plain array.
+_ArrayLike: TypeAlias = npt.ArrayLike | ParIter
 _AnyArray = TypeVar("_AnyArray", bound=npt.NDArray[Any])
 _Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 _Side = Literal["left", "right"]
@@ -112,54 +120,189 @@ __all__ = [
     "set_num_threads",
     "spawn",
     "stats",
+    "threads",
     "trace",
 ]
 
+@overload
 def par_bincount(
-    x: npt.ArrayLike,
+    x: _ArrayLike,
     /,
-    weights: npt.ArrayLike | None = None,
+    weights: None = None,
     minlength: SupportsIndex = 0,
     *,
     progress: _Progress = None,
-) -> _Array: ...
+) -> npt.NDArray[np.intp]: ...
+@overload
+def par_bincount(
+    x: _ArrayLike,
+    /,
+    weights: _ArrayLike | None = None,
+    minlength: SupportsIndex = 0,
+    *,
+    progress: _Progress = None,
+) -> npt.NDArray[np.float64]: ...
+@overload
 def par_cumprod(
-    a: npt.ArrayLike,
+    a: npt.NDArray[_Signed],
+    axis: SupportsIndex | None = None,
+    dtype: None = None,
+    out: None = None,
+    *,
+    progress: _Progress = None,
+) -> npt.NDArray[np.int64]: ...
+@overload
+def par_cumprod(
+    a: npt.NDArray[_Unsigned],
+    axis: SupportsIndex | None = None,
+    dtype: None = None,
+    out: None = None,
+    *,
+    progress: _Progress = None,
+) -> npt.NDArray[np.uint64]: ...
+@overload
+def par_cumprod(
+    a: npt.NDArray[_ScalarT],
+    axis: SupportsIndex | None = None,
+    dtype: None = None,
+    out: None = None,
+    *,
+    progress: _Progress = None,
+) -> npt.NDArray[_ScalarT]: ...
+@overload
+def par_cumprod(
+    a: Any,
+    axis: SupportsIndex | None = None,
+    *,
+    dtype: type[_ScalarT],
+    out: None = None,
+    progress: _Progress = None,
+) -> npt.NDArray[_ScalarT]: ...
+@overload
+def par_cumprod(
+    a: _ArrayLike,
+    axis: SupportsIndex | None = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out: _AnyArray,
+    progress: _Progress = None,
+) -> _AnyArray: ...
+@overload
+def par_cumprod(
+    a: _ArrayLike,
     axis: SupportsIndex | None = None,
     dtype: npt.DTypeLike | None = None,
     out: _Array | None = None,
     *,
     progress: _Progress = None,
-) -> Any: ...
+) -> _Array: ...
+@overload
 def par_cumsum(
-    a: npt.ArrayLike,
+    a: npt.NDArray[_Signed],
+    axis: SupportsIndex | None = None,
+    dtype: None = None,
+    out: None = None,
+    *,
+    progress: _Progress = None,
+) -> npt.NDArray[np.int64]: ...
+@overload
+def par_cumsum(
+    a: npt.NDArray[_Unsigned],
+    axis: SupportsIndex | None = None,
+    dtype: None = None,
+    out: None = None,
+    *,
+    progress: _Progress = None,
+) -> npt.NDArray[np.uint64]: ...
+@overload
+def par_cumsum(
+    a: npt.NDArray[_ScalarT],
+    axis: SupportsIndex | None = None,
+    dtype: None = None,
+    out: None = None,
+    *,
+    progress: _Progress = None,
+) -> npt.NDArray[_ScalarT]: ...
+@overload
+def par_cumsum(
+    a: Any,
+    axis: SupportsIndex | None = None,
+    *,
+    dtype: type[_ScalarT],
+    out: None = None,
+    progress: _Progress = None,
+) -> npt.NDArray[_ScalarT]: ...
+@overload
+def par_cumsum(
+    a: _ArrayLike,
+    axis: SupportsIndex | None = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out: _AnyArray,
+    progress: _Progress = None,
+) -> _AnyArray: ...
+@overload
+def par_cumsum(
+    a: _ArrayLike,
     axis: SupportsIndex | None = None,
     dtype: npt.DTypeLike | None = None,
     out: _Array | None = None,
     *,
     progress: _Progress = None,
-) -> Any: ...
+) -> _Array: ...
+@overload
 def par_digitize(
-    x: npt.ArrayLike,
-    bins: npt.ArrayLike,
+    x: _Array | ParIter | Sequence[Any],
+    bins: _ArrayLike,
     right: bool = False,
     *,
     progress: _Progress = None,
+) -> npt.NDArray[np.intp]: ...
+@overload
+def par_digitize(
+    x: _ArrayLike, bins: _ArrayLike, right: bool = False, *, progress: _Progress = None
 ) -> Any: ...
 def par_histogram(
-    a: npt.ArrayLike,
-    bins: SupportsIndex | str | npt.ArrayLike = 10,
+    a: _ArrayLike,
+    bins: SupportsIndex | str | _ArrayLike = 10,
     range: tuple[float, float] | None = None,
     density: bool | None = None,
-    weights: npt.ArrayLike | None = None,
+    weights: _ArrayLike | None = None,
     *,
     progress: _Progress = None,
 ) -> tuple[_Array, _Array]: ...
+@overload
 def par_map(
     fn: Any,
-    *arrays: npt.ArrayLike,
+    *arrays: _ArrayLike,
+    out: _AnyArray,
+    where: _ArrayLike = True,
+    dtype: npt.DTypeLike | None = None,
+    casting: _Casting = "same_kind",
+    elementwise: bool = False,
+    check: bool = True,
+    progress: _Progress = None,
+    **options: Any,
+) -> _AnyArray: ...
+@overload
+def par_map(
+    fn: Callable[..., npt.NDArray[_ScalarT]],
+    *arrays: _Array | ParIter,
+    out: None = None,
+    where: _ArrayLike = True,
+    dtype: None = None,
+    casting: _Casting = "same_kind",
+    elementwise: Literal[False] = False,
+    check: bool = True,
+    progress: _Progress = None,
+    **options: Any,
+) -> npt.NDArray[_ScalarT]: ...
+@overload
+def par_map(
+    fn: Any,
+    *arrays: _ArrayLike,
     out: _Array | tuple[_Array | None, ...] | None = None,
-    where: npt.ArrayLike = True,
+    where: _ArrayLike = True,
     dtype: npt.DTypeLike | None = None,
     casting: _Casting = "same_kind",
     elementwise: bool = False,
@@ -171,7 +314,7 @@ def par_map_inplace(
     fn: Any,
     a: _AnyArray,
     *,
-    where: npt.ArrayLike = True,
+    where: _ArrayLike = True,
     casting: _Casting = "same_kind",
     elementwise: bool = False,
     check: bool = True,
@@ -190,27 +333,50 @@ def par_for(
     grain: SupportsIndex | None = None,
     progress: _Progress = None,
 ) -> None: ...
+@overload
 def par_filter(
-    a: npt.ArrayLike,
-    mask: Any,
-    *,
-    progress: _Progress = None,
-) -> Any: ...
+    a: npt.NDArray[_ScalarT], mask: Any, *, progress: _Progress = None
+) -> npt.NDArray[_ScalarT]: ...
+@overload
+def par_filter(a: _ArrayLike, mask: Any, *, progress: _Progress = None) -> _Array: ...
+@overload
 def par_partition_by(
-    a: npt.ArrayLike,
-    mask: Any,
-    *,
-    progress: _Progress = None,
-) -> tuple[Any, Any]: ...
+    a: npt.NDArray[_ScalarT], mask: Any, *, progress: _Progress = None
+) -> tuple[npt.NDArray[_ScalarT], npt.NDArray[_ScalarT]]: ...
+@overload
+def par_partition_by(
+    a: _ArrayLike, mask: Any, *, progress: _Progress = None
+) -> tuple[_Array, _Array]: ...
 def par_flatnonzero(
-    a: npt.ArrayLike,
+    a: _ArrayLike,
     predicate: Any = None,
     *,
     progress: _Progress = None,
 ) -> npt.NDArray[np.intp]: ...
+@overload
 def par_take(
-    a: npt.ArrayLike,
-    indices: npt.ArrayLike,
+    a: npt.NDArray[_ScalarT],
+    indices: _Array,
+    axis: SupportsIndex | None = None,
+    out: None = None,
+    mode: _IndexMode = "raise",
+    *,
+    progress: _Progress = None,
+) -> npt.NDArray[_ScalarT]: ...
+@overload
+def par_take(
+    a: _ArrayLike,
+    indices: _ArrayLike,
+    axis: SupportsIndex | None = None,
+    *,
+    out: _AnyArray,
+    mode: _IndexMode = "raise",
+    progress: _Progress = None,
+) -> _AnyArray: ...
+@overload
+def par_take(
+    a: _ArrayLike,
+    indices: _ArrayLike,
     axis: SupportsIndex | None = None,
     out: _Array | None = None,
     mode: _IndexMode = "raise",
@@ -219,22 +385,65 @@ def par_take(
 ) -> Any: ...
 def par_put(
     a: _Array,
-    ind: npt.ArrayLike,
-    v: npt.ArrayLike,
+    ind: _ArrayLike,
+    v: _ArrayLike,
     mode: _IndexMode = "raise",
     *,
     progress: _Progress = None,
 ) -> None: ...
+@overload
 def par_where(
-    condition: npt.ArrayLike,
-    x: Any = ...,
-    y: Any = ...,
+    condition: _ArrayLike, /, *, progress: _Progress = None
+) -> tuple[npt.NDArray[np.intp], ...]: ...
+@overload
+def par_where(
+    condition: _ArrayLike,
+    x: npt.NDArray[_ScalarT],
+    y: npt.NDArray[_ScalarT],
     /,
     *,
     progress: _Progress = None,
-) -> Any: ...
+) -> npt.NDArray[_ScalarT]: ...
+@overload
+def par_where(
+    condition: _ArrayLike, x: Any, y: Any, /, *, progress: _Progress = None
+) -> _Array: ...
+@overload
 def par_concatenate(
-    arrays: npt.ArrayLike | Sequence[npt.ArrayLike],
+    arrays: Sequence[npt.NDArray[_ScalarT]],
+    /,
+    axis: SupportsIndex | None = 0,
+    out: None = None,
+    *,
+    dtype: None = None,
+    casting: _Casting = "same_kind",
+    progress: _Progress = None,
+) -> npt.NDArray[_ScalarT]: ...
+@overload
+def par_concatenate(
+    arrays: _ArrayLike | Sequence[_ArrayLike],
+    /,
+    axis: SupportsIndex | None = 0,
+    out: None = None,
+    *,
+    dtype: type[_ScalarT],
+    casting: _Casting = "same_kind",
+    progress: _Progress = None,
+) -> npt.NDArray[_ScalarT]: ...
+@overload
+def par_concatenate(
+    arrays: _ArrayLike | Sequence[_ArrayLike],
+    /,
+    axis: SupportsIndex | None = 0,
+    *,
+    out: _AnyArray,
+    dtype: npt.DTypeLike | None = None,
+    casting: _Casting = "same_kind",
+    progress: _Progress = None,
+) -> _AnyArray: ...
+@overload
+def par_concatenate(
+    arrays: _ArrayLike | Sequence[_ArrayLike],
     /,
     axis: SupportsIndex | None = 0,
     out: _Array | None = None,
@@ -243,21 +452,64 @@ def par_concatenate(
     casting: _Casting = "same_kind",
     progress: _Progress = None,
 ) -> _Array: ...
+@overload
 def par_repeat(
-    a: npt.ArrayLike,
-    repeats: npt.ArrayLike,
+    a: npt.NDArray[_ScalarT],
+    repeats: _ArrayLike,
+    axis: SupportsIndex | None = None,
+    *,
+    progress: _Progress = None,
+) -> npt.NDArray[_ScalarT]: ...
+@overload
+def par_repeat(
+    a: _ArrayLike,
+    repeats: _ArrayLike,
     axis: SupportsIndex | None = None,
     *,
     progress: _Progress = None,
 ) -> _Array: ...
+@overload
 def par_flatten(
-    a: npt.ArrayLike,
-    order: _Order = "C",
-    *,
-    progress: _Progress = None,
-) -> _Array: ...
+    a: npt.NDArray[_ScalarT], order: _Order = "C", *, progress: _Progress = None
+) -> npt.NDArray[_ScalarT]: ...
+@overload
+def par_flatten(a: _ArrayLike, order: _Order = "C", *, progress: _Progress = None) -> _Array: ...
+@overload
 def par_copy(
-    a: npt.ArrayLike,
+    a: npt.NDArray[_ScalarT],
+    order: _Order = "K",
+    subok: bool = False,
+    *,
+    dtype: None = None,
+    out: None = None,
+    casting: _Casting | None = None,
+    progress: _Progress = None,
+) -> npt.NDArray[_ScalarT]: ...
+@overload
+def par_copy(
+    a: _ArrayLike,
+    order: _Order = "K",
+    subok: bool = False,
+    *,
+    dtype: type[_ScalarT],
+    out: None = None,
+    casting: _Casting | None = None,
+    progress: _Progress = None,
+) -> npt.NDArray[_ScalarT]: ...
+@overload
+def par_copy(
+    a: _ArrayLike,
+    order: _Order = "K",
+    subok: bool = False,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    out: _AnyArray,
+    casting: _Casting | None = None,
+    progress: _Progress = None,
+) -> _AnyArray: ...
+@overload
+def par_copy(
+    a: _ArrayLike,
     order: _Order = "K",
     subok: bool = False,
     *,
@@ -274,11 +526,72 @@ def par_reduce(
     out: _Array | tuple[_Array] | None = None,
     keepdims: bool = False,
     initial: Any = ...,
-    where: npt.ArrayLike = True,
+    where: _ArrayLike = True,
     *,
     combine: Any = None,
     progress: _Progress = None,
 ) -> Any: ...
+@overload
+def par_sum(
+    a: npt.NDArray[_Signed],
+    axis: None = None,
+    dtype: None = None,
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    *,
+    progress: _Progress = None,
+) -> np.int64: ...
+@overload
+def par_sum(
+    a: npt.NDArray[_Unsigned],
+    axis: None = None,
+    dtype: None = None,
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    *,
+    progress: _Progress = None,
+) -> np.uint64: ...
+@overload
+def par_sum(
+    a: npt.NDArray[_ScalarT],
+    axis: None = None,
+    dtype: None = None,
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    *,
+    progress: _Progress = None,
+) -> _ScalarT: ...
+@overload
+def par_sum(
+    a: Any,
+    axis: None = None,
+    *,
+    dtype: type[_ScalarT],
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    progress: _Progress = None,
+) -> _ScalarT: ...
+@overload
+def par_sum(
+    a: Any,
+    axis: _Axes = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out: _AnyArray,
+    keepdims: Any = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    progress: _Progress = None,
+) -> _AnyArray: ...
+@overload
 def par_sum(
     a: Any,
     axis: _Axes = None,
@@ -290,6 +603,67 @@ def par_sum(
     *,
     progress: _Progress = None,
 ) -> Any: ...
+@overload
+def par_prod(
+    a: npt.NDArray[_Signed],
+    axis: None = None,
+    dtype: None = None,
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    *,
+    progress: _Progress = None,
+) -> np.int64: ...
+@overload
+def par_prod(
+    a: npt.NDArray[_Unsigned],
+    axis: None = None,
+    dtype: None = None,
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    *,
+    progress: _Progress = None,
+) -> np.uint64: ...
+@overload
+def par_prod(
+    a: npt.NDArray[_ScalarT],
+    axis: None = None,
+    dtype: None = None,
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    *,
+    progress: _Progress = None,
+) -> _ScalarT: ...
+@overload
+def par_prod(
+    a: Any,
+    axis: None = None,
+    *,
+    dtype: type[_ScalarT],
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    progress: _Progress = None,
+) -> _ScalarT: ...
+@overload
+def par_prod(
+    a: Any,
+    axis: _Axes = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out: _AnyArray,
+    keepdims: Any = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    progress: _Progress = None,
+) -> _AnyArray: ...
+@overload
 def par_prod(
     a: Any,
     axis: _Axes = None,
@@ -301,6 +675,31 @@ def par_prod(
     *,
     progress: _Progress = None,
 ) -> Any: ...
+@overload
+def par_nansum(
+    a: npt.NDArray[_FloatT],
+    axis: None = None,
+    dtype: None = None,
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    *,
+    progress: _Progress = None,
+) -> _FloatT: ...
+@overload
+def par_nansum(
+    a: Any,
+    axis: _Axes = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out: _AnyArray,
+    keepdims: Any = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    progress: _Progress = None,
+) -> _AnyArray: ...
+@overload
 def par_nansum(
     a: Any,
     axis: _Axes = None,
@@ -312,6 +711,29 @@ def par_nansum(
     *,
     progress: _Progress = None,
 ) -> Any: ...
+@overload
+def par_min(
+    a: npt.NDArray[_ScalarT],
+    axis: None = None,
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    *,
+    progress: _Progress = None,
+) -> _ScalarT: ...
+@overload
+def par_min(
+    a: Any,
+    axis: _Axes = None,
+    *,
+    out: _AnyArray,
+    keepdims: Any = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    progress: _Progress = None,
+) -> _AnyArray: ...
+@overload
 def par_min(
     a: Any,
     axis: _Axes = None,
@@ -322,6 +744,29 @@ def par_min(
     *,
     progress: _Progress = None,
 ) -> Any: ...
+@overload
+def par_max(
+    a: npt.NDArray[_ScalarT],
+    axis: None = None,
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    *,
+    progress: _Progress = None,
+) -> _ScalarT: ...
+@overload
+def par_max(
+    a: Any,
+    axis: _Axes = None,
+    *,
+    out: _AnyArray,
+    keepdims: Any = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    progress: _Progress = None,
+) -> _AnyArray: ...
+@overload
 def par_max(
     a: Any,
     axis: _Axes = None,
@@ -332,6 +777,29 @@ def par_max(
     *,
     progress: _Progress = None,
 ) -> Any: ...
+@overload
+def par_nanmin(
+    a: npt.NDArray[_ScalarT],
+    axis: None = None,
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    *,
+    progress: _Progress = None,
+) -> _ScalarT: ...
+@overload
+def par_nanmin(
+    a: Any,
+    axis: _Axes = None,
+    *,
+    out: _AnyArray,
+    keepdims: Any = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    progress: _Progress = None,
+) -> _AnyArray: ...
+@overload
 def par_nanmin(
     a: Any,
     axis: _Axes = None,
@@ -342,6 +810,29 @@ def par_nanmin(
     *,
     progress: _Progress = None,
 ) -> Any: ...
+@overload
+def par_nanmax(
+    a: npt.NDArray[_ScalarT],
+    axis: None = None,
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    *,
+    progress: _Progress = None,
+) -> _ScalarT: ...
+@overload
+def par_nanmax(
+    a: Any,
+    axis: _Axes = None,
+    *,
+    out: _AnyArray,
+    keepdims: Any = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    progress: _Progress = None,
+) -> _AnyArray: ...
+@overload
 def par_nanmax(
     a: Any,
     axis: _Axes = None,
@@ -352,12 +843,46 @@ def par_nanmax(
     *,
     progress: _Progress = None,
 ) -> Any: ...
+@overload
 def par_minmax(
+    a: npt.NDArray[_ScalarT], axis: None = None, *, progress: _Progress = None
+) -> tuple[_ScalarT, _ScalarT]: ...
+@overload
+def par_minmax(a: Any, axis: _Axes = None, *, progress: _Progress = None) -> tuple[Any, Any]: ...
+@overload
+def par_mean(
+    a: npt.NDArray[_FloatT],
+    axis: None = None,
+    dtype: None = None,
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    *,
+    where: Any = ...,
+    progress: _Progress = None,
+) -> _FloatT: ...
+@overload
+def par_mean(
+    a: npt.NDArray[np.bool | np.integer[Any]],
+    axis: None = None,
+    dtype: None = None,
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    *,
+    where: Any = ...,
+    progress: _Progress = None,
+) -> np.float64: ...
+@overload
+def par_mean(
     a: Any,
     axis: _Axes = None,
+    dtype: npt.DTypeLike | None = None,
     *,
+    out: _AnyArray,
+    keepdims: Any = ...,
+    where: Any = ...,
     progress: _Progress = None,
-) -> tuple[Any, Any]: ...
+) -> _AnyArray: ...
+@overload
 def par_mean(
     a: Any,
     axis: _Axes = None,
@@ -368,6 +893,43 @@ def par_mean(
     where: Any = ...,
     progress: _Progress = None,
 ) -> Any: ...
+@overload
+def par_var(
+    a: npt.NDArray[_FloatT],
+    axis: None = None,
+    dtype: None = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: Literal[False] = ...,
+    *,
+    progress: _Progress = None,
+    **options: Any,
+) -> _FloatT: ...
+@overload
+def par_var(
+    a: npt.NDArray[np.bool | np.integer[Any]],
+    axis: None = None,
+    dtype: None = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: Literal[False] = ...,
+    *,
+    progress: _Progress = None,
+    **options: Any,
+) -> np.float64: ...
+@overload
+def par_var(
+    a: Any,
+    axis: _Axes = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out: _AnyArray,
+    ddof: float = 0,
+    keepdims: Any = ...,
+    progress: _Progress = None,
+    **options: Any,
+) -> _AnyArray: ...
+@overload
 def par_var(
     a: Any,
     axis: _Axes = None,
@@ -379,6 +941,43 @@ def par_var(
     progress: _Progress = None,
     **options: Any,
 ) -> Any: ...
+@overload
+def par_std(
+    a: npt.NDArray[_FloatT],
+    axis: None = None,
+    dtype: None = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: Literal[False] = ...,
+    *,
+    progress: _Progress = None,
+    **options: Any,
+) -> _FloatT: ...
+@overload
+def par_std(
+    a: npt.NDArray[np.bool | np.integer[Any]],
+    axis: None = None,
+    dtype: None = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: Literal[False] = ...,
+    *,
+    progress: _Progress = None,
+    **options: Any,
+) -> np.float64: ...
+@overload
+def par_std(
+    a: Any,
+    axis: _Axes = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out: _AnyArray,
+    ddof: float = 0,
+    keepdims: Any = ...,
+    progress: _Progress = None,
+    **options: Any,
+) -> _AnyArray: ...
+@overload
 def par_std(
     a: Any,
     axis: _Axes = None,
@@ -390,6 +989,25 @@ def par_std(
     progress: _Progress = None,
     **options: Any,
 ) -> Any: ...
+@overload
+def par_argmin(
+    a: Any,
+    axis: None = None,
+    out: None = None,
+    *,
+    keepdims: Literal[False] = ...,
+    progress: _Progress = None,
+) -> np.intp: ...
+@overload
+def par_argmin(
+    a: Any,
+    axis: SupportsIndex | None = None,
+    *,
+    out: _AnyArray,
+    keepdims: Any = ...,
+    progress: _Progress = None,
+) -> _AnyArray: ...
+@overload
 def par_argmin(
     a: Any,
     axis: SupportsIndex | None = None,
@@ -398,6 +1016,25 @@ def par_argmin(
     keepdims: Any = ...,
     progress: _Progress = None,
 ) -> Any: ...
+@overload
+def par_argmax(
+    a: Any,
+    axis: None = None,
+    out: None = None,
+    *,
+    keepdims: Literal[False] = ...,
+    progress: _Progress = None,
+) -> np.intp: ...
+@overload
+def par_argmax(
+    a: Any,
+    axis: SupportsIndex | None = None,
+    *,
+    out: _AnyArray,
+    keepdims: Any = ...,
+    progress: _Progress = None,
+) -> _AnyArray: ...
+@overload
 def par_argmax(
     a: Any,
     axis: SupportsIndex | None = None,
@@ -406,6 +1043,27 @@ def par_argmax(
     keepdims: Any = ...,
     progress: _Progress = None,
 ) -> Any: ...
+@overload
+def par_any(
+    a: Any,
+    axis: None = None,
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    *,
+    where: Any = ...,
+    progress: _Progress = None,
+) -> np.bool: ...
+@overload
+def par_any(
+    a: Any,
+    axis: _Axes = None,
+    *,
+    out: _AnyArray,
+    keepdims: Any = ...,
+    where: Any = ...,
+    progress: _Progress = None,
+) -> _AnyArray: ...
+@overload
 def par_any(
     a: Any,
     axis: _Axes = None,
@@ -415,6 +1073,27 @@ def par_any(
     where: Any = ...,
     progress: _Progress = None,
 ) -> Any: ...
+@overload
+def par_all(
+    a: Any,
+    axis: None = None,
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    *,
+    where: Any = ...,
+    progress: _Progress = None,
+) -> np.bool: ...
+@overload
+def par_all(
+    a: Any,
+    axis: _Axes = None,
+    *,
+    out: _AnyArray,
+    keepdims: Any = ...,
+    where: Any = ...,
+    progress: _Progress = None,
+) -> _AnyArray: ...
+@overload
 def par_all(
     a: Any,
     axis: _Axes = None,
@@ -479,16 +1158,10 @@ class ParIter:
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
     def __iter__(self) -> Iterator[Any]: ...
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> _Array: ...
-    def __array_ufunc__(
-        self,
-        fn: np.ufunc,
-        method: str,
-        *inputs: Any,
-        out: Any = None,
-        where: Any = True,
-        **options: Any,
-    ) -> Any: ...
+    # `Any`, for NumPy's stubs of ufuncs give what this does.
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any: ...
+    def __arrow_array__(self, type: Any = None) -> Any: ...
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
     def __getitem__(self, index: slice | ParIter, /) -> ParIter: ...
     def __add__(self, other: Any, /) -> ParIter: ...
     def __radd__(self, other: Any, /) -> ParIter: ...
@@ -588,8 +1261,8 @@ class ParChunks:
 
 def par_reduceat(
     op: np.ufunc,
-    a: npt.ArrayLike,
-    indices: npt.ArrayLike,
+    a: _ArrayLike,
+    indices: _ArrayLike,
     axis: SupportsIndex = 0,
     dtype: npt.DTypeLike | None = None,
     out: _Array | tuple[_Array] | None = None,
@@ -598,23 +1271,33 @@ def par_reduceat(
 ) -> Any: ...
 def par_scan(
     op: np.ufunc,
-    a: npt.ArrayLike,
+    a: _ArrayLike,
     axis: SupportsIndex = 0,
     dtype: npt.DTypeLike | None = None,
     out: _Array | tuple[_Array] | None = None,
     *,
     progress: _Progress = None,
 ) -> Any: ...
+@overload
 def par_searchsorted(
-    a: npt.ArrayLike,
-    v: npt.ArrayLike,
+    a: _ArrayLike,
+    v: _Array | ParIter | Sequence[Any],
     side: _Side = "left",
-    sorter: npt.ArrayLike | None = None,
+    sorter: _ArrayLike | None = None,
+    *,
+    progress: _Progress = None,
+) -> npt.NDArray[np.intp]: ...
+@overload
+def par_searchsorted(
+    a: _ArrayLike,
+    v: _ArrayLike,
+    side: _Side = "left",
+    sorter: _ArrayLike | None = None,
     *,
     progress: _Progress = None,
 ) -> Any: ...
 def par_argsort(
-    a: npt.ArrayLike,
+    a: _ArrayLike,
     axis: SupportsIndex | None = -1,
     kind: _SortKind | None = None,
     order: str | Sequence[str] | None = None,
@@ -625,8 +1308,35 @@ def par_argsort(
     less: Any = None,
     progress: _Progress = None,
 ) -> npt.NDArray[np.intp]: ...
+@overload
 def par_sort(
-    a: npt.ArrayLike,
+    a: npt.NDArray[_ScalarT],
+    axis: SupportsIndex | None = -1,
+    kind: _SortKind | None = None,
+    order: str | Sequence[str] | None = None,
+    *,
+    stable: bool | None = None,
+    descending: bool | None = None,
+    out: _Array | None = None,
+    less: Any = None,
+    progress: _Progress = None,
+) -> npt.NDArray[_ScalarT]: ...
+@overload
+def par_sort(
+    a: _ArrayLike,
+    axis: SupportsIndex | None = -1,
+    kind: _SortKind | None = None,
+    order: str | Sequence[str] | None = None,
+    *,
+    stable: bool | None = None,
+    descending: bool | None = None,
+    out: _AnyArray,
+    less: Any = None,
+    progress: _Progress = None,
+) -> _AnyArray: ...
+@overload
+def par_sort(
+    a: _ArrayLike,
     axis: SupportsIndex | None = -1,
     kind: _SortKind | None = None,
     order: str | Sequence[str] | None = None,
@@ -655,28 +1365,56 @@ def par_lexsort(
     progress: _Progress = None,
 ) -> Any: ...
 def par_sort_by_key(
-    keys: npt.ArrayLike | Sequence[npt.ArrayLike],
-    *values: npt.ArrayLike,
+    keys: _ArrayLike | Sequence[_ArrayLike],
+    *values: _ArrayLike,
     stable: bool | None = None,
     descending: bool | Sequence[bool] | None = None,
     progress: _Progress = None,
 ) -> tuple[Any, ...]: ...
 def par_group_by(
-    keys: npt.ArrayLike | Sequence[npt.ArrayLike],
+    keys: _ArrayLike | Sequence[_ArrayLike],
     *,
     descending: bool | Sequence[bool] = False,
     progress: _Progress = None,
 ) -> GroupBy: ...
+@overload
 def par_rank(
-    a: npt.ArrayLike,
+    a: _ArrayLike,
+    method: Literal["average"] = "average",
+    *,
+    axis: SupportsIndex | None = None,
+    progress: _Progress = None,
+) -> npt.NDArray[np.float64]: ...
+@overload
+def par_rank(
+    a: _ArrayLike,
+    method: Literal["min", "max", "dense", "ordinal"],
+    *,
+    axis: SupportsIndex | None = None,
+    progress: _Progress = None,
+) -> npt.NDArray[np.intp]: ...
+@overload
+def par_rank(
+    a: _ArrayLike,
     method: _RankMethod = "average",
     *,
     axis: SupportsIndex | None = None,
     progress: _Progress = None,
 ) -> _Array: ...
+@overload
 def par_partition(
-    a: npt.ArrayLike,
-    kth: SupportsIndex | npt.ArrayLike,
+    a: npt.NDArray[_ScalarT],
+    kth: SupportsIndex | _ArrayLike,
+    axis: SupportsIndex | None = -1,
+    kind: Literal["introselect"] = "introselect",
+    order: str | Sequence[str] | None = None,
+    *,
+    progress: _Progress = None,
+) -> npt.NDArray[_ScalarT]: ...
+@overload
+def par_partition(
+    a: _ArrayLike,
+    kth: SupportsIndex | _ArrayLike,
     axis: SupportsIndex | None = -1,
     kind: Literal["introselect"] = "introselect",
     order: str | Sequence[str] | None = None,
@@ -684,8 +1422,8 @@ def par_partition(
     progress: _Progress = None,
 ) -> _Array: ...
 def par_argpartition(
-    a: npt.ArrayLike,
-    kth: SupportsIndex | npt.ArrayLike,
+    a: _ArrayLike,
+    kth: SupportsIndex | _ArrayLike,
     axis: SupportsIndex | None = -1,
     kind: Literal["introselect"] = "introselect",
     order: str | Sequence[str] | None = None,
@@ -693,7 +1431,7 @@ def par_argpartition(
     progress: _Progress = None,
 ) -> npt.NDArray[np.intp]: ...
 def par_topk(
-    a: npt.ArrayLike,
+    a: _ArrayLike,
     k: SupportsIndex,
     axis: SupportsIndex | None = -1,
     *,
@@ -701,8 +1439,57 @@ def par_topk(
     sorted: bool = True,
     progress: _Progress = None,
 ) -> TopK: ...
+@overload
 def par_unique(
-    ar: npt.ArrayLike,
+    ar: npt.NDArray[_ScalarT],
+    return_index: Literal[False] = False,
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False,
+    axis: SupportsIndex | None = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+    progress: _Progress = None,
+) -> npt.NDArray[_ScalarT]: ...
+@overload
+def par_unique(
+    ar: npt.NDArray[_ScalarT],
+    return_index: Literal[True],
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False,
+    axis: SupportsIndex | None = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+    progress: _Progress = None,
+) -> tuple[npt.NDArray[_ScalarT], npt.NDArray[np.intp]]: ...
+@overload
+def par_unique(
+    ar: npt.NDArray[_ScalarT],
+    return_index: Literal[False] = False,
+    *,
+    return_inverse: Literal[True],
+    return_counts: Literal[False] = False,
+    axis: SupportsIndex | None = None,
+    equal_nan: bool = True,
+    sorted: bool = True,
+    progress: _Progress = None,
+) -> tuple[npt.NDArray[_ScalarT], npt.NDArray[np.intp]]: ...
+@overload
+def par_unique(
+    ar: npt.NDArray[_ScalarT],
+    return_index: Literal[False] = False,
+    return_inverse: Literal[False] = False,
+    *,
+    return_counts: Literal[True],
+    axis: SupportsIndex | None = None,
+    equal_nan: bool = True,
+    sorted: bool = True,
+    progress: _Progress = None,
+) -> tuple[npt.NDArray[_ScalarT], npt.NDArray[np.intp]]: ...
+@overload
+def par_unique(
+    ar: _ArrayLike,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
@@ -713,19 +1500,32 @@ def par_unique(
     progress: _Progress = None,
 ) -> Any: ...
 def par_isin(
-    element: npt.ArrayLike,
-    test_elements: npt.ArrayLike,
+    element: _ArrayLike,
+    test_elements: _ArrayLike,
     assume_unique: bool = False,
     invert: bool = False,
     *,
     kind: Literal["sort", "table"] | None = None,
     progress: _Progress = None,
-) -> _Array: ...
+) -> npt.NDArray[np.bool]: ...
+@overload
 def par_merge(
-    a: npt.ArrayLike, b: npt.ArrayLike, *, out: _Array | None = None, progress: _Progress = None
+    a: npt.NDArray[_ScalarT],
+    b: npt.NDArray[_ScalarT],
+    *,
+    out: None = None,
+    progress: _Progress = None,
+) -> npt.NDArray[_ScalarT]: ...
+@overload
+def par_merge(
+    a: _ArrayLike, b: _ArrayLike, *, out: _AnyArray, progress: _Progress = None
+) -> _AnyArray: ...
+@overload
+def par_merge(
+    a: _ArrayLike, b: _ArrayLike, *, out: _Array | None = None, progress: _Progress = None
 ) -> _Array: ...
 def par_is_sorted(
-    a: npt.ArrayLike,
+    a: _ArrayLike,
     axis: SupportsIndex | None = -1,
     *,
     descending: bool | None = None,
@@ -738,6 +1538,17 @@ def disable() -> None: ...
 class enabled(ContextDecorator):
     def __init__(self, *, ufuncs: bool = True, sorts: bool = True, sums: bool = False) -> None: ...
     def __enter__(self) -> enabled: ...
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+@disjoint_base
+class threads:
+    def __init__(self, n: SupportsIndex) -> None: ...
+    def __enter__(self) -> threads: ...
     def __exit__(
         self,
         exc_type: type[BaseException] | None,
