@@ -14,7 +14,7 @@ import contextlib as _contextlib  # noqa: E402
 import sys as _sys  # noqa: E402
 
 try:
-    from pyblitz._python import CancelScope, num_threads, set_num_threads
+    from pyblitz._python import CancelScope, num_threads, set_num_threads, threads
 except ModuleNotFoundError as error:
     if error.name != "pyblitz._python":
         raise
@@ -164,6 +164,7 @@ __all__ = [
     "set_num_threads",
     "spawn",
     "stats",
+    "threads",
     "trace",
 ]
 

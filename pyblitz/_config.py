@@ -11,6 +11,7 @@ import importlib
 import math
 import operator
 import os
+import sys
 
 ENVIRONMENT_VARIABLE = "PYBLITZ_NUM_THREADS"
 MAX_THREADS = 16384
@@ -170,20 +171,32 @@ def _quota_of(directory: str, v2: bool) -> float | None:
     return quota / period if quota > 0 and period > 0 else None
 
 
+def granted_by_outer_pool() -> float:
+    """Threads for a worker of a process pool, if that says so: those of loky and dask set
+    OMP_NUM_THREADS in their workers.  Elsewhere that is no word to us."""
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is None or processes.parent_process() is None:
+        return math.inf
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(first) if first.isdecimal() and int(first) > 0 else math.inf
+
+
 def default_num_threads() -> int:
-    """PYBLITZ_NUM_THREADS, else the CPUs that this process may use."""
+    """PYBLITZ_NUM_THREADS, else the CPUs that this process may use; in a worker of a process
+    pool at most what that grants."""
     text = os.environ.get(ENVIRONMENT_VARIABLE, "").strip()
     if text:
         try:
             n = int(text)
         except ValueError:
             raise ValueError(f"{ENVIRONMENT_VARIABLE} must be an integer, not {text!r}") from None
-        return check_count(n, ENVIRONMENT_VARIABLE, 1, MAX_THREADS)
-    n = available_cpus()
-    quota = cgroup_quota()
-    if quota is not None:
-        n = min(n, math.ceil(quota))
-    return max(1, min(n, MAX_THREADS))
+        check_count(n, ENVIRONMENT_VARIABLE, 1, MAX_THREADS)
+    else:
+        n = available_cpus()
+        quota = cgroup_quota()
+        if quota is not None:
+            n = min(n, math.ceil(quota))
+    return int(max(1, min(n, granted_by_outer_pool(), MAX_THREADS)))
 
 
 def enable_at_import() -> bool:

@@ -4,6 +4,7 @@ import atexit
 import concurrent.futures
 import contextvars
 import functools
+import inspect
 import os
 import threading
 import weakref
@@ -800,6 +801,8 @@ cdef class CancelScope:
     concurrent.futures._base.CancelledError: the operation was cancelled
     """
 
+    __signature__ = inspect.signature(lambda timeout=None: None)
+
     def __init__(self, timeout=None):
         if self._thread is not None:
             raise RuntimeError("this CancelScope is in use")
@@ -1278,6 +1281,16 @@ cdef class NativePool:
                 self._make()
             return self._pool
 
+    cdef bint _enter(self, Worker** w) except -1:
+        cdef Pool* p = self._native()
+        w[0] = current_worker()
+        if w[0] != NULL and w[0].pool == p:
+            return False
+        w[0] = pool_enter(p)
+        if w[0] == NULL:
+            raise RuntimeError("this ThreadPool is closed")
+        return True
+
     def install(self, fn, /, *args, **kwargs):
         """Calls ``fn(*args, **kwargs)`` in this thread, with this pool in the
         place of the global one for everything below the call.
@@ -1305,13 +1318,9 @@ cdef class NativePool:
         ...     pool.install(pb.num_threads)
         3
         """
-        cdef Pool* p = self._native()
-        cdef Worker* w = current_worker()
-        if w != NULL and w.pool == p:
+        cdef Worker* w = NULL
+        if not self._enter(&w):
             return fn(*args, **kwargs)
-        w = pool_enter(p)
-        if w == NULL:
-            raise RuntimeError("this ThreadPool is closed")
         try:
             return fn(*args, **kwargs)
         finally:
@@ -1465,3 +1474,86 @@ cdef class NativePool:
     def __repr__(self):
         state = ", closed" if self._closed else ""
         return f"ThreadPool(num_threads={self.num_threads}{state})"
+
+
+cdef dict kept = {}     # number of threads -> the pool of all blocks of so many
+
+
+cdef class threads:
+    """How many threads the operations inside a ``with`` block use.
+
+    Parameters
+    ----------
+    n : int
+        From 1 (everything runs in the caller) to 16384.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When ``n`` is no integer, or out of range.
+    RuntimeError
+        When the block is entered twice at a time, or left in another thread or not in the
+        reverse order.
+
+    See Also
+    --------
+    set_num_threads : for the whole process.
+    ThreadPool.install : the same with a pool of one's own.
+
+    Notes
+    -----
+    Holds for this thread, and for whatever the operations in the block lead to.  Blocks of one
+    number, in any thread, share one pool, whose threads start when they are first needed and
+    end when they had nothing to do for a second.  In a coroutine the block must not contain
+    an ``await``.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> with pb.threads(2):
+    ...     pb.num_threads(), pb.par_sum(np.arange(1_000_000))
+    (2, np.int64(499999500000))
+    """
+
+    __signature__ = inspect.signature(lambda n: None)
+
+    def __init__(self, n):
+        if self._thread is not None:
+            raise RuntimeError("this block of threads is in use")
+        n = check_count(n, "n", 1, MAX_THREADS)
+        with _lock:
+            pool = kept.get(n)
+            if pool is None:
+                pool = kept[n] = NativePool(n, idle_timeout=1.0)
+        self._pool = pool
+
+    def __enter__(self):
+        ident = threading.get_ident()
+        with cython.critical_section(self):
+            if self._thread is not None:
+                raise RuntimeError("this block of threads is in use")
+            self._thread = ident
+        try:
+            self._entered = self._pool._enter(&self._worker)
+        except BaseException:
+            self._thread = None
+            raise
+        self._mark = self._worker.mark_of_call
+        self._part = self._worker.part
+        # The thread is in it until the block ends.
+        Py_INCREF(self)
+        return self
+
+    def __exit__(self, *exc):
+        cdef Worker* w = self._worker
+        if self._thread != threading.get_ident():
+            raise RuntimeError("a block of threads must be left in the thread that entered it")
+        if not pool_is_stale(w.pool) and (
+                w != current_worker() or w.mark_of_call != self._mark or w.part != self._part):
+            raise RuntimeError("blocks of threads must be left in the reverse order")
+        if self._entered:
+            with nogil:
+                pool_leave(w)
+        self._worker = NULL
+        self._thread = None
+        Py_DECREF(self)

@@ -138,6 +138,30 @@ def test_bad_environment(machine, monkeypatch, text):
         _config.default_num_threads()
 
 
+@pytest.mark.parametrize(
+    ("inside", "openmp", "asked", "threads"),
+    [
+        (True, "2", None, 2),
+        (True, "2,1", "6", 2),
+        (True, "9", "6", 6),
+        (True, "9", None, 4),
+        (True, "many", None, 4),
+        (True, "0", None, 4),
+        (True, None, None, 4),
+        (False, "2", None, 4),
+    ],
+)
+def test_what_a_pool_of_processes_grants(machine, monkeypatch, inside, openmp, asked, threads):
+    machine(4, None)
+    monkeypatch.setattr("multiprocessing.process.parent_process", lambda: "it" if inside else None)
+    for name, value in [("OMP_NUM_THREADS", openmp), ("PYBLITZ_NUM_THREADS", asked)]:
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+    assert _config.default_num_threads() == threads
+
+
 def test_the_environment_reaches_the_pool(script):
     source = "import pyblitz as pb, native_capi; print(pb.num_threads(), native_capi.inside()[0])"
     assert script(source, env={"PYBLITZ_NUM_THREADS": "5"}).split() == ["5", "5"]

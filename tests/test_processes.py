@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import multiprocessing
+import os
 import sys
 
 import pytest
@@ -401,3 +403,60 @@ os.waitpid(pid, 0)
 print(blocked & 1 << signal.SIGTERM - 1)
 """)
     assert out == "0\n"
+
+
+# What a worker of somebody's pool tells: its process, how many threads it would use, and how many
+# of ours it has.
+WORKER = """
+def report(_):
+    pb.par_sort(np.arange(3_000_000.0)[::-1])
+    names = [open(f"/proc/self/task/{t}/comm").read() for t in os.listdir("/proc/self/task")]
+    return os.getpid(), pb.num_threads(), sum(name.startswith("pyblitz") for name in names)
+"""
+
+
+@linux
+@pytest.mark.parametrize(
+    ("variable", "options", "threads"),
+    [
+        ("PYBLITZ_NUM_THREADS", {}, 1),
+        ("PYBLITZ_NUM_THREADS", {"inner_max_num_threads": 3}, 3),
+        # The user's own word, which loky hands on: as many as there are CPUs.
+        ("OMP_NUM_THREADS", {}, len(os.sched_getaffinity(0))),
+    ],
+)
+def test_workers_of_loky_share_the_cpus(program, variable, options, threads):
+    """As many workers as CPUs have one thread each, or as many as somebody asks loky for."""
+    pytest.importorskip("joblib")
+    told = program(
+        f"""
+import joblib
+os.environ[{variable!r}] = "7"
+n = joblib.cpu_count()
+with joblib.parallel_config("loky", n_jobs=n, **{options}):
+    print(joblib.Parallel()(joblib.delayed(report)(i) for i in range(4 * n)))
+print(pb.num_threads())
+""",
+        WORKER,
+    )
+    reports, own = map(ast.literal_eval, told.splitlines())
+    assert {n for _, n, _ in reports} == {threads}
+    assert all(ours < threads for _, _, ours in reports)
+    assert (own == 7) == (variable == "PYBLITZ_NUM_THREADS")
+
+
+@linux
+def test_workers_of_dask_share_the_cpus(program):
+    pytest.importorskip("distributed")
+    told = program(
+        """
+from distributed import Client, LocalCluster
+with LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None) as cluster:
+    with Client(cluster) as client:
+        print(client.gather(client.map(report, range(8))))
+""",
+        WORKER,
+    )
+    reports = ast.literal_eval(told)
+    assert len({pid for pid, _, _ in reports}) == 2
+    assert {(n, ours) for _, n, ours in reports} == {(1, 0)}

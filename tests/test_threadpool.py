@@ -9,12 +9,15 @@ import threading
 import time
 import weakref
 
+import numpy as np
 import pyblitz._python
 import pytest
 
 import pyblitz as pb
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+BIG = np.random.default_rng(0).random(1_000_000)
+SMALL = BIG[:20_000]
 
 
 def pool_threads():
@@ -61,6 +64,150 @@ def test_install_nests():
         assert a.install(inside) == [2, 3, 2]
         assert b.install(a.install, b.install, pb.num_threads) == 3
     assert pb.num_threads() == before
+
+
+# ---- threads ----------------------------------------------------------------
+
+
+def workers_of_a_sort():
+    with pb.stats() as s:
+        pb.par_sort(BIG)
+    return [w.name for w in s.workers]
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_threads_of_a_block(n):
+    before = pb.num_threads()
+    with pb.threads(n):
+        assert pb.num_threads() == n
+        # One thread is no pool: NumPy sorts.
+        names = [f"pyblitz-{i}" for i in range(1, n)] + ["caller 1"]
+        assert workers_of_a_sort() == (names if n > 1 else [])
+        with pb.threads(3):
+            assert pb.num_threads() == 3
+            assert pb.join(pb.num_threads, pb.num_threads) == (3, 3)
+            with pb.threads(3):
+                assert pb.num_threads() == 3
+        assert pb.num_threads() == n
+        with pytest.raises(ZeroDivisionError), pb.threads(4):
+            operator.truediv(1, 0)
+        assert pb.num_threads() == n
+    assert pb.num_threads() == before
+
+
+def test_threads_within_operations(pool_size):
+    """A part of an operation has other threads, and what it computes is right."""
+    pool_size(3)
+
+    def part(i):
+        with pb.threads(2):
+            return pb.num_threads(), float(pb.par_sum(BIG))
+
+    expected = float(pb.par_sum(BIG))
+    with pb.scope() as s:
+        jobs = [s.spawn(part, i) for i in range(50)]
+    assert {job.result() for job in jobs} == {(2, expected)}
+
+
+def test_threads_again_and_from_many_threads(crowd):
+    block = pb.threads(2)
+    for _ in range(3):
+        with block:
+            assert pb.num_threads() == 2
+    with block, pytest.raises(RuntimeError, match="this block of threads is in use"):
+        block.__enter__()
+
+    def caller():
+        for n in [2, 3, 2, 1] * 20:
+            with pb.threads(n):
+                assert pb.num_threads() == n
+                assert pb.par_max(SMALL) == SMALL.max()
+
+    crowd(*[caller] * 8)
+
+
+@pytest.mark.parametrize("inner", [lambda: pb.threads(3), pb.CancelScope, pb.scope])
+def test_threads_are_left_in_the_reverse_order(inner):
+    outer, inner = pb.threads(2), inner()
+    outer.__enter__()
+    inner.__enter__()
+    with pytest.raises(RuntimeError, match="in the reverse order"):
+        outer.__exit__(None, None, None)
+    inner.__exit__(None, None, None)
+    outer.__exit__(None, None, None)
+    with pytest.raises(RuntimeError, match="in the thread that entered it"):
+        outer.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("outer", [pb.CancelScope, pb.scope])
+def test_what_is_around_threads_is_left_after_them(outer):
+    outer = outer()
+    outer.__enter__()
+    with pb.threads(2), pytest.raises(RuntimeError, match="in the reverse order"):
+        outer.__exit__(None, None, None)
+    outer.__exit__(None, None, None)
+
+
+def test_threads_are_left_where_they_were_entered():
+    failures = []
+    block = pb.threads(2)
+    block.__enter__()
+
+    def leave():
+        try:
+            block.__exit__(None, None, None)
+        except RuntimeError as error:
+            failures.append(str(error))
+
+    other = threading.Thread(target=leave)
+    other.start()
+    other.join()
+    assert failures == ["a block of threads must be left in the thread that entered it"]
+    block.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("n", "error", "message"),
+    [
+        (0, ValueError, "n must be from 1 to 16384, not 0"),
+        (1 << 20, ValueError, "n must be from 1 to 16384, not 1048576"),
+        (2.0, TypeError, "n must be an integer, not float"),
+        (None, TypeError, "n must be an integer, not NoneType"),
+    ],
+)
+def test_bad_numbers_of_threads(n, error, message):
+    with pytest.raises(error, match=message):
+        pb.threads(n)
+
+
+@linux
+def test_idle_threads_of_a_block_end(script):
+    """After a second without work, and what CancelScope says reaches into the block."""
+    assert script("""
+import os, time
+import numpy as np, pyblitz as pb
+def count(): return len(os.listdir("/proc/self/task"))
+a, before = np.arange(3_000_000.0)[::-1], count()
+with pb.CancelScope() as scope, pb.threads(9):
+    pb.par_sort(a)
+    assert count() > before
+    scope.cancel()
+    try: pb.par_sort(a)
+    except BaseException as error: print(type(error).__name__)
+until = time.monotonic() + 20
+while count() > before and time.monotonic() < until: time.sleep(0.05)
+print(count() - before)
+with pb.threads(9): print(pb.par_sum(a) == a.sum())
+pid = os.fork()
+with pb.threads(9): ok = pb.par_sort(a)[0] == 0
+if pid == 0: os._exit(7 * ok)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+with pb.threads(3):
+    pid = os.fork()
+    ok = pb.par_sort(a)[0] == 0
+if pid == 0: os._exit(7 * ok)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+""").split() == ["CancelledError", "0", "True", "7", "7"]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8, 64])
