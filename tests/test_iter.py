@@ -1064,6 +1064,7 @@ def test_columns_of_other_libraries(n, dtype):
 
 def test_columns_without_polars(script):
     """What takes Arrow's columns, and is not polars, has pyarrow for it."""
+    pytest.importorskip("pyarrow")
     assert script(
         "import numpy as np, pyarrow as pa, pyblitz as pb, sys\n"
         "c = pa.chunked_array(pb.par_iter(np.arange(3)) * 2)\n"
