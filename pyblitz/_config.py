@@ -40,8 +40,10 @@ def check_count(value: object, name: str, least: int = 1, most: float = math.inf
     except TypeError:
         raise TypeError(f"{name} must be an integer, not {type(value).__name__}") from None
     if not least <= n <= most:
-        wanted = f"at least {least}" if most == math.inf else f"from {least} to {most}"
-        raise ValueError(f"{name} must be {wanted}, not {n}")
+        wanted = "be greater than 0" if least else "not be negative"
+        if most != math.inf:
+            wanted = f"be from {least} to {most}"
+        raise ValueError(f"{name} must {wanted}, not {n}")
     return n
 
 

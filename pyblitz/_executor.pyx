@@ -99,7 +99,9 @@ class ThreadPool(NativePool, concurrent.futures.Executor):
         if max_workers is not None:
             if num_threads is not None:
                 raise TypeError("max_workers: not together with num_threads")
-            num_threads = check_count(max_workers, "max_workers", 1, MAX_THREADS - 1) + 1
+            num_threads = check_count(max_workers, "max_workers") + 1
+            if num_threads > MAX_THREADS:
+                raise ValueError(f"max_workers must be below {MAX_THREADS}, not {max_workers}")
         super().__init__(num_threads, pin=pin, idle_timeout=idle_timeout, keep=keep)
 
     @property

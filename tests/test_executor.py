@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import gc
 import importlib.util
 import itertools
 import os
@@ -42,8 +43,8 @@ def test_it_is_one(pool):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"max_workers": 0}, ValueError, "max_workers must be from 1 to 16383, not 0"),
-        ({"max_workers": 1 << 20}, ValueError, "max_workers must be from 1 to 16383"),
+        ({"max_workers": 0}, ValueError, "max_workers must be greater than 0, not 0"),
+        ({"max_workers": 1 << 20}, ValueError, "max_workers must be below 16384"),
         ({"max_workers": 2.5}, TypeError, "max_workers must be an integer, not float"),
         ({"max_workers": 2, "num_threads": 2}, TypeError, "not together with num_threads"),
     ],
@@ -103,12 +104,14 @@ def test_map_keeps_no_results(pool):
     for thing in pool.map(lambda _: Thing(), range(10), chunksize=5):
         there = weakref.ref(thing)
         del thing
+        if not getattr(sys, "_is_gil_enabled", lambda: True)():
+            gc.collect()  # there an object belongs to the thread that made it, which sleeps
         assert there() is None
 
 
 @pytest.mark.parametrize("name", ["chunksize", "buffersize"])
 def test_bad_sizes(pool, name):
-    with pytest.raises(ValueError, match=f"{name} must be at least 1, not 0"):
+    with pytest.raises(ValueError, match=f"{name} must be greater than 0, not 0"):
         pool.map(abs, [1], **{name: 0})
     with pytest.raises(TypeError, match=f"{name} must be an integer, not str"):
         pool.map(abs, [1], **{name: "1"})

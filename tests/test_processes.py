@@ -408,10 +408,14 @@ print(blocked & 1 << signal.SIGTERM - 1)
 # What a worker of somebody's pool tells: its process, how many threads it would use, and how many
 # of ours it has.
 WORKER = """
+def name(task):
+    try:
+        with open(f"/proc/self/task/{task}/comm") as f: return f.read()
+    except OSError: return ""       # it has ended
 def report(_):
     pb.par_sort(np.arange(3_000_000.0)[::-1])
-    names = [open(f"/proc/self/task/{t}/comm").read() for t in os.listdir("/proc/self/task")]
-    return os.getpid(), pb.num_threads(), sum(name.startswith("pyblitz") for name in names)
+    names = map(name, os.listdir("/proc/self/task"))
+    return os.getpid(), pb.num_threads(), sum(n.startswith("pyblitz-") for n in names)
 """
 
 
