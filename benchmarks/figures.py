@@ -863,6 +863,53 @@ def executors_page() -> str:
     )
 
 
+def distributed_page() -> str:
+    if not (RESULTS / "clusters.jsonl").exists():
+        return ""
+    facts, rows = load("clusters")
+    of = {what: [r for r in rows if r["what"] == what] for what in {r["what"] for r in rows}}
+
+    def time(seconds: float) -> str:
+        return f"{seconds:.2f}"
+
+    contestants = ("pyblitz", "dask.dataframe", "gathered")
+    sorts = [
+        [
+            r["name"],
+            *(time(r["seconds"][who]) for who in contestants),
+            *(f"{r['shares'][who]:.2f}" for who in contestants[:2]),
+        ]
+        for r in of["sort"]
+    ]
+    blocks = [r["blocks"] for r in of["growth"] if r["workers"] == 1]
+    growth = [
+        [
+            f"{workers} worker{'s' * (workers > 1)}",
+            *(time(r["seconds"]["pyblitz"]) for r in of["growth"] if r["workers"] == workers),
+        ]
+        for workers in (1, 2)
+    ]
+    (top,), (killed,), (memory,) = of["topk"], of["killed"], of["memory"]
+    none = "none" if memory["none killed"] else "some"
+    return (
+        "\n## More than one process: dask\n\n"
+        f"{machine(facts)}\n\n"
+        f"Seconds for {of['sort'][0]['n']:,} doubles in 20 blocks, in two workers of one thread; "
+        "`gathered` is np.sort in one worker. Shares: the greatest block of the result, of the "
+        "mean.\n\n"
+        + table(["", *contestants, "share, pyblitz", "share, dask.dataframe"], sorts)
+        + "\nThe random ones, by the number of blocks:\n\n"
+        + table(["", *map(str, blocks)], growth)
+        + f"\nThe 100 greatest: {time(top['seconds']['pyblitz'])} s, "
+        f"`da.topk` {time(top['seconds']['dask'])} s. "
+        f"{killed['n']:,} doubles in three workers: {time(killed['seconds']['undisturbed'])} s, "
+        f"and {time(killed['seconds']['killed'])} s when one is killed half way. "
+        f"{memory['n'] * 8 / 1e9:.0f} GB under four workers of 400 MB: "
+        f"{time(memory['seconds']['pyblitz'])} s, {memory['most'] / 1e6:.0f} MB the most that a "
+        f"worker took, {none} killed.\n"
+    )
+
+
 def judges_table() -> str:
     """Others' own tests."""
     if not (RESULTS / "judges.jsonl").exists():
@@ -898,6 +945,7 @@ def page() -> str:
         + sorting_page()
         + enable_page()
         + executors_page()
+        + distributed_page()
         + trust_page()
     )
 

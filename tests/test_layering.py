@@ -61,7 +61,7 @@ ROWS = [
     ["_enable"],
     ["_stats"],
     ["__init__"],
-    ["_info", "_threadpoolctl", "joblib", "numpy"],
+    ["_info", "_threadpoolctl", "dask", "joblib", "numpy"],
     ["__main__"],
 ]
 WITHIN_A_ROW = {

@@ -93,6 +93,7 @@ cdef class Received:
     cdef bint is_ufunc      # the first is a ufunc, and the call is its own or its method's
     cdef bint asks          # containers are asked by their protocol
     cdef object wrapper     # of whose type the result is
+    cdef object owner       # whose code does the call
     cdef object target      # the array that was given to be written to, which is returned
 
 cdef class Operation:
