@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import inspect
 import re
 import sys
 
@@ -152,6 +154,15 @@ def test_the_namespace_takes_them():
 def test_bad_arguments(call, error, message):
     with pytest.raises(error, match=re.escape(message)):
         call(da.from_array(DATA["random"], chunks=9_000))
+
+
+def test_docstrings():
+    for name in pyblitz.dask.__all__:
+        text = inspect.getdoc(getattr(pyblitz.dask, name))
+        for section in ("Parameters", "Returns", "Raises", "Notes", "Examples"):
+            assert f"\n{section}\n---" in text, (name, section)
+    failed, attempted = doctest.testmod(pyblitz.dask)
+    assert failed == 0 and attempted > 10  # noqa: PT018
 
 
 # ---- in a cluster -----------------------------------------------------------
