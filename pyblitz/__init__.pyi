@@ -144,6 +144,15 @@ def par_bincount(
 ) -> npt.NDArray[np.float64]: ...
 @overload
 def par_cumprod(
+    a: npt.NDArray[Never] | npt.NDArray[np.object_],
+    axis: SupportsIndex | None = None,
+    dtype: npt.DTypeLike | None = None,
+    out: _Array | None = None,
+    *,
+    progress: _Progress = None,
+) -> _Array: ...
+@overload
+def par_cumprod(
     a: npt.NDArray[_Signed],
     axis: SupportsIndex | None = None,
     dtype: None = None,
@@ -190,6 +199,15 @@ def par_cumprod(
 @overload
 def par_cumprod(
     a: _ArrayLike,
+    axis: SupportsIndex | None = None,
+    dtype: npt.DTypeLike | None = None,
+    out: _Array | None = None,
+    *,
+    progress: _Progress = None,
+) -> _Array: ...
+@overload
+def par_cumsum(
+    a: npt.NDArray[Never] | npt.NDArray[np.object_],
     axis: SupportsIndex | None = None,
     dtype: npt.DTypeLike | None = None,
     out: _Array | None = None,
@@ -265,7 +283,7 @@ def par_digitize(
 def par_histogram(
     a: _ArrayLike,
     bins: SupportsIndex | str | _ArrayLike = 10,
-    range: tuple[float, float] | None = None,
+    range: Sequence[float] | None = None,
     density: bool | None = None,
     weights: _ArrayLike | None = None,
     *,
@@ -287,7 +305,7 @@ def par_map(
 @overload
 def par_map(
     fn: Callable[..., npt.NDArray[_ScalarT]],
-    *arrays: _Array | ParIter,
+    *arrays: _Array,
     out: None = None,
     where: _ArrayLike = True,
     dtype: None = None,
@@ -397,15 +415,6 @@ def par_where(
 ) -> tuple[npt.NDArray[np.intp], ...]: ...
 @overload
 def par_where(
-    condition: _ArrayLike,
-    x: npt.NDArray[_ScalarT],
-    y: npt.NDArray[_ScalarT],
-    /,
-    *,
-    progress: _Progress = None,
-) -> npt.NDArray[_ScalarT]: ...
-@overload
-def par_where(
     condition: _ArrayLike, x: Any, y: Any, /, *, progress: _Progress = None
 ) -> _Array: ...
 @overload
@@ -421,7 +430,7 @@ def par_concatenate(
 ) -> npt.NDArray[_ScalarT]: ...
 @overload
 def par_concatenate(
-    arrays: _ArrayLike | Sequence[_ArrayLike],
+    arrays: _ArrayLike | Sequence[Any],
     /,
     axis: SupportsIndex | None = 0,
     out: None = None,
@@ -432,7 +441,7 @@ def par_concatenate(
 ) -> npt.NDArray[_ScalarT]: ...
 @overload
 def par_concatenate(
-    arrays: _ArrayLike | Sequence[_ArrayLike],
+    arrays: _ArrayLike | Sequence[Any],
     /,
     axis: SupportsIndex | None = 0,
     *,
@@ -443,7 +452,7 @@ def par_concatenate(
 ) -> _AnyArray: ...
 @overload
 def par_concatenate(
-    arrays: _ArrayLike | Sequence[_ArrayLike],
+    arrays: _ArrayLike | Sequence[Any],
     /,
     axis: SupportsIndex | None = 0,
     out: _Array | None = None,
@@ -533,6 +542,18 @@ def par_reduce(
 ) -> Any: ...
 @overload
 def par_sum(
+    a: npt.NDArray[Never] | npt.NDArray[np.object_],
+    axis: _Axes = None,
+    dtype: npt.DTypeLike | None = None,
+    out: _Array | None = None,
+    keepdims: Any = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    *,
+    progress: _Progress = None,
+) -> Any: ...
+@overload
+def par_sum(
     a: npt.NDArray[_Signed],
     axis: None = None,
     dtype: None = None,
@@ -594,6 +615,18 @@ def par_sum(
 @overload
 def par_sum(
     a: Any,
+    axis: _Axes = None,
+    dtype: npt.DTypeLike | None = None,
+    out: _Array | None = None,
+    keepdims: Any = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    *,
+    progress: _Progress = None,
+) -> Any: ...
+@overload
+def par_prod(
+    a: npt.NDArray[Never] | npt.NDArray[np.object_],
     axis: _Axes = None,
     dtype: npt.DTypeLike | None = None,
     out: _Array | None = None,
@@ -713,6 +746,17 @@ def par_nansum(
 ) -> Any: ...
 @overload
 def par_min(
+    a: npt.NDArray[np.object_],
+    axis: _Axes = None,
+    out: _Array | None = None,
+    keepdims: Any = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    *,
+    progress: _Progress = None,
+) -> Any: ...
+@overload
+def par_min(
     a: npt.NDArray[_ScalarT],
     axis: None = None,
     out: None = None,
@@ -746,6 +790,17 @@ def par_min(
 ) -> Any: ...
 @overload
 def par_max(
+    a: npt.NDArray[np.object_],
+    axis: _Axes = None,
+    out: _Array | None = None,
+    keepdims: Any = ...,
+    initial: Any = ...,
+    where: Any = ...,
+    *,
+    progress: _Progress = None,
+) -> Any: ...
+@overload
+def par_max(
     a: npt.NDArray[_ScalarT],
     axis: None = None,
     out: None = None,
@@ -843,6 +898,10 @@ def par_nanmax(
     *,
     progress: _Progress = None,
 ) -> Any: ...
+@overload
+def par_minmax(
+    a: npt.NDArray[np.object_], axis: _Axes = None, *, progress: _Progress = None
+) -> tuple[Any, Any]: ...
 @overload
 def par_minmax(
     a: npt.NDArray[_ScalarT], axis: None = None, *, progress: _Progress = None
@@ -1045,6 +1104,16 @@ def par_argmax(
 ) -> Any: ...
 @overload
 def par_any(
+    a: ParIter,
+    axis: None = None,
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    *,
+    where: Any = ...,
+    progress: _Progress = None,
+) -> bool: ...
+@overload
+def par_any(
     a: Any,
     axis: None = None,
     out: None = None,
@@ -1073,6 +1142,16 @@ def par_any(
     where: Any = ...,
     progress: _Progress = None,
 ) -> Any: ...
+@overload
+def par_all(
+    a: ParIter,
+    axis: None = None,
+    out: None = None,
+    keepdims: Literal[False] = ...,
+    *,
+    where: Any = ...,
+    progress: _Progress = None,
+) -> bool: ...
 @overload
 def par_all(
     a: Any,
@@ -1162,7 +1241,9 @@ class ParIter:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any: ...
     def __arrow_array__(self, type: Any = None) -> Any: ...
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
-    def __getitem__(self, index: slice | ParIter, /) -> ParIter: ...
+    def __getitem__(
+        self, index: slice | ParIter | npt.NDArray[np.bool] | Sequence[bool], /
+    ) -> ParIter: ...
     def __add__(self, other: Any, /) -> ParIter: ...
     def __radd__(self, other: Any, /) -> ParIter: ...
     def __sub__(self, other: Any, /) -> ParIter: ...
@@ -1278,6 +1359,15 @@ def par_scan(
     *,
     progress: _Progress = None,
 ) -> Any: ...
+@overload
+def par_searchsorted(
+    a: _ArrayLike,
+    v: str | bytes | complex | np.generic,
+    side: _Side = "left",
+    sorter: _ArrayLike | None = None,
+    *,
+    progress: _Progress = None,
+) -> np.intp: ...
 @overload
 def par_searchsorted(
     a: _ArrayLike,
@@ -1508,14 +1598,6 @@ def par_isin(
     kind: Literal["sort", "table"] | None = None,
     progress: _Progress = None,
 ) -> npt.NDArray[np.bool]: ...
-@overload
-def par_merge(
-    a: npt.NDArray[_ScalarT],
-    b: npt.NDArray[_ScalarT],
-    *,
-    out: None = None,
-    progress: _Progress = None,
-) -> npt.NDArray[_ScalarT]: ...
 @overload
 def par_merge(
     a: _ArrayLike, b: _ArrayLike, *, out: _AnyArray, progress: _Progress = None

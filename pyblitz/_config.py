@@ -179,6 +179,8 @@ def granted_by_outer_pool() -> float:
     processes = sys.modules.get("multiprocessing.process")
     if processes is None or processes.parent_process() is None:
         return math.inf
+    if not processes.current_process().name.startswith(("LokyProcess", "Dask Worker")):
+        return math.inf
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     return int(first) if first.isdecimal() and int(first) > 0 else math.inf
 

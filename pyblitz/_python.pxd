@@ -90,13 +90,13 @@ cdef class NativePool:
     cdef int _make(self) except -1
     cdef object __weakref__
     cdef Pool* _native(self) except NULL
-    # Makes this thread a worker of the pool; False: it is one.
-    cdef bint _enter(self, Worker** w) except -1
+    cdef int64_t _blocks        # of `threads`, that are open: so many of the pool's users
+    cdef Worker* _enter(self) except NULL
+    cdef object _count_blocks(self, int64_t more)
 
 cdef class threads:
     cdef NativePool _pool
     cdef Worker* _worker    # that the thread is in the block
-    cdef bint _entered      # it is that by this block
     cdef void* _mark        # its call, and what it is in the middle of, when the block began
     cdef Part* _part
     cdef object _thread     # that is in the block, or None

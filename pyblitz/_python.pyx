@@ -7,6 +7,7 @@ import functools
 import inspect
 import os
 import threading
+import time
 import weakref
 
 cimport cython
@@ -693,7 +694,7 @@ def _at_exit():
     for reference in _open_pools.valuerefs():
         pool = reference()
         if pool is not None:
-            pool.close()
+            pool._end()
     with _lock:
         replace_global(NULL)
     # Without the lock, which an operation may ask for before it ends; nobody else
@@ -1277,19 +1278,34 @@ cdef class NativePool:
             if self._pool == NULL or self._closed:
                 raise RuntimeError("this ThreadPool is closed")
             if pool_is_stale(self._pool):
-                # A forked child: the parent's threads are not here.
+                # A forked child: the parent's threads and blocks are not here.
                 self._make()
+                self._blocks = 0
             return self._pool
 
-    cdef bint _enter(self, Worker** w) except -1:
-        cdef Pool* p = self._native()
-        w[0] = current_worker()
-        if w[0] != NULL and w[0].pool == p:
-            return False
-        w[0] = pool_enter(p)
-        if w[0] == NULL:
+    cdef Worker* _enter(self) except NULL:
+        """Makes this thread a worker of the pool."""
+        cdef Worker* w = pool_enter(self._native())
+        if w == NULL:
             raise RuntimeError("this ThreadPool is closed")
-        return True
+        return w
+
+    cdef object _count_blocks(self, int64_t more):
+        with cython.critical_section(self):
+            self._blocks += more
+
+    def _end(self):
+        """At the interpreter's end.  A block that nobody will leave (its generator is suspended,
+        its thread has ended) keeps the threads from ending: they stay asleep."""
+        cdef Pool* p = self._pool
+        if self._blocks == 0 or p == NULL or pool_is_stale(p):
+            self.close()
+            return
+        self._closed = True
+        with nogil:
+            pool_retire(p)
+        while (i64_load_relaxed(&p.users) & ~POOL_CLOSED) > self._blocks:
+            time.sleep(0.001)
 
     def install(self, fn, /, *args, **kwargs):
         """Calls ``fn(*args, **kwargs)`` in this thread, with this pool in the
@@ -1318,9 +1334,10 @@ cdef class NativePool:
         ...     pool.install(pb.num_threads)
         3
         """
-        cdef Worker* w = NULL
-        if not self._enter(&w):
+        cdef Worker* w = current_worker()
+        if w != NULL and w.pool == self._native():
             return fn(*args, **kwargs)
+        w = self._enter()
         try:
             return fn(*args, **kwargs)
         finally:
@@ -1504,8 +1521,8 @@ cdef class threads:
     -----
     Holds for this thread, and for whatever the operations in the block lead to.  Blocks of one
     number, in any thread, share one pool, whose threads start when they are first needed and
-    end when they had nothing to do for a second.  In a coroutine the block must not contain
-    an ``await``.
+    end when they had nothing to do for a second.  A block belongs to the thread and the function
+    that entered it: in a coroutine it must not contain an ``await``, in a generator no ``yield``.
 
     Examples
     --------
@@ -1529,18 +1546,21 @@ cdef class threads:
 
     def __enter__(self):
         ident = threading.get_ident()
+        if self._pool is None:
+            raise RuntimeError("threads.__init__ was not called")
         with cython.critical_section(self):
             if self._thread is not None:
                 raise RuntimeError("this block of threads is in use")
             self._thread = ident
         try:
-            self._entered = self._pool._enter(&self._worker)
+            self._worker = self._pool._enter()
         except BaseException:
             self._thread = None
             raise
         self._mark = self._worker.mark_of_call
         self._part = self._worker.part
         # The thread is in it until the block ends.
+        self._pool._count_blocks(1)
         Py_INCREF(self)
         return self
 
@@ -1551,9 +1571,10 @@ cdef class threads:
         if not pool_is_stale(w.pool) and (
                 w != current_worker() or w.mark_of_call != self._mark or w.part != self._part):
             raise RuntimeError("blocks of threads must be left in the reverse order")
-        if self._entered:
-            with nogil:
-                pool_leave(w)
+        if not pool_is_stale(w.pool):
+            self._pool._count_blocks(-1)
+        with nogil:
+            pool_leave(w)
         self._worker = NULL
         self._thread = None
         Py_DECREF(self)

@@ -18,6 +18,7 @@ LEFT_OUT = {
     "test_saturation": "_threads",
     "test_idle_thread_reuse": "_threads",
     "test_thread_initializer": "initializer",
+    "test_initializer": "initializer",  # of Python 3.10
     "test_threads_terminate": "_threads",
     "test_context_manager_shutdown": "_threads",
     "test_del_shutdown": "_threads",

@@ -1,5 +1,6 @@
 """How many threads the machine grants: environment, affinity, control groups."""
 
+import multiprocessing
 import os
 
 import pytest
@@ -153,7 +154,9 @@ def test_bad_environment(machine, monkeypatch, text):
 )
 def test_what_a_pool_of_processes_grants(machine, monkeypatch, inside, openmp, asked, threads):
     machine(4, None)
-    monkeypatch.setattr("multiprocessing.process.parent_process", lambda: "it" if inside else None)
+    monkeypatch.setattr("multiprocessing.process.parent_process", lambda: "it")
+    name = "LokyProcess-3" if inside else "ForkPoolWorker-3"
+    monkeypatch.setattr(multiprocessing.current_process(), "name", name)
     for name, value in [("OMP_NUM_THREADS", openmp), ("PYBLITZ_NUM_THREADS", asked)]:
         if value is None:
             monkeypatch.delenv(name, raising=False)

@@ -125,6 +125,62 @@ def test_reductions(op):
     assert got.dtype == got.compute().dtype == "f4"
 
 
+@pytest.mark.parametrize("op", [np.subtract, np.divide, np.arctan2])
+def test_what_is_not_associative(op):
+    a = RNG.random((9, 12))
+    x = da.from_array(a, chunks=(2, 5))
+    for axis in (0, 1):
+        got = pb.par_reduce(op, x, axis=axis).compute()
+        np.testing.assert_allclose(got, op.reduce(a, axis=axis))
+    got = pb.par_reduce(op, da.from_array(a[0], chunks=5)).compute()
+    np.testing.assert_allclose(got, op.reduce(a[0]))
+
+
+def test_reductions_of_rarer_arrays():
+    small = np.full(8, 100, "i1")
+    for dtype in ("i1", "i2", "?", "f8"):
+        got = pb.par_reduce(np.add, da.from_array(small, chunks=3), dtype=dtype)
+        expected = np.add.reduce(small, dtype=dtype)
+        assert got.dtype == got.compute().dtype == expected.dtype
+        assert got.compute() == expected
+    holes = da.from_array(np.arange(8), chunks=((3, 0, 5),))
+    assert pb.par_reduce(np.maximum, holes).compute() == 7
+    assert pb.par_reduce(np.add, da.from_array(small.astype(object), chunks=3)).compute() == 800
+    assert pb.par_reduce(np.add, da.asarray(5)).compute() == 5
+
+
+def test_sorts_of_rarer_arrays():
+    strings = np.array(["b", "a", "c"], np.dtypes.StringDType())
+    assert pb.par_sort(da.from_array(strings, chunks=1)).compute().tolist() == ["a", "b", "c"]
+    rows = np.tile(np.array([3, 1, 2], object), (4, 1))
+    got = pb.par_sort(da.from_array(rows, chunks=2)).compute()
+    assert got.tolist() == [[1, 2, 3]] * 4
+    for shape in [(0,), (3, 0), (0, 3), (2, 0, 3)]:
+        for dtype in ("f8", [("x", int)]):
+            a = np.empty(shape, dtype)
+            for axis in (-1, None):
+                got = pb.par_argsort(da.from_array(a, chunks=1), axis=axis).compute()
+                expected = np.argsort(a, axis=axis)
+                assert (got.shape, got.dtype) == (expected.shape, expected.dtype)
+    best = pb.par_topk(da.from_array(MANY.astype(">u4"), chunks=9_000), 5).values
+    assert best.dtype == best.compute().dtype == ">u4"
+    # Somebody's tasks may have numbers for names.
+    graph = {0: 1000, ("q", 0): (np.arange, 10), ("q", 1): (np.arange, 10)}
+    graph = dask.highlevelgraph.HighLevelGraph.from_collections("q", graph, dependencies=[])
+    numbered = da.Array(graph, "q", ((10, 10),), dtype=int)
+    assert pb.par_topk(numbered, 3).indices.compute().tolist() == [9, 19, 8]
+    assert pb.par_argsort(numbered).compute()[:2].tolist() == [0, 10]
+
+
+def test_subclasses_are_not_gathered():
+    class Sub(da.Array):
+        pass
+
+    x = da.from_array(DATA["random"], chunks=9_000)
+    sub = Sub(x.dask, x.name, x.chunks, dtype=x.dtype)
+    assert isinstance(pb.par_sort(sub), da.Array)
+
+
 def test_the_namespace_takes_them():
     x = da.from_array(DATA["random"], chunks=9_000)
     for got, expected in [
@@ -146,6 +202,13 @@ def test_the_namespace_takes_them():
         (lambda x: pb.par_sort(x, less=1), TypeError, "less: not for dask arrays"),
         (lambda x: pb.par_sort(x[x > 0.5]), ValueError, "call a.compute_chunk_sizes()"),
         (lambda x: pb.par_topk(x, N + 1), ValueError, f"k: must be from 0 to {N}, "),
+        (lambda x: pb.par_sort(x, kind="foo"), ValueError, "kind"),
+        (lambda x: pb.par_sort(x, kind="stable", stable=True), ValueError, "kind"),
+        (lambda x: pb.par_sort(x.astype(object), descending=True), TypeError, "descending"),
+        (lambda x: pb.par_sort(da.ma.masked_less(x, 0.5)), TypeError, "a: par_sort of dask arrays"),
+        (lambda x: pb.par_topk(x, 3, 1), np.exceptions.AxisError, "axis 1 is out of bounds"),
+        (lambda x: pb.par_reduce(sum, x), TypeError, "op: expected a ufunc"),
+        (lambda x: pb.par_reduce(np.add, x, initial=1), TypeError, "initial: not for dask arrays"),
         (lambda x: pb.par_topk(x, 1.5), TypeError, "float"),
         (lambda x: pb.par_topk(x.reshape(1, N), 1), NotImplementedError, "of one axis"),
         (lambda x: pb.par_reduce(np.add, x, out=1), TypeError, "out: not for dask arrays"),

@@ -1044,7 +1044,7 @@ def test_sums_of_products_keep_the_sign_of_zero(dtype):
 
 
 @pytest.mark.parametrize("n", [5, 300_000])
-@pytest.mark.parametrize("dtype", ["f8", "f4", "i4", "u1", "?", "M8[ms]"])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i4", "u1", "?", "M8[ms]", ">f8"])
 def test_columns_of_other_libraries(n, dtype):
     a = np.arange(n).astype(dtype)
     lazy = pb.par_iter(a)[::-1]
@@ -1057,9 +1057,16 @@ def test_columns_of_other_libraries(n, dtype):
     }
     for name, column in columns.items():
         got = column(pytest.importorskip(name))
-        assert got.dtype == expected.dtype, name
+        assert got.dtype.newbyteorder("=") == expected.dtype.newbyteorder("="), name
         np.testing.assert_array_equal(got, expected)
     assert pytest.importorskip("pyarrow").array(pb.par_iter([1, 2]), type="f8").type == "double"
+
+
+@pytest.mark.parametrize("a", [np.ones(3, "c16"), np.ones((3, 2)), np.ones(3, "g")])
+def test_what_is_no_column(a):
+    """Not the addresses of objects, as polars has it."""
+    with pytest.raises(TypeError, match="is no column"):
+        pytest.importorskip("polars").Series(pb.par_iter(a))
 
 
 def test_columns_without_polars(script):

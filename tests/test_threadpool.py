@@ -205,6 +205,64 @@ with pb.threads(9): print(pb.par_sum(a) == a.sum())
 """).split() == ["CancelledError", "0", "True"]
 
 
+def test_threads_without_init():
+    class Careless(pb.threads):
+        def __init__(self):
+            pass
+
+    with pytest.raises(RuntimeError, match="__init__ was not called"):
+        Careless().__enter__()
+
+
+def test_blocks_of_one_number_are_left_in_order_too():
+    outer, inner = pb.threads(2), pb.threads(2)
+    outer.__enter__()
+    inner.__enter__()
+    with pytest.raises(RuntimeError, match="in the reverse order"):
+        outer.__exit__(None, None, None)
+    inner.__exit__(None, None, None)
+    outer.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize(
+    "leave_it",
+    [
+        "pb.threads(2).__enter__()",
+        "it = block(); next(it)",
+        "t = threading.Thread(target=enter); t.start(); t.join()",
+        "threading.Thread(target=stay, daemon=True).start(); time.sleep(0.1)",
+    ],
+)
+def test_a_block_that_nobody_leaves(script, leave_it):
+    """The interpreter ends all the same, and what was submitted is done."""
+    assert (
+        script(f"""
+import threading, time
+import numpy as np, pyblitz as pb
+def job():
+    time.sleep(0.3)
+    print("done", flush=True)
+def block():
+    with pb.threads(2): yield
+def enter():
+    global it
+    it = block()
+    next(it)
+def stay():
+    with pb.threads(2): time.sleep(100)
+with pb.threads(2):
+    pb.par_sort(np.arange(3_000_000.0)[::-1])
+    pb.spawn(job)
+pool = pb.ThreadPool(2)
+pool.submit(job)
+pb.spawn(job)
+{leave_it}
+pb.spawn(job)
+""").count("done")
+        == 4
+    )
+
+
 @linux
 def test_threads_and_fork(script):
     """A child has the block's threads afresh, whether it began in it or enters one."""

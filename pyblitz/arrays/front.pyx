@@ -882,8 +882,10 @@ cdef class Operation:
         r.is_ufunc = self.of_ufunc and len(args) > 0 and isinstance(args[0], ufunc)
         why = self.take_all(r)
         if why is not None:
-            theirs = handed_over.get(r.owner, {}).get(self.__name__)
-            return self.go_back(why, args, kwargs) if theirs is None else theirs(*args, **kwargs)
+            for cls in handed_over if r.owner is not None else ():
+                if issubclass(r.owner, cls) and self.__name__ in handed_over[cls]:
+                    return handed_over[cls][self.__name__](*args, **kwargs)
+            return self.go_back(why, args, kwargs)
         if r.asks:
             return self.by_protocol(args, kwargs)
         if r.wrapper is not None and bytes_of(r.given) + bytes_of(r.named.values()) <= COUNTED_BYTES:

@@ -5,7 +5,6 @@ Operators and ufuncs on a ``ParIter`` build nodes (nodes.pxd); adaptors that cho
 elements by position are pushed down to the arrays, as views; what ends the chain makes
 one program of it all and runs that.
 """
-import sys
 from inspect import signature
 
 import numpy as np
@@ -400,14 +399,20 @@ cdef class ParIter:
 
     def __arrow_array__(self, type=None):
         # pa.array(x)
-        return sys.modules["pyarrow"].array(self.__array__(), type=type)
+        import pyarrow
+        return pyarrow.array(in_native_order(self.__array__()), type=type)
 
     def __arrow_c_stream__(self, requested_schema=None):
         # pl.Series(x), and whatever else takes a column of Arrow's.
-        if "polars" in sys.modules:
-            return sys.modules["polars"].Series(self.__array__()).__arrow_c_stream__(requested_schema)
-        import pyarrow as pa
-        return pa.chunked_array([self.__array__()]).__arrow_c_stream__(requested_schema)
+        a = in_native_order(self.__array__())
+        if a.ndim != 1 or a.dtype.kind not in "biufMmSU" or (a.dtype.kind == "f" and a.dtype.itemsize > 8):
+            raise TypeError(f"a lazy array of {a.ndim} axes and dtype {a.dtype} is no column")
+        try:
+            import pyarrow
+        except ImportError:
+            import polars
+            return polars.Series(a).__arrow_c_stream__(requested_schema)
+        return pyarrow.chunked_array([a]).__arrow_c_stream__(requested_schema)
 
     def __getitem__(self, index):
         if not isinstance(index, slice):
@@ -1136,6 +1141,10 @@ cdef class ParIter:
             if (<Node>p).what is a:
                 a = a.copy()
         return par_sort(a, out=a, **options)
+
+
+cdef object in_native_order(object a):
+    return a if a.dtype.isnative else a.astype(a.dtype.newbyteorder("="))
 
 
 cdef object check_out(object out):
