@@ -278,7 +278,7 @@ cdef class InPlace:
         self.given = given
         self.called = called
         self.__name__ = given.__name__ if name is None else name
-        self.__module__ = given.__module__
+        self.__module__ = getattr(given, "__module__", "numpy")     # NumPy 2.0's ufuncs have none
 
     @property
     def __doc__(self):
