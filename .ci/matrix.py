@@ -38,6 +38,7 @@ TESTS = [
     "tests/test_writers.py",
     "tests/stress",
     "tests/test_enable.py",
+    "tests/test_numpy.py",
     "tests/test_front.py",
     "tests/test_map.py",
     "tests/test_reduce.py",

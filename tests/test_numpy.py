@@ -125,7 +125,7 @@ def test_a_ufunc_has_a_ufuncs_face(name):
         assert getattr(ours, attribute) == getattr(theirs, attribute)
     assert ours.__name__ == theirs.__name__
     assert ours.__doc__ == theirs.__doc__
-    assert ours.__module__ == theirs.__module__
+    assert ours.__module__ == getattr(theirs, "__module__", "numpy")  # NumPy 2.0's have none
     assert repr(theirs) in repr(ours)
     assert ours == theirs == ours
     assert not ours != theirs  # noqa: SIM202
@@ -229,7 +229,12 @@ def test_at_is_numpys_and_counted():
         lambda np: np.matmul.outer(A, A),
         lambda np: np.add.at(A, "x", 3),
         lambda np: np.divmod.accumulate(A),
-        lambda np: np.sum(x for x in [1, 2]),
+        pytest.param(
+            lambda np: np.sum(x for x in [1, 2]),
+            marks=pytest.mark.skipif(
+                numpy.lib.NumpyVersion(numpy.__version__) < "2.4.0", reason="a warning, before"
+            ),
+        ),
     ],
 )
 def test_mistakes_are_told_in_numpys_words(call):
