@@ -511,12 +511,5 @@ def par_reduce(
     )
 
 
-hand_over(
-    da.Array,
-    {
-        "par_sort": par_sort,
-        "par_argsort": par_argsort,
-        "par_topk": par_topk,
-        "par_reduce": par_reduce,
-    },
-)
+HANDED_OVER = {name: globals()[name] for name in __all__}
+hand_over(da.Array, HANDED_OVER)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pyblitz.arrays.front import hand_over
 
 import pyblitz as pb
 
@@ -286,6 +287,17 @@ def found_options():
             if not isinstance(expected, Exception):
                 result[name, text] = how(name, lambda f=call, o=options: f(a, **o), expected)
     return result
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_sorts_of_dask_arrays():
+    """Whatever tests have run before: `pyblitz.dask` is an import of its own."""
+    ours = sys.modules.get("pyblitz.dask")
+    if ours is not None:
+        hand_over(ours.da.Array, {})
+    yield
+    if ours is not None:
+        hand_over(ours.da.Array, ours.HANDED_OVER)
 
 
 @pytest.fixture(scope="module")
