@@ -174,7 +174,7 @@ def memory(n: int) -> Row:
         cluster(4, "400MB") as client,
     ):
         before = client.run(os.getpid)
-        x = da.random.default_rng(1).random(n, chunks=1_500_000)
+        x = da.random.default_rng(1).random(n, chunks=2_500_000)
         began = time.perf_counter()
         y = pyblitz.dask.par_sort(x).persist()
         wait(y)
