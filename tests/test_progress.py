@@ -129,9 +129,9 @@ def test_what_leaves_lead_to_does_not_count(threads):
 
     def block(x):
         # (The first block is asked for its dtype before there is a loop.)
-        pb.join(lambda: pb.par_map(np.sqrt, A[:200_000]), int)
+        pb.join(lambda: pb.par_map(np.sqrt, A[:1_000_000]), int)
         if len(begun):
-            pb.par_map(np.sqrt, A[:200_000])
+            pb.par_map(np.sqrt, A[:1_000_000])
         begun.append(1)
         return x
 
@@ -148,14 +148,14 @@ def test_inside_an_operation(threads):
     def block(x):
         listener = Listener()
         inner.append(listener)
-        with_progress(listener, pb.par_map, (np.sqrt, A[:200_000]), {})
+        with_progress(listener, pb.par_map, (np.sqrt, A[:1_000_000]), {})
         return x
 
     with_progress(outer, pb.par_map, (block, A), {})
     outer.ended(A.size)
     assert len(inner) > 10
     for listener in inner:
-        listener.ended(200_000)
+        listener.ended(1_000_000)
 
 
 def test_detached_tasks_do_not_count(threads):
@@ -174,7 +174,7 @@ def test_many_at_once(crowd, pool_size):
     pool_size(3)
 
     def caller(i):
-        n = 200_000 + i
+        n = 1_000_000 + i
         for _ in range(20):
             listener = Listener()
             with_progress(listener, pb.par_map, (np.sqrt, A[:n]), {})
@@ -404,10 +404,10 @@ def test_stress(pool_size, monkeypatch):
 
             def operation():
                 for _ in range(200):
-                    pb.par_map(np.sqrt, A[:100_000])
+                    pb.par_map(np.sqrt, A[:500_000])
 
             with_progress(listener, operation, (), {})
-            for _ in range(listener.ended(200 * 100_000)):
+            for _ in range(listener.ended(200 * 500_000)):
                 next(heard)
 
     callers = [threading.Thread(target=caller) for _ in range(3)]
