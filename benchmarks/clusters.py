@@ -197,7 +197,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
     facts = machine.facts()
-    n, runs = (1_000_000, 1) if quick else (20_000_000, 3)
+    n, runs = (1_000_000, 1) if quick else (20_000_000, 2)
     rows: list[Row] = []
 
     def tell(row: Row) -> None:
