@@ -174,8 +174,8 @@ def _quota_of(directory: str, v2: bool) -> float | None:
 
 
 def granted_by_outer_pool() -> float:
-    """Threads for a worker of a process pool, if that says so: those of loky and dask set
-    OMP_NUM_THREADS in their workers.  Elsewhere that is no word to us."""
+    """How many threads a process pool grants this process, if it is a worker of loky's or dask's:
+    these set OMP_NUM_THREADS in their workers.  Elsewhere OMP_NUM_THREADS does not count."""
     processes = sys.modules.get("multiprocessing.process")
     if processes is None or processes.parent_process() is None:
         return math.inf

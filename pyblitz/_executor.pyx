@@ -59,10 +59,10 @@ class ThreadPool(NativePool, concurrent.futures.Executor):
     Raises
     ------
     TypeError, ValueError
-        When ``num_threads`` is no integer, or not from 1 to 16384; when ``max_workers`` is
-        none, or not from 1 to 16383; when both are given; when ``pin`` is empty or names a
-        CPU that this process may not use; when ``idle_timeout`` is negative, not finite or
-        above 1e9; when ``keep`` is negative.
+        When ``num_threads`` is not an integer from 1 to 16384, or ``max_workers`` not one from 1
+        to 16383; when both are given; when ``pin`` is empty or names a CPU that this process may
+        not use; when ``idle_timeout`` is negative, not finite or above 1e9; when ``keep`` is
+        negative.
     OSError
         When the system does not let this process place its threads.
 

@@ -1,5 +1,23 @@
 """What programs that tests run in processes of their own begin with."""
 
+import inspect
+import os
+
+
+def pool_threads():
+    """The names of this process's pool threads."""
+    names = []
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{task}/comm") as f:
+                names.append(f.read().strip())
+        except OSError:  # ended meanwhile
+            continue
+    return sorted((n for n in names if n.startswith("pyblitz-")), key=lambda n: int(n[8:]))
+
+
+POOL_THREADS = "import os\n" + inspect.getsource(pool_threads)
+
 # `each(f, n)` calls f(0) .. f(n - 1) in n blocks.
 EACH = """
 A = np.arange(1_000_000.0)

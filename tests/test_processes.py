@@ -8,7 +8,7 @@ import os
 import sys
 
 import pytest
-from programs import EACH
+from programs import EACH, POOL_THREADS
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="forks with threads")
 METHODS = [
@@ -407,16 +407,14 @@ print(blocked & 1 << signal.SIGTERM - 1)
 
 # What a worker of somebody's pool tells: its process, how many threads it would use, and how many
 # of ours it has.
-WORKER = """
-def name(task):
-    try:
-        with open(f"/proc/self/task/{task}/comm") as f: return f.read()
-    except OSError: return ""       # it has ended
+WORKER = (
+    POOL_THREADS
+    + """
 def report(_):
     pb.par_sort(np.arange(3_000_000.0)[::-1])
-    names = map(name, os.listdir("/proc/self/task"))
-    return os.getpid(), pb.num_threads(), sum(n.startswith("pyblitz-") for n in names)
+    return os.getpid(), pb.num_threads(), len(pool_threads())
 """
+)
 
 
 @linux

@@ -12,24 +12,13 @@ import weakref
 import numpy as np
 import pyblitz._python
 import pytest
+from programs import POOL_THREADS, pool_threads
 
 import pyblitz as pb
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 BIG = np.random.default_rng(0).random(1_000_000)
 SMALL = BIG[:20_000]
-
-
-def pool_threads():
-    """The names of this process's pool threads."""
-    names = []
-    for task in os.listdir("/proc/self/task"):
-        try:
-            with open(f"/proc/self/task/{task}/comm") as f:
-                names.append(f.read().strip())
-        except OSError:  # ended meanwhile
-            continue
-    return sorted((n for n in names if n.startswith("pyblitz-")), key=lambda n: int(n[8:]))
 
 
 def wait_for_threads_to_end(before):
@@ -126,7 +115,9 @@ def test_threads_again_and_from_many_threads(crowd):
     crowd(*[caller] * 8)
 
 
-@pytest.mark.parametrize("inner", [lambda: pb.threads(3), pb.CancelScope, pb.scope])
+@pytest.mark.parametrize(
+    "inner", [lambda: pb.threads(3), lambda: pb.threads(2), pb.CancelScope, pb.scope]
+)
 def test_threads_are_left_in_the_reverse_order(inner):
     outer, inner = pb.threads(2), inner()
     outer.__enter__()
@@ -183,26 +174,22 @@ def test_bad_numbers_of_threads(n, error, message):
 @linux
 def test_idle_threads_of_a_block_end(script):
     """After a second without work, and what CancelScope says reaches into the block."""
-    assert script("""
-import os, time
+    program = """
+import time
 import numpy as np, pyblitz as pb
-def name(task):
-    try:
-        with open(f"/proc/self/task/{task}/comm") as f: return f.read()
-    except OSError: return ""       # it has ended
-def count(): return sum(name(t).startswith("pyblitz-") for t in os.listdir("/proc/self/task"))
 a = np.arange(3_000_000.0)[::-1]
 with pb.CancelScope() as scope, pb.threads(9):
     pb.par_sort(a)
-    assert count() > 0
+    assert len(pool_threads()) > 0
     scope.cancel()
     try: pb.par_sort(a)
     except BaseException as error: print(type(error).__name__)
 until = time.monotonic() + 20
-while count() and time.monotonic() < until: time.sleep(0.05)
-print(count())
+while len(pool_threads()) and time.monotonic() < until: time.sleep(0.05)
+print(len(pool_threads()))
 with pb.threads(9): print(pb.par_sum(a) == a.sum())
-""").split() == ["CancelledError", "0", "True"]
+"""
+    assert script(POOL_THREADS + program).split() == ["CancelledError", "0", "True"]
 
 
 def test_threads_without_init():
@@ -212,16 +199,6 @@ def test_threads_without_init():
 
     with pytest.raises(RuntimeError, match="__init__ was not called"):
         Careless().__enter__()
-
-
-def test_blocks_of_one_number_are_left_in_order_too():
-    outer, inner = pb.threads(2), pb.threads(2)
-    outer.__enter__()
-    inner.__enter__()
-    with pytest.raises(RuntimeError, match="in the reverse order"):
-        outer.__exit__(None, None, None)
-    inner.__exit__(None, None, None)
-    outer.__exit__(None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -657,7 +634,7 @@ def test_threads_start_when_they_are_needed(script):
 import os, threading
 import pyblitz as pb
 import native_capi as capi
-pool_threads = {pool_threads_source()}
+{POOL_THREADS}
 pb.set_num_threads(4)
 print(pool_threads())
 capi.fib(0)
@@ -678,14 +655,6 @@ print(pool_threads())
     assert out.splitlines() == [
         str(x) for x in ([], [], two[:1], two, [], [*two, "pyblitz-3"])
     ]  # fmt: skip
-
-
-def pool_threads_source():
-    """pool_threads as an expression, for scripts."""
-    return (
-        "lambda: sorted(n for n in (open(f'/proc/self/task/{t}/comm').read().strip()"
-        " for t in os.listdir('/proc/self/task')) if n.startswith('pyblitz-'))"
-    )
 
 
 def test_idle_costs_nothing(script):
@@ -726,7 +695,7 @@ import resource, os, threading
 import pyblitz as pb
 import native_capi as capi
 {RIGHT_RESULTS}
-pool_threads = {pool_threads_source()}
+{POOL_THREADS}
 stack = resource.getrlimit(resource.RLIMIT_STACK)[0]
 assert stack > 0, "threads have stacks of that size"
 with open("/proc/self/statm") as f:
@@ -759,7 +728,7 @@ import os, threading
 import pyblitz as pb
 import native_capi as capi
 {RIGHT_RESULTS}
-pool_threads = {pool_threads_source()}
+{POOL_THREADS}
 pb.set_num_threads(3)
 own = pb.ThreadPool(2)
 closed = pb.ThreadPool(2)

@@ -18,6 +18,7 @@ from numpy cimport ndarray, ufunc
 from pyblitz._html import plan
 from pyblitz.arrays.common cimport SLICE_ITEMS, Slices
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
+from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, collect, count_node, find_node, run_node
 from pyblitz.arrays.fold cimport (
     any_of, fold_kernel, fold_node, mean_of, reduce_parts, variance_of)
@@ -400,12 +401,12 @@ cdef class ParIter:
     def __arrow_array__(self, type=None):
         # pa.array(x)
         import pyarrow
-        return pyarrow.array(in_native_order(self.__array__()), type=type)
+        return pyarrow.array(native(self.__array__()), type=type)
 
     def __arrow_c_stream__(self, requested_schema=None):
         # pl.Series(x), and whatever else takes a column of Arrow's.
-        a = in_native_order(self.__array__())
-        if a.ndim != 1 or a.dtype.kind not in "biufMmSU" or (a.dtype.kind == "f" and a.dtype.itemsize > 8):
+        a = native(self.__array__())
+        if a.ndim != 1 or a.dtype.kind not in "biufMm" or a.dtype.itemsize > 8:
             raise TypeError(f"a lazy array of {a.ndim} axes and dtype {a.dtype} is no column")
         try:
             import pyarrow
@@ -1141,10 +1142,6 @@ cdef class ParIter:
             if (<Node>p).what is a:
                 a = a.copy()
         return par_sort(a, out=a, **options)
-
-
-cdef object in_native_order(object a):
-    return a if a.dtype.isnative else a.astype(a.dtype.newbyteorder("="))
 
 
 cdef object check_out(object out):
