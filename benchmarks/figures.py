@@ -863,6 +863,28 @@ def executors_page() -> str:
     )
 
 
+def free_threaded_page() -> str:
+    if not (RESULTS / "free_threaded.jsonl").exists():
+        return ""
+    facts, rows = load("free_threaded")
+    who = ("one thread", "two threads", "plain loop", "standard library")
+    lines = [
+        [
+            r["name"],
+            *(milliseconds(r["seconds"][w] * 1e9) for w in who),
+            f"{r['seconds']['one thread'] / r['seconds']['two threads']:.2f}",
+        ]
+        for r in rows
+    ]
+    return (
+        "\n## Python functions without a GIL\n\n"
+        f"{machine(facts)}\n\n"
+        f"Milliseconds, the least of the runs, for {rows[0]['items']:,} calls of one pure Python "
+        "function in free-threaded Python. `standard library`: its pool of two threads, 125 calls "
+        "to a chunk.\n\n" + table(["", *who, "gain"], lines)
+    )
+
+
 def distributed_page() -> str:
     if not (RESULTS / "clusters.jsonl").exists():
         return ""
@@ -945,6 +967,7 @@ def page() -> str:
         + sorting_page()
         + enable_page()
         + executors_page()
+        + free_threaded_page()
         + distributed_page()
         + trust_page()
     )

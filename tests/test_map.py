@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import sys
+import threading
+import time
 import warnings
 
 import numpy as np
@@ -882,6 +885,8 @@ def test_elementwise_dtypes_and_shapes():
     assert pb.par_map(fn, a, row, elementwise=True, out=out, casting="unsafe") is out
     np.testing.assert_array_equal(out, got.astype("f4"))
     assert pb.par_map(str, [5, 10], elementwise=True).tolist() == ["5", "10"]
+    numbers = np.arange(100_000)  # of several blocks, the later ones with longer texts
+    assert_same(pb.par_map(str, numbers, elementwise=True), numbers.astype(object).astype(str))
     assert pb.par_map(lambda x: {x}, [5, 10], elementwise=True).tolist() == [{5}, {10}]
     assert pb.par_map(lambda x: x + 1, 5, elementwise=True) == 6
     assert pb.par_map(fn, a[:0], row, elementwise=True, dtype="i4").dtype == "i4"
@@ -893,6 +898,21 @@ def test_elementwise_dtypes_and_shapes():
         pb.par_map(fn, elementwise=True)
     # those that are elementwise anyhow
     assert_same(pb.par_map(np.sqrt, row, elementwise=True), np.sqrt(row))
+
+
+@pytest.mark.skipif(
+    getattr(sys, "_is_gil_enabled", lambda: True)(), reason="with a GIL threads gain nothing"
+)
+def test_few_dear_elements_are_shared():
+    seen = set()
+
+    def dear(x):
+        seen.add(threading.get_ident())
+        time.sleep(0.002)
+        return x
+
+    assert_same(pb.par_map(dear, np.arange(100), elementwise=True), np.arange(100))
+    assert len(seen) > 1
 
 
 # ---- par_map_inplace --------------------------------------------------------

@@ -1,6 +1,7 @@
 # cython: wraparound=True, boundscheck=True
 """Python functions of arrays, called on blocks: see blocks.pxd."""
 import contextvars
+import sys
 from concurrent.futures import CancelledError
 
 import numpy as np
@@ -163,14 +164,16 @@ cdef class BlockMap(Slices):
     cdef list ins
     cdef object out
     cdef object casting
-    cdef object first       # the result of block 0, computed to learn the dtype
+    cdef object first       # the result of the first rows, computed to learn the dtype
+    cdef int64_t done       # how many these are
     cdef bint fixed         # that dtype is the result's
 
     cdef object part(self, int64_t lo, int64_t hi):
-        if lo == 0 and self.first is not None:
-            result, self.first = self.first, None
-        else:
-            result = called(self.fn, [a[lo:hi] for a in self.ins], (hi - lo,) + self.ins[0].shape[1:])
+        if lo < self.done:
+            lo = self.done
+            if lo >= hi:
+                return
+        result = called(self.fn, [a[lo:hi] for a in self.ins], (hi - lo,) + self.ins[0].shape[1:])
         if self.out is None:
             self.first = result
         elif self.fixed and not np.can_cast(result.dtype, self.out.dtype, "safe"):
@@ -181,6 +184,9 @@ cdef class BlockMap(Slices):
 
 cdef object wrong_dtype(str what, object dtype, object first):
     return TypeError(f"fn returned {dtype} for {what}, but {first} for the first one; give dtype= or out=")
+
+
+cdef object has_gil = getattr(sys, "_is_gil_enabled", lambda: True)
 
 
 cdef object map_one_block(object fn, tuple arrays):
@@ -213,10 +219,12 @@ cdef object map_blocks(object fn, tuple arrays, object out, object dtype, object
     cdef BlockMap s
     cdef Sample sample = None
     cdef int64_t n, grain, row_bytes
+    # Nobody knows what an element takes.  With a GIL, more and smaller blocks gain nothing.
+    cdef bint timed = type(fn) is Elementwise and not has_gil()
     if not arrays:
         raise TypeError("par_map: at least one array is needed")
     refuse_known(fn)
-    if out is None and dtype is None:
+    if out is None and dtype is None and not timed:
         result = map_one_block(fn, arrays)
         if result is not None:
             return result
@@ -233,7 +241,6 @@ cdef object map_blocks(object fn, tuple arrays, object out, object dtype, object
     s.fn = fn
     s.ins = ins
     s.casting = casting
-    s.first = None
     if checked and n > grain and n >= CHECKED_ROWS:
         # Now, since out may be one of them.
         sample = sample_of(ins, grain, n)
@@ -245,15 +252,17 @@ cdef object map_blocks(object fn, tuple arrays, object out, object dtype, object
                 break
     if out is None:
         try:
-            s.run_part(0, min(grain, n))
+            s.run_part(0, min(1 if timed else grain, n))
         except BaseException as error:
             s.tell(error)
             raise
         s.fixed = dtype is None
         out = np.empty(ins[0].shape, s.first.dtype if dtype is None else dtype)
+        np.copyto(out[:len(s.first)], s.first, casting=casting)
+        s.done, s.first = len(s.first), None
     s.out = out
     if n > 0:
-        s.run(grain, n, False)
+        s.run(-1 if timed else grain, n, False)
     if sample is not None:
         sample.compare(fn, out, casting)
     return out
@@ -265,6 +274,7 @@ cdef class Elementwise:
     """A function of scalars as one of blocks."""
     cdef object each        # on arrays of objects
     cdef object dtype       # of the results; None: as the first one's
+    cdef object text        # the type of text they are: as long as the longest of all, in the end
     cdef bint given         # by the caller, who wants any cast
 
     def __call__(self, *blocks):
@@ -274,8 +284,7 @@ cdef class Elementwise:
                 raise TypeError("fn returned None; expected a number, or give dtype=object")
             self.dtype = np.asarray(results.flat[0]).dtype
             if self.dtype.kind in "SU":
-                # As long as the longest, which the block decides.
-                self.dtype = np.dtype(self.dtype.char)
+                self.text, self.dtype = self.dtype.char, np.dtype(object)
         if self.dtype is None:
             return results
         if not self.given and self.dtype.kind in "biufc":
@@ -295,4 +304,5 @@ cdef object map_elements(object fn, tuple arrays, object out, object dtype, obje
         raise ValueError("dtype: without an element to call fn with, it must be given")
     elif out is not None:
         each.given = True
-    return map_blocks(each, arrays, out, dtype, casting, False)
+    result = map_blocks(each, arrays, out, dtype, casting, False)
+    return result if each.text is None else np.asarray(result).astype(each.text)[()]

@@ -160,8 +160,9 @@ def par_map(fn, *arrays, out=None, where=True, dtype=None, casting="same_kind", 
         What casts to allow: as for ufuncs.
     elementwise : bool, optional
         Whether a callable takes scalars, as in ``np.vectorize``: it is called once
-        for each element, with Python's numbers, and holds the GIL all the time, so
-        threads gain nothing except on a free-threaded Python.  Without ``dtype`` and
+        for each element, with Python's numbers.  It holds the GIL all the time, so threads
+        gain nothing except in a free-threaded Python, where parts are sized by the time
+        that they take.  Without ``dtype`` and
         ``out``, the first result's type is that of all, and a later one that does not fit
         it raises TypeError.
     check : bool, optional
