@@ -179,6 +179,7 @@ LIBRARIES = {
     "pandas Series": lambda d: pytest.importorskip("pandas").Series(numbers(d)),
     "Polars Series": lambda d: pytest.importorskip("polars").Series(numbers(d)),
     "xarray DataArray": lambda d: pytest.importorskip("xarray").DataArray(numbers(d)),
+    "pint Quantity": lambda d: numbers(d) * pytest.importorskip("pint").UnitRegistry().meter,
     "pyarrow array": lambda d: pytest.importorskip("pyarrow").array(numbers(d)),
     "dask array": lambda d: pytest.importorskip("dask.array").from_array(numbers(d)),
     "torch tensor": lambda d: pytest.importorskip("torch").from_numpy(numbers(d)),
@@ -207,8 +208,10 @@ def outcome(call):
 
 
 def plain(x):
-    if hasattr(x, "compute"):
+    if hasattr(x, "dask"):
         x = x.compute()
+    if hasattr(x, "magnitude"):
+        x = x.magnitude
     return np.ma.getdata(x) if isinstance(x, np.ma.MaskedArray) else np.asarray(x)
 
 
@@ -217,6 +220,8 @@ def same(name, got, expected):
     if isinstance(expected, Exception):
         return isinstance(got, type(expected)) or isinstance(expected, type(got))
     assert not isinstance(got, Exception), got
+    if hasattr(expected, "units"):
+        assert got.units == expected.units
     x, y = plain(got), plain(expected)
     assert x.dtype == y.dtype, (x.dtype, y.dtype)
     assert x.shape == y.shape

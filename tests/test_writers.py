@@ -327,6 +327,17 @@ def test_bincount_of_other_numbers(weighed):
             assert 8 <= got.size <= 1 << 14
 
 
+@pytest.mark.parametrize("weighed", [False, True])
+def test_bincount_of_as_many_bins_as_items(weighed):
+    """Which NumPy counts alone: out of bounds once, as it trusts what it has read before."""
+    low, high = np.arange(N) % 8, np.arange(N) + 7 * N
+    a = low.copy()
+    weights = np.ones(N) if weighed else None
+    with written(a, low, high):
+        for _ in range(CALLS):
+            assert pb.par_bincount(a, weights).sum() == N
+
+
 @pytest.mark.parametrize("dtype", ["i4", "f4", "f8"])
 @pytest.mark.parametrize("bins", [50, [0.0, 10.0, 20.0, 100.0]])
 def test_histogram(dtype, bins):

@@ -11,7 +11,7 @@ from numpy cimport ndarray
 from pyblitz.arrays.common cimport run, run_fn
 from pyblitz.arrays.copy cimport cast_to, native_row
 from pyblitz.arrays.fold cimport reduce_node
-from pyblitz.arrays.front cimport COUNT_NS, Left, left, left_dtype, too_small
+from pyblitz.arrays.front cimport COUNT_NS, Left, count_left, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport node_of
 from pyblitz.kernels.count cimport (
@@ -88,8 +88,10 @@ cdef object bincount(ndarray x, object weights, object minlength):
         result = counted(&c, weights)
         if result is not None:
             break
-        if u32_load_relaxed(&c.outside) == 0 or c.blocks < 2:
-            return left("nearly as many bins as items")
+        if c.blocks < 2:
+            # A copy: of items that are written meanwhile, NumPy counts in bins that it has not.
+            count_left("par_bincount", "nearly as many bins as items")
+            return np.bincount(x.copy(), weights, minlength)
         if attempt:
             # Another thread writes the items, but does not know the copy.
             x = x.copy()

@@ -50,6 +50,10 @@ cdef Left too_small
 # refuses the arguments: it raises, and nothing is counted.
 cdef Left left(str why)
 cdef Left left_dtype(object dtype)
+# Notes that a large call was left to its namesake: for plans that call it themselves.
+cdef object count_left(str name, str why)
+# The reason, of a container whose library answers for it.
+cdef str own_code(object t)
 # Whether two elements of an array may lie over each other.
 cdef bint overlaps_itself(ndarray a) noexcept
 # Whether a subclass of arrays computes as arrays do.

@@ -129,7 +129,7 @@ def left_alone():
     return dict(counts)
 
 
-cdef object count(str name, str why):
+cdef object count_left(str name, str why):
     # Not a critical section: the dictionary's own operations would end it (Python 3.13).
     with counting:
         counts[name, why] = counts.get((name, why), 0) + 1
@@ -382,7 +382,7 @@ cdef class Ufunc(InPlace):
     cdef object alone(self, str method, str why, tuple args, dict kwargs):
         result = getattr(self.given, method)(*args, **kwargs)
         if bytes_of(args) > COUNTED_BYTES:
-            count(f"{self.__name__}.{method}", why)
+            count_left(f"{self.__name__}.{method}", why)
         return result
 
     def __reduce__(self):
@@ -753,7 +753,7 @@ cdef class Operation:
             fn = args[0] if self.method is None else getattr(args[0], self.method)
             result = fn(*args[1:], **kwargs)
         if why is not None and bytes_of(args) + bytes_of(kwargs.values()) > COUNTED_BYTES:
-            count(self.__name__, why)
+            count_left(self.__name__, why)
         return result
 
     cdef object by_protocol(self, tuple args, dict kwargs):
@@ -779,7 +779,7 @@ cdef class Operation:
             result = t.__array_ufunc__(x, own, method, *inputs, **options)
             if result is not NotImplemented:
                 if not own.used and bytes_of(args) > COUNTED_BYTES:
-                    count(self.__name__, own_code(t))
+                    count_left(self.__name__, own_code(t))
                 return result
         return self.go_back("a container without an answer", args, kwargs)
 
@@ -921,7 +921,7 @@ cdef object operate(object self, PyObject** args, size_t nargsf, PyObject* names
     if why is not None:
         given, kwargs = unpacked(args, n, names)
         if bytes_of(given) + bytes_of(kwargs.values()) > COUNTED_BYTES:
-            count(op.__name__, why)
+            count_left(op.__name__, why)
     return result
 
 

@@ -11,7 +11,7 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport at, longest_axis, numpys, run, run_fn, slices
-from pyblitz.arrays.front cimport ORDER_NS, Left, left, left_dtype, member, pays, too_small
+from pyblitz.arrays.front cimport ORDER_NS, Left, left, left_dtype, member, own_code, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
 from pyblitz.arrays.copy import par_copy
@@ -219,7 +219,7 @@ def par_lexsort(keys, axis=-1, *, descending=False):
         return too_small
     if type(keys) is not tuple and type(keys) is not list:
         if hasattr(type(keys), "__array_function__") and type(keys).__array_function__ is not np.ndarray.__array_function__:
-            return left(f"{type(keys).__name__} by its own code")
+            return left(own_code(type(keys)))
         keys = member(keys, "keys", "par_lexsort")
         if keys.ndim < 2:
             return too_small
@@ -229,7 +229,7 @@ def par_lexsort(keys, axis=-1, *, descending=False):
             if isinstance(key, np.ma.MaskedArray) and not down:
                 return left("masked arrays")
             if hasattr(type(key), "__array_function__") and not isinstance(key, np.ndarray):
-                return left(f"{type(key).__name__} by its own code")
+                return left(own_code(type(key)))
             key = member(key, f"keys[{i}]", "par_lexsort")
         rows.append(key)
         if key.shape != rows[0].shape:
