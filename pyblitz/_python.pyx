@@ -53,7 +53,31 @@ cdef extern from *:
     static PyInterpreterState *pb_interp;
     static unsigned long pb_main_ident;
 
-    static void pb_thread_begin(void) { PyThreadState_New(pb_interp); }
+    /* Python links states into a list under a lock.  Up to 3.11.7 a forked child takes that
+     * lock before it makes it anew (gh-112275), and waits for ever if a thread had it at the
+     * fork.  Python's own threads have the GIL then, as who forks has; ours do not. */
+    #if PY_VERSION_HEX < 0x030C0000
+    static pthread_mutex_t pb_states = PTHREAD_MUTEX_INITIALIZER;
+    static void pb_lock_states(void) { pthread_mutex_lock(&pb_states); }
+    static void pb_unlock_states(void) { pthread_mutex_unlock(&pb_states); }
+    static int pb_guard_states(void) {
+      return pthread_atfork(pb_lock_states, pb_unlock_states, pb_unlock_states);
+    }
+    #else
+    static void pb_lock_states(void) {}
+    static void pb_unlock_states(void) {}
+    static int pb_guard_states(void) { return 0; }
+    #endif
+
+    static PyThreadState *pb_new_state(void) {
+      PyThreadState *t;
+      pb_lock_states();
+      t = PyThreadState_New(pb_interp);
+      pb_unlock_states();
+      return t;
+    }
+
+    static void pb_thread_begin(void) { pb_new_state(); }
 
     /* A thread that Python did not know (a C library's) gets a state when it first
      * calls in, and keeps it: an exception that is set in a state that ends with the
@@ -89,7 +113,9 @@ cdef extern from *:
     #ifndef Py_GIL_DISABLED
       if (pb_is_blank(t)) {
         PyThreadState_Clear(t);
+        pb_lock_states();
         PyThreadState_Delete(t);
+        pb_unlock_states();
         return;
       }
     #endif
@@ -105,7 +131,7 @@ cdef extern from *:
     static int pb_is_stranger(void) {
       PyThreadState *t = PyGILState_GetThisThreadState();
       if (t == NULL && !__atomic_load_n(&pb_ending, __ATOMIC_ACQUIRE)) {
-        t = pb_stranger = PyThreadState_New(pb_interp);
+        t = pb_stranger = pb_new_state();
         if (t != NULL)
           pthread_setspecific(pb_stranger_key, t);
       }
@@ -193,6 +219,7 @@ cdef extern from *:
     bint py_is_main_thread "pb_is_main_thread"() noexcept nogil
     void remember "pb_remember"(unsigned long)
     int make_key "pb_make_key"()
+    int guard_states "pb_guard_states"()
     void end "pb_end"()
     bint is_stranger "pb_is_stranger"() noexcept nogil
     bint pb_mistaken
@@ -271,7 +298,7 @@ the_hooks.is_main_thread = py_is_main_thread
 the_hooks.exit_child = exit_child
 the_hooks.let_go = py_let_go
 the_hooks.take_back = py_take_back
-if make_key() != 0:
+if make_key() != 0 or guard_states() != 0:
     raise MemoryError("pthread_key_create")
 remember(threading.main_thread().ident)
 set_hooks(&the_hooks)
@@ -390,7 +417,7 @@ cdef int make_global(Pool* old) except -1 nogil:
         reap_dropped()
         lanes = lanes_of_this_process()
         p = new_pool(n, lanes)      # last: see there
-        # acq_rel: partner is the acquire load in enter
+        # acq_rel: partner is the acquire load in borrow
         if not ptr_cas_acq_rel(&global_pool, old, p):
             pool_retire(p)
             pool_join(p)
@@ -408,11 +435,11 @@ cdef Pool* borrow() except NULL nogil:
         share_inside(w.pool)
         return w.pool
     while not mine:
-        # acquire: nothing below moves above it.  Partner: reap.
+        # acquire: nothing below moves above it.  Partner: unused.
         i64_fetch_add_acquire(&entering, 1)
         fence_seq_cst()
         p = <Pool*>ptr_load_acquire(&global_pool)
-        chaos(b"enter: read")
+        chaos(b"borrow: read")
         # While still counted: afterwards p may be freed.
         missing = p == NULL or pool_is_stale(p)
         # False: it was replaced meanwhile.
@@ -514,7 +541,7 @@ cdef list unused():
     cdef list found = []
     for address in list(retired):
         p = <Pool*><size_t>address
-        # Partner: the counting in enter.  Whoever read the old pool before it was
+        # Partner: the counting in borrow.  Whoever read the old pool before it was
         # replaced is counted as its user, or still as entering.
         fence_seq_cst()
         if i64_load_acquire(&entering) != 0 or i64_load_acquire(&p.users) != POOL_CLOSED:
@@ -939,7 +966,6 @@ cdef class Recording:
 
     def __cinit__(self, bint spans):
         global recordings, the_recording
-        cdef Worker* w = current_worker()
         cdef uint64_t* count
         cdef Stats* stats
         cdef int i, k
@@ -980,7 +1006,7 @@ cdef class Recording:
             if the_recording is self:
                 self._end()
             # Dropped after the lock, for it may be the last reference.
-            owner, self._owner = self._owner, None
+            _owner, self._owner = self._owner, None
         return self._last
 
     cdef object _end(self):
@@ -1044,6 +1070,7 @@ cdef class Recording:
 # ---- pools of one's own -----------------------------------------------------
 
 _open_pools = weakref.WeakValueDictionary()     # by id
+
 
 class Condition(threading.Condition):
     """One whose wait a signal's handler leaves with the lock as it was: compiled, so that

@@ -462,3 +462,26 @@ with LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None) as 
     reports = ast.literal_eval(told)
     assert len({pid for pid, _, _ in reports}) == 2
     assert {(n, ours) for _, n, ours in reports} == {(1, 0)}
+
+
+@linux
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python 3.12 makes that lock anew first")
+def test_fork_while_a_thread_begins(script):
+    """The child hung: up to 3.11.7 Python takes the lock of its thread states in the child
+    before it makes it anew, and a thread of ours held it at the fork."""
+    out = script("""
+import faulthandler, os, time
+import native_states
+faulthandler.dump_traceback_later(30, exit=True)
+for _ in range(20):
+    native_states.start(2)
+    time.sleep(0.002)   # they are to be at it
+    pid = os.fork()
+    if pid == 0:
+        os._exit(7)
+    native_states.stop()
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+print("alive", flush=True)
+os._exit(0)
+""")
+    assert out == "alive\n"
