@@ -236,7 +236,7 @@ cdef void count_items(Worker* w, Bridge* b, int64_t items) noexcept nogil:
     cdef int rc
     if not progress_made(b.progress, items):
         return
-    # Loops that the listener runs are not what it listens to.
+    # The listener runs as a part of its own: loops inside it do not count as progress.
     part.limit = &b.limit
     part.at = 0
     part.outer = b.outer
@@ -257,5 +257,5 @@ cdef bint worth_sharing(Worker* w, Bridge* b, int64_t now) noexcept nogil:
     left = SHARE_AWAKE_NS
     if count_inactive(c) == count_sleeping(c):
         left = SHARE_ASLEEP_NS
-    # What is left, if the rest goes on as what is done did.
+    # The time that the rest would take, at the pace of what is done, is at least `left`.
     return (now - b.start) * <double>(b.n - b.done) >= left * <double>b.done

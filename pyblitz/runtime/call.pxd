@@ -30,12 +30,12 @@ cdef enum Stop:
     STOP_FORKED         # this is a forked child, without the threads that it waits for
 
 cdef struct Part:
-    const atomic_i64* limit     # of whatever at or past it is not wanted
-    int64_t at
-    Part* outer                 # that this one's loop or scope is in; NULL: none
+    const atomic_i64* limit     # of its loop or scope: items from here on are not wanted
+    int64_t at                  # its first item
+    Part* outer                 # the part that this one's loop or scope runs in; NULL: none
 
 cdef enum:
-    TELL_NS = 50000000          # between two tellings, at least
+    TELL_NS = 50000000          # the listener is called at most once in this time
 
 # -1: an exception is set.
 ctypedef int (*tell_fn)(void* listener) noexcept nogil
@@ -45,8 +45,8 @@ cdef struct Progress:
     # their leaf has ended.
     atomic_i64 total
     atomic_i64 done
-    atomic_i64 told_at          # of now_ns
-    atomic_u32 telling          # by one at a time
+    atomic_i64 told_at          # when the listener was last called, by now_ns
+    atomic_u32 telling          # 1 while somebody calls the listener
     tell_fn tell
     void* listener
     # What the worker that began was in the middle of: only loops that are directly
@@ -54,10 +54,10 @@ cdef struct Progress:
     Part* part
 
 cdef struct Call:
-    atomic_u32 stop     # Stop; the first one stays
-    int64_t deadline    # of now_ns; INT64_MAX: none.  No later than outer's
-    Call* outer         # which stops this one, too; NULL: none
-    Progress* progress  # its own, or the nearest outer one's; NULL: nobody asked
+    atomic_u32 stop     # why to stop, a Stop; the first reason stays
+    int64_t deadline    # by now_ns, no later than the outer call's; INT64_MAX: none
+    Call* outer         # the call that this one is a part of, and stops with; NULL: none
+    Progress* progress  # its own, or the nearest outer call's; NULL: nobody asked for it
     # How many scopes deep it is whose tasks are mail: see Group in pool.pxd.
     int level
 

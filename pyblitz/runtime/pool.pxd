@@ -59,13 +59,14 @@ cdef struct Task:
 
 cdef struct Fork:
     Lazy lazy               # first: a Job* or Lazy* of this fork is its Fork*
-    # -- written when the fork is promoted, and not before; but the next two
-    # belong to the beat (join.pyx)
-    void* waiting_fn        # fn, while fn says that a beat has seen this fork
+    # The next two belong to the beat (join.pyx).  A beat that sees this fork puts a mark
+    # in the place of `fn`, keeps `fn` here, and notes the time.
+    void* waiting_fn
     int64_t waiting_since
+    # -- the rest is written when the fork is promoted, and not before
     uint64_t published      # FORK_PUBLISHED ^ its address, until it is joined
     SpinLatch latch
-    # Worker.mark_of_call of who made it; once it was stolen, the Worker that runs it.
+    # First the maker's Worker.mark_of_call; after a theft, the Worker that runs the fork.
     atomic_ptr runner
     int rc                  # written by the thief before it sets the latch
     void* error             # the exception, when rc is -1
@@ -87,17 +88,19 @@ cdef struct Worker:
     Pool* pool
     Job* base                   # the job that this worker took and now runs
     SpinLatch* awaited          # base's latch, if base is a fork
-    # The Call that what it runs belongs to, plus 1, which tells it from a Worker.
+    # The address of the Call that this worker's present work belongs to, plus 1.  The 1
+    # tells it from the address of a Worker (Fork.runner holds either).
     void* mark_of_call
-    Part* part                  # of that call, or NULL
-    # Whether the bridge promotes at once: a guest begins alone.
+    Part* part                  # the part of that call that it is in the middle of, or NULL
+    # Whether the bridge promotes each fork at once.  A guest begins with False: its first
+    # leaves may be all there is to do.
     bint sharing
-    uint32_t leaves             # that were cut by time
+    uint32_t leaves             # how many leaves it ran whose size is found by time
     bint background             # has a thread of its own
-    int cpu                     # that its thread is to run on; negative: any
+    int cpu                     # the CPU that its thread is to run on; negative: any
     int index                   # among the background workers, or guests
     uint64_t rng
-    uint32_t searches           # their number decides where each begins (find_work)
+    uint32_t searches           # how many searches it made: decides where the next begins (find_work)
     # Mail taken from the mailbox and not yet run: the highest level first, and in each
     # level the oldest.
     Job* mail
@@ -189,7 +192,6 @@ cdef Worker* current_worker() noexcept nogil
 cdef Worker* pool_enter(Pool* p) noexcept nogil
 cdef Worker* enter_as_user(Pool* p) noexcept nogil
 cdef void pool_leave(Worker* w) noexcept nogil
-cdef bint pool_inject(Pool* p, Job* job) noexcept nogil
 cdef bint add_user(Pool* p) noexcept nogil
 cdef void share_inside(Pool* p) noexcept nogil
 cdef void pool_post(Pool* p, Job* job) noexcept nogil

@@ -934,18 +934,9 @@ cdef void take_orphans(Worker* w) noexcept nogil:
             yield_thread()
 
 
-cdef bint pool_inject(Pool* p, Job* job) noexcept nogil:
-    """Hands a job to the background workers; it must call job_done when it is
-    done.  False when the pool is closed or has no background workers: the job
-    is then still the caller's."""
-    if p.n_background == 0 or not add_user(p):
-        return False
-    pool_post(p, job)
-    return True
-
-
 cdef void pool_post(Pool* p, Job* job) noexcept nogil:
-    """Puts a job that holds a share of the pool's users into the inbox."""
+    """Puts a job that holds a share of the pool's users, which it gives back with job_done, into
+    the inbox.  The pool has threads, or had some."""
     # A second share for this thread: the job may be done, and the pool closed,
     # before the next line is reached.
     share_inside(p)

@@ -18,7 +18,7 @@
  * that borrow it; RESIZERS, each of which replaces it once, from outside or, INSIDE, as a user;
  * and the exit, at any time: the callers are daemon threads, and may come after it.
  *
- * Callers, of one operation each: INJECTORS (pool_inject; in GLOBAL submit_abi1), GUESTS (enter,
+ * Callers, of one operation each: INJECTORS (ThreadPool.submit; in GLOBAL submit_abi1), GUESTS (enter,
  * wake somebody, leave), KEYED (lane_submit, to an idle lane of its own that belongs to worker 0),
  * MAILERS (broadcast).  WORKERS background workers a pool.  The system may REFUSE a thread (1), or
  * refuses all (2).  With RETIRE an idle thread may retire at any time.  With LOCALS the end of a
@@ -437,20 +437,12 @@ guest: /* it shares a fork: post_internal */
 leave_:
     CALL(leave, 4);
 #if GLOBAL
-submit: /* submit_abi1, as a guest: pool_inject */
-    atomic {
-        inside;
-        if
-        :: alone[p] -> accepted[p] = accepted[p] | BIT(me); execute_job(me); goto leave_
-        :: else -> CALL(add_user, 6)
-        fi
-    };
-submitted:
+submit: /* submit_abi1, as a guest: share_inside, and pool_post or pool_run_here */
     atomic {
         inside; accepted[p] = accepted[p] | BIT(me);
         if
-        :: ok -> j = me; CALL(pool_post, 5)
-        :: else -> execute_job(me); goto leave_ /* closing around us */
+        :: alone[p] -> execute_job(me); goto leave_
+        :: else -> users[p]++; j = me; CALL(pool_post, 5)
         fi
     };
 #endif
