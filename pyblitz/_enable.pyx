@@ -71,7 +71,7 @@ cdef dict type_chars = {np.dtype(c).num: c for c in "?bBhHiIlLqQefdgFDGmM"}
 # give the same bits in any order: of which types.
 INTEGERS = "?bBhHiIlLqQ"
 EXACT = {
-    # Not times: a sum on the way may be not-a-time, by chance of the order.
+    # Not times: a sum on the way may be NaT, by chance of the order.
     "add": INTEGERS, "multiply": INTEGERS, "maximum": INTEGERS + "mM", "minimum": INTEGERS + "mM",
     "fmax": INTEGERS, "fmin": INTEGERS, "bitwise_and": INTEGERS, "bitwise_or": INTEGERS,
     "bitwise_xor": INTEGERS, "logical_and": "?", "logical_or": "?", "logical_xor": "?", "gcd": INTEGERS,
@@ -100,7 +100,7 @@ cdef LoopKind* kind_of(ufunc fn, str types, tuple signature) except NULL:
     cdef PyUFuncObject* core = <PyUFuncObject*>fn
     cdef LoopKind* kind = <LoopKind*>calloc(1, sizeof(LoopKind))
     cdef str name = fn.__name__
-    cdef bint numpys = is_of(fn, "numpy")
+    cdef bint of_numpy = is_of(fn, "numpy")
     if kind == NULL:
         raise MemoryError("no memory for one more loop")
     kind.inputs = fn.nin
@@ -112,8 +112,8 @@ cdef LoopKind* kind_of(ufunc fn, str types, tuple signature) except NULL:
     for i, number in enumerate(signature):
         kind.sizes[i] = cnp.PyArray_DescrFromType(number).itemsize
     # By NumPy's `npy_gil_error`, or by SciPy's `errstate`.
-    kind.raises = not numpys or core.core_enabled or (name == "power" and types[0] in INTEGERS)
-    kind.reduces = reduces_by(name, types) if numpys else REDUCES_NOT
+    kind.raises = not of_numpy or core.core_enabled or (name == "power" and types[0] in INTEGERS)
+    kind.reduces = reduces_by(name, types) if of_numpy else REDUCES_NOT
     kind.absorbing = ABSORBING.get(name, -1) if kind.reduces == REDUCES else -1
     return kind
 
@@ -501,17 +501,17 @@ def taken():
     found = {}
     for k in range(len(takens)):
         l = loop_at(k)
-        calls, shared = i64_load_relaxed(&l.calls), i64_load_relaxed(&l.shared)
+        calls, helped = i64_load_relaxed(&l.calls), i64_load_relaxed(&l.shared)
         if calls:
             name = takens[k][0].__name__
             before = found.get(name, (0, 0))
-            found[name] = (before[0] + calls, before[1] + shared)
-    calls = shared = 0
+            found[name] = (before[0] + calls, before[1] + helped)
+    calls = helped = 0
     for k in range(len(sort_types)):
         calls += i64_load_relaxed(&sort_at(k).calls)
-        shared += i64_load_relaxed(&sort_at(k).shared)
+        helped += i64_load_relaxed(&sort_at(k).shared)
     if calls:
-        found["sort"] = calls, shared
+        found["sort"] = calls, helped
     return found
 
 
@@ -523,4 +523,3 @@ def replaced():
         sorts += table_of(dtype).sort[<int>place] == sort_stand_in(k)
         sorts += table_of(dtype).argsort[<int>place] == argsort_stand_in(k)
     return len(now), len(set(now)), sorts
-

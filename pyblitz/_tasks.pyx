@@ -10,7 +10,6 @@ import concurrent.futures
 import contextvars
 import inspect
 import sys
-import threading
 import time
 
 cimport cython
@@ -211,8 +210,9 @@ def join(*functions):
     The list is halved until one function is left, and the second half is offered to
     other threads each time (fork and join).  Functions after one that failed do not
     begin any more, and operations of pyblitz in those that had begun stop; all that
-    has begun is waited for.  (Ctrl-C and exits stop them all, and come out.)  While it waits this thread runs nothing else of Python's.
-    Of pure Python code one thread runs at a time, except in free-threaded Python.
+    has begun is waited for.  (Ctrl-C and exits stop them all, and come out.)  While it waits
+    this thread runs nothing else of Python's.  Of pure Python code one thread runs at a time,
+    except in free-threaded Python.
 
     Examples
     --------
@@ -574,9 +574,9 @@ cdef class scope:
     If a task raises, tasks that were spawned after it do not begin any more (their
     futures are cancelled), operations of pyblitz in those that had begun stop, and the
     end of the block raises that exception, of several the one of the task that was
-    spawned first.  (Ctrl-C and exits stop them all, and come out.)  If the block itself raises, no further task begins, and its
-    exception comes out.  In any case everything that has begun is waited for, with
-    this thread helping.
+    spawned first.  (Ctrl-C and exits stop them all, and come out.)  If the block itself
+    raises, no further task begins, and its exception comes out.  In any case everything that
+    has begun is waited for, with this thread helping.
 
     The tasks belong to what the block belongs to: a `CancelScope` around it stops
     them.  A block belongs to the thread that entered it; in a coroutine it must not
@@ -860,9 +860,10 @@ def spawn(fn, /, *args, **kwargs):
     ----------
     fn : callable
         Runs once, in some thread of the pool that an operation called here would use,
-        in a copy of the caller's context (so ``np.errstate`` holds in it too).  In a
-        pool of one thread it runs here, before ``spawn`` returns; if a job spawns it,
-        after that job, or when that one asks for its result.
+        in a copy of the caller's context (so ``np.errstate`` holds in it too).  A pool
+        of one thread has nobody else: there ``fn`` runs before ``spawn`` returns.  If a job
+        of such a pool calls ``spawn``, ``fn`` runs after that job, or when the job asks
+        for the result.
     *args, **kwargs
         Its arguments.
 
@@ -882,10 +883,13 @@ def spawn(fn, /, *args, **kwargs):
 
     Notes
     -----
-    A task that waits for another one's future keeps a thread, as in
-    ``concurrent.futures``: where there is one besides the caller's, it would wait for
-    itself.  It belongs to no `CancelScope`.  When the interpreter ends, tasks that were
-    spawned before are waited for.
+    The caller's thread runs none of these tasks: in a pool of n threads, n - 1 run at a
+    time.  The tasks of a `scope` are run by the thread that waits for them, too.
+
+    A task that waits for the future of another one keeps its thread meanwhile, as in
+    ``concurrent.futures``.  Where the pool has only one thread besides the caller's, the
+    other task never gets one.  Tasks belong to no `CancelScope`.  At its end the
+    interpreter waits for those that were spawned before.
 
     Examples
     --------

@@ -554,7 +554,7 @@ cdef int sort_abi1(Worker* w, void* base, Py_ssize_t n, size_t size, less_fn les
 
 
 cdef int sort_i32_abi1(Worker* w, int32_t* a, Py_ssize_t n) except? -1 nogil:
-    """Sorts in place, with n extra items.  Of floats, not-a-numbers are last."""
+    """Sorts in place, with n extra items.  Of floats, NaNs are last."""
     return sort_numbers(w, "sort_i32", KEY_SIGNED, 4, a, n)
 
 

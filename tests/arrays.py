@@ -43,7 +43,7 @@ SHAPES = [
 
 
 def values(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """Random values with repeats, infinities, not-a-numbers, and both zeros."""
+    """Random values with repeats, infinities, NaNs, and both zeros."""
     d = np.dtype(dtype)
     rng = np.random.default_rng(seed)
     n = int(np.prod(shape))
@@ -98,7 +98,7 @@ def arrays(draw, dtypes=tuple(NUMBERS), shapes=tuple(SHAPES)):
 
 
 def assert_same(got, expected):
-    """The same type, dtype, shape and values; not-a-numbers in the same places."""
+    """The same type, dtype, shape and values; NaNs in the same places."""
     assert type(got) is type(expected)
     assert np.asarray(got).dtype == np.asarray(expected).dtype
     np.testing.assert_array_equal(got, expected, strict=True)

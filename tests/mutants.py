@@ -232,14 +232,14 @@ MUTATIONS = [
         "test_unique.py",
     ),
     Mutation(
-        "runs: not-a-numbers begin no run",
+        "runs: NaNs begin no run",
         "kernels/runs.pyx",
         "flags[i - lo] = i == r.numbers or not r.equal_nan",
         "flags[i - lo] = not r.equal_nan",
         "test_unique.py",
     ),
     Mutation(
-        "search: not-a-number is behind its like",
+        "search: NaN is behind its like",
         "kernels/search.pyx",
         "out[i] = s.n if right else s.numbers",
         "out[i] = s.n",

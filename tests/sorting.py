@@ -61,7 +61,7 @@ def parts(a):
 
 
 def assert_same_values(got, expected):
-    """Zeros are equal whatever their sign, and so are not-a-numbers."""
+    """Zeros are equal whatever their sign, and so are NaNs."""
     assert got.dtype == expected.dtype
     assert got.shape == expected.shape
     for g, e in zip(parts(np.asarray(got)), parts(np.asarray(expected)), strict=True):
@@ -199,13 +199,13 @@ def special_floats(n, dtype):
     made = {
         "zeros": r.choice(np.array([0.0, -0.0], native), n),
         "zeros and ones": r.choice(np.array([0.0, -0.0, 1, -1], native), n),
-        "not-a-numbers": np.full(n, np.nan, native),
-        "not-a-numbers but one": np.where(np.arange(n) == n // 2, 1, np.nan),
-        "mostly not-a-numbers": np.where(r.random(n) < 0.9, np.nan, r.standard_normal(n)),
-        "not-a-numbers of both signs": np.where(
+        "NaNs": np.full(n, np.nan, native),
+        "NaNs but one": np.where(np.arange(n) == n // 2, 1, np.nan),
+        "mostly NaNs": np.where(r.random(n) < 0.9, np.nan, r.standard_normal(n)),
+        "NaNs of both signs": np.where(
             r.random(n) < 0.5, r.choice(np.array([np.nan, -np.nan]), n), r.standard_normal(n)
         ),
-        "sorted, then not-a-numbers": np.where(np.arange(n) < n // 2, np.arange(n) % 2000, np.nan),
+        "sorted, then NaNs": np.where(np.arange(n) < n // 2, np.arange(n) % 2000, np.nan),
         "denormals": (r.integers(-1000, 1000, n).astype(native) * tiny).astype(native),
         "infinities": r.choice(np.array([np.inf, -np.inf, np.nan, 0, 1], native), n),
         "extremes": r.choice(np.array([info.max, info.min, np.inf, info.tiny, -tiny], native), n),
@@ -216,7 +216,7 @@ def special_floats(n, dtype):
         pattern = np.where(r.random(n) < 0.5, np.nan, r.standard_normal(n)).astype(native)
         counted = pattern.view(f"u{native.itemsize}")
         counted[np.isnan(pattern)] += (np.arange(n) % 250).astype(counted.dtype)[np.isnan(pattern)]
-        made["numbered not-a-numbers"] = pattern
+        made["numbered NaNs"] = pattern
     return {name: a.astype(d) for name, a in made.items()}
 
 

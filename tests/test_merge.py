@@ -77,7 +77,7 @@ SHAPES = {
     "one among many": lambda n: (np.arange(n), np.full(1, n // 2)),
     "many around one": lambda n: (np.full(1, n // 2), np.arange(n)),
     "a few long runs": lambda n: (np.arange(n) // 9999, np.arange(n) // 7777),
-    "not-a-numbers": lambda n: (np.full(n, np.nan), np.where(np.arange(n) > 99, np.nan, 1)),
+    "NaNs": lambda n: (np.full(n, np.nan), np.where(np.arange(n) > 99, np.nan, 1)),
 }
 
 

@@ -126,7 +126,7 @@ def test_subclasses_and_lists(name):
             np.testing.assert_array_equal(got, expected)
 
 
-# ---- not-a-number, ties, signs ------------------------------------------------------------
+# ---- NaN, ties, signs ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "g", "F", "D", "M8[s]", "m8[ns]"])

@@ -104,7 +104,7 @@ def test_sort_by_key(keys, descending):
     assert type(got) is tuple
     order = stable_order(keys, descending)
     if keys.dtype.kind == "c" and descending:
-        gap = np.isnan(keys[got[1]])  # not-a-numbers are last, in some order
+        gap = np.isnan(keys[got[1]])  # NaNs are last, in some order
         assert not gap[: n - gap.sum()].any()
         assert set(got[1].tolist()) == set(range(n))
         order = got[1]
@@ -387,7 +387,7 @@ def test_progress():
 
 
 def test_none_is_a_key_of_its_own():
-    """The last one, as of pandas with dropna=False; not-a-numbers are one before it."""
+    """The last one, as of pandas with dropna=False; NaNs are one before it."""
     keys = np.array(["b", None, "a", None, "b"], object)
     for down, order, counts in (
         (False, [2, 0, 4, 1, 3], [1, 2, 2]),

@@ -225,7 +225,7 @@ def test_rows_of_one_element_and_none():
 
 @pytest.mark.parametrize("n", [999, 20_001, 150_001])
 def test_stable_keeps_what_cannot_be_told_apart_in_order(n):
-    """Zeros keep their signs and not-a-numbers their payloads, in their order."""
+    """Zeros keep their signs and NaNs their payloads, in their order."""
     for dtype, unsigned in (("f2", "u2"), ("f4", "u4"), ("f8", "u8")):
         a = np.random.default_rng(n).integers(-2, 3, n).astype(dtype)
         bits = a.view(unsigned)

@@ -3,6 +3,7 @@ hints nor warnings .ci/run looks up in what the installation printed.)"""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -25,6 +26,29 @@ def run(*command):
 @pytest.mark.parametrize("command", [("ruff", "check", "."), ("ruff", "format", "--check", ".")])
 def test_ruff(command):
     run(*command)
+
+
+def test_cython_lint():
+    """Of a C loop that only counts, the variable has no use: `_` would be a Python object."""
+    sources = ["pyblitz", "tests/native", "benchmarks", "examples"]
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "cython_lint.cython_lint",
+            "--max-line-length=120",
+            "--ignore=E741",
+            *sources,
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = [x for x in done.stdout.splitlines() if "Loop control variable" not in x]
+    assert not said, "\n".join(said)
+    assert not done.stderr
 
 
 def test_mypy():

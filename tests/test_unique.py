@@ -21,7 +21,7 @@ SIZES = [1, 8191, 8192, 16_385, 70_003, 300_000]
 
 
 def as_numpys(a, **options):
-    """NumPy's.  Only with an index does it sort stably, which tells not-a-numbers apart,
+    """NumPy's.  Only with an index does it sort stably, which tells NaNs apart,
     and right, if they are half-precision (see half_is_wrong in arrays/sort)."""
     half = a.dtype.kind == "f" and a.dtype.itemsize == 2
     if a.dtype.char in "gGmM" and not options.get("equal_nan", True):

@@ -229,7 +229,7 @@ cdef object between_edges(Count* c, ndarray a, object dtype, object bins, object
     if edges.size < 2 or (edges.dtype.kind == "f" and np.isnan(edges).any()) or not is_exact(a, edges):
         return not_apart
     typed = edges.astype(np.float64)
-    # The last bin has both its edges; all numbers are before not-a-number.
+    # The last bin has both its edges; all numbers are before NaN.
     (<object>typed)[-1] = np.nextafter(typed[-1], np.inf) if typed[-1] < np.inf else np.nan
     c.binning = BIN_SEARCH
     c.bins = edges.size - 1

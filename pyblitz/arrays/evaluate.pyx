@@ -10,7 +10,7 @@ from pyblitz.arrays.common cimport check, may_overlap, numpys, run, run_fn, same
 from pyblitz.arrays.front cimport overlaps_itself
 from pyblitz.arrays.nodes cimport (
     NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INPUT, NODE_KEPT, Filter, Node, again,
-    call_ufunc, cast, depends, keep, kept, node_of, sliced, visit)
+    call_ufunc, depends, keep, kept, node_of, sliced, visit)
 from pyblitz.arrays.program cimport MAX_STEPS, Program, _TooLarge, one_program
 from pyblitz.kernels.collect cimport (
     Collect, collect_begin, collect_free, collect_place, collect_run, collect_write)

@@ -67,7 +67,7 @@ cdef int run_reduce(Reduce* red) except -1:
     """Leaves the result in red.result."""
     red.grain = 0
     run(<run_fn>reduce_run, red, "the reduction")
-    if red.arg == NULL:         # which compares with not-a-number, as NumPy's does silently
+    if red.arg == NULL:         # which compares with NaN, as NumPy's does silently
         report_flags("reduce", u32_load_relaxed(&red.flags))
     return 0
 

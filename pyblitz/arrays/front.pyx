@@ -268,7 +268,6 @@ cdef object rewrap(object result, object x, Gives gives, tuple context):
 cdef dict public = {}       # name -> Operation
 
 
-
 @cython.auto_pickle(False)
 cdef class InPlace:
     # Has the attributes of NumPy's object, and is equal to it.
@@ -458,7 +457,7 @@ class StandIn:
     def __init__(self, x):
         self.x = x
 
-    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+    def __array_ufunc__(self, fn, method, *inputs, **options):
         return inputs, options
 
 
@@ -538,7 +537,7 @@ cdef dict described = {
     "mode": """mode : {'raise', 'wrap', 'clip'}
     What to do about indices out of bounds.""",
     "descending": """descending : bool
-    True sorts from the greatest element down; not-a-number and not-a-time are last all the
+    True sorts from the greatest element down; NaN and NaT are last all the
     same, and a stable sort keeps equal elements in their order. As in NumPy 2.5.""",
     "less": """less : compiled function
     ``int less(const void *a, const void *b, void *data)``, whether the element at ``a`` goes
@@ -811,7 +810,8 @@ cdef class Operation:
                 r.asks = r.is_ufunc and overrides(t)
                 return None if r.asks else f"{t.__name__}, which computes otherwise"
             into[where] = x.view(np.ndarray)
-            if not is_out and (name != "where" if r.is_ufunc else where == self.sized or name == self.names[self.sized]) and (
+            first = name != "where" if r.is_ufunc else where == self.sized or name == self.names[self.sized]
+            if not is_out and first and (
                     r.wrapper is None or x.__array_priority__ > r.wrapper.__array_priority__):
                 r.wrapper = x
         elif type(x) is list or type(x) is tuple:

@@ -61,7 +61,6 @@ cdef list core_dims(object fn):
 cdef list core_axes(ufunc fn, list ndims, list cores, dict extra):
     """The axes of each operand's core dimensions, in their order, counted from the
     first; ValueError if that cannot be known.  ndims: of outputs too."""
-    cdef int i
     axes = extra.get("axes")
     if "axis" in extra:
         axes = [(extra["axis"],) if core else () for core in cores]

@@ -208,7 +208,6 @@ cdef object call(object fn, tuple inputs, dict options):
 
 cdef Node select(Node node, object index):
     """``node[index]`` for a slice of the first axis."""
-    cdef int64_t n
 
     def how(part):
         cdef Node p = part

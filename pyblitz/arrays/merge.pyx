@@ -71,7 +71,7 @@ def par_merge(a, b, *, out=None):
     Parameters
     ----------
     a, b : 1-D array_like
-        Sorted as ``np.sort`` does: not-a-number and not-a-time last.
+        Sorted as ``np.sort`` does: NaN and NaT last.
     out : ndarray, optional
         Where the result goes, of its length and dtype. It may overlap ``a`` and ``b``.
 
@@ -222,7 +222,7 @@ def par_is_sorted(a, axis=-1, *, descending=None, strict=False):
     Parameters
     ----------
     descending : bool, optional
-        True: from the greatest down. Not-a-number and not-a-time are last in both orders,
+        True: from the greatest down. NaN and NaT are last in both orders,
         as ``par_sort`` has them.
     strict : bool, optional
         True: no two neighbours are equal. (Those of which none is a number are.)

@@ -39,7 +39,7 @@ cdef dict rank_kinds = {
 
 cdef ndarray codes_of(object key, bint descending, bint nones):
     """Integers in the order of items that NumPy alone can compare.  Last in both directions:
-    not-a-numbers, then, if it may be one of them, None."""
+    NaNs, then, if it may be one of them, None."""
     gap = None
     if key.dtype.kind == "O":
         gap = [2 if nones and k is None else isinstance(k, float) and k != k for k in key.flat]
@@ -98,7 +98,7 @@ cdef object order_of(list keys, list downs, bint alone):
 
 
 cdef object one_nan(ndarray key):
-    """Complex numbers are not-a-numbers if a part of them is, and all are equal."""
+    """Complex numbers are NaNs if a part of them is, and all are equal."""
     if key.dtype.kind == "c":
         bad = np.isnan(key)
         if bad.any():
@@ -186,7 +186,7 @@ def par_lexsort(keys, axis=-1, *, descending=False):
         The axis to sort along, the last one by default.
     descending : bool, or sequence of bool, optional
         Whether from the greatest down: by all keys, or one for each of them.
-        Not-a-number and not-a-time are last all the same, and equals keep their order.
+        NaN and NaT are last all the same, and equals keep their order.
 
     Returns
     -------
@@ -218,7 +218,8 @@ def par_lexsort(keys, axis=-1, *, descending=False):
             and not pays(cnp.PyArray_SIZE(<ndarray>keys[0]), ORDER_NS)):
         return too_small
     if type(keys) is not tuple and type(keys) is not list:
-        if hasattr(type(keys), "__array_function__") and type(keys).__array_function__ is not np.ndarray.__array_function__:
+        known = getattr(type(keys), "__array_function__", None)
+        if known is not None and known is not np.ndarray.__array_function__:
             return left(own_code(type(keys)))
         keys = member(keys, "keys", "par_lexsort")
         if keys.ndim < 2:
@@ -287,8 +288,8 @@ def par_sort_by_key(keys, *values, stable=None, descending=None):
     stable : bool, optional
         Items of equal keys keep their order, whatever is asked for.
     descending : bool, or sequence of bool, optional
-        From the greatest down, by all keys or one for each of them; not-a-number and
-        not-a-time still last, and equals still in their order.
+        From the greatest down, by all keys or one for each of them; NaN and
+        NaT still last, and equals still in their order.
 
     Returns
     -------
@@ -376,12 +377,12 @@ def par_group_by(keys, *, descending=False):
     Parameters
     ----------
     keys : 1-D array_like, or tuple or list of such
-        Of several keys, of one length, the first is compared first.  Not-a-numbers are
-        equal to each other, and so are not-a-times.  Among objects, None is a key of its
+        Of several keys, of one length, the first is compared first.  NaNs are
+        equal to each other, and so are NaTs.  Among objects, None is a key of its
         own.
     descending : bool, or sequence of bool, optional
         Whether the groups of the greatest keys are first: by all keys, or one for each of
-        them.  Not-a-number, not-a-time and None are last all the same.
+        them.  NaN, NaT and None are last all the same.
 
     Returns
     -------
@@ -425,7 +426,7 @@ def par_group_by(keys, *, descending=False):
 # ---- ranks ------------------------------------------------------------------
 
 cdef object ranks_by_numpy(object x, str method):
-    """Along the last axis, by NumPy alone; not-a-numbers are items like others."""
+    """Along the last axis, by NumPy alone; NaNs are items like others."""
     n = x.shape[-1]
     order = numpys.argsort(x, axis=-1, kind="stable")
     here = np.arange(n)
@@ -453,7 +454,7 @@ cdef object ranks_by_numpy(object x, str method):
 
 
 cdef object ranks_of_row(ndarray x, str method, ndarray out):
-    """Of many items without a not-a-number, into a contiguous array of 8 bytes each."""
+    """Of many items without a NaN, into a contiguous array of 8 bytes each."""
     cdef Ranks r
     cdef ndarray order, starts, begins
     x = plain_column(x)
@@ -466,7 +467,7 @@ cdef object ranks_of_row(ndarray x, str method, ndarray out):
     r.starts = NULL
     if r.kind != RANK_ORDINAL:
         if x.dtype.kind in "mM" and np.isnat(x[order[-1]]):
-            # Here not-a-times differ.
+            # Here NaTs differ.
             begins[r.n - np.count_nonzero(np.isnat(x)):] = True
         starts = par_flatnonzero(begins).astype(np.int64, copy=False)
         r.runs = cnp.PyArray_SIZE(starts)
@@ -539,8 +540,8 @@ def par_rank(a, method="average", *, axis=None):
     Returns
     -------
     ndarray
-        Doubles for 'average', otherwise integers.  What has a not-a-number among the
-        items that it is ranked with has none of them as its ranks, and all are doubles.
+        The ranks: doubles for 'average', integers for the other methods.  If a row has a
+        NaN or NaT, every rank in that row is NaN, and the result is of doubles.
 
     Raises
     ------

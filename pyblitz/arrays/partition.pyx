@@ -58,12 +58,12 @@ cdef object kind_of(ndarray a):
 # ---- splits -----------------------------------------------------------------
 
 cdef tuple bounds_of(object dtype):
-    """What nothing is before, and what nothing but not-a-number is after."""
+    """The value that no item sorts before, and the one that only NaNs sort after."""
     if dtype.kind == "f":
         return dtype.type(-np.inf), dtype.type(np.inf)
     if dtype.kind in "iu":
         return np.iinfo(dtype).min, np.iinfo(dtype).max
-    # not-a-time is the last
+    # NaT has the least bits, and sorts last.
     return np.array(np.iinfo(np.int64).min + 1).view(dtype), np.array("NaT", dtype)
 
 
@@ -100,7 +100,7 @@ cdef object splitters(ndarray a, int64_t k):
     result[0] = sample[first] if first >= 0 else least
     result[1] = sample[last] if last < samples else greatest
     if a.dtype.kind == "f":
-        # All numbers are less than not-a-number: it splits nothing.
+        # All numbers are less than NaN: it splits nothing.
         result[np.isnan(result)] = greatest
     if 0 <= first and last < samples:
         pivot = sample[middle]
@@ -154,7 +154,7 @@ cdef list parts_of(ndarray a, ndarray dst, bint indices, list kths):
         if not inside or (i == 1 and equal):
             continue
         if i == 2 and a.dtype.kind == "f" and around[1] == np.inf:
-            continue            # not-a-numbers
+            continue            # NaNs
         result.append((begin, end, inside))
     return result
 
@@ -301,7 +301,7 @@ def par_partition(a, kth, axis=-1, kind="introselect", order=None):
     again, or ended by NumPy.  Items of one or two bytes are sorted by counting; rows
     with more than three positions, strings and records by ``par_sort``.  Many short rows
     are shared, each partitioned by
-    NumPy.  Not-a-number and not-a-time go last.  Objects, variable-width strings,
+    NumPy.  NaN and NaT go last.  Objects, variable-width strings,
     extended precision and one row of complex numbers: NumPy, alone.
 
     Extra memory: a few percent of the array, or what sorting takes.
@@ -401,9 +401,9 @@ cdef object first_by_sample(ndarray x, int64_t k, bint largest, bint in_order):
     if in_order:
         return par_take(found, order_of([items], [largest], True)[:k])
     # All that are beyond the last one, and the first ones that are equal to it.
-    at = cnp.PyArray_SIZE(found) - k if largest else k - 1
-    last = partition_row(items, [at], False) if pays(items.size, PARTITION_NS) else np.partition(items, at)
-    last = last[at : at + 1]
+    place = cnp.PyArray_SIZE(found) - k if largest else k - 1
+    last = partition_row(items, [place], False) if pays(items.size, PARTITION_NS) else np.partition(items, place)
+    last = last[place : place + 1]
     mask = par_map(np.greater if largest else np.less, items, last)
     equal = par_flatnonzero(par_map(np.equal, items, last))
     mask[equal[: k - par_count_nonzero(mask)]] = True
@@ -481,7 +481,7 @@ def par_topk(a, k, axis=-1, *, largest=True, sorted=True):
     -------
     TopK
         A named tuple of two arrays: ``values``, and ``indices`` along the axis.  Of
-        equal items the first ones, in their order; not-a-number and not-a-time only
+        equal items the first ones, in their order; NaN and NaT only
         when there is nothing else.
 
     Raises

@@ -61,9 +61,9 @@ cdef class SlicedReduce(Slices):
             self.partials[lo // self.grain] = self.op.reduce(self.a[index], **options)
 
     cdef object join(self, int64_t lo, int64_t mid):
-        left, right = lo // self.grain, mid // self.grain
-        self.op(self.partials[left], self.partials[right], out=self.partials[left])
-        self.partials[right] = None
+        one, two = lo // self.grain, mid // self.grain
+        self.op(self.partials[one], self.partials[two], out=self.partials[one])
+        self.partials[two] = None
 
 
 cdef object direct_reduce(object op, object a, object axis, object dtype, object out,
@@ -312,7 +312,7 @@ def par_prod(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=n
 @operation("a out where", np.min, method="min", gives="wrap")
 def par_min(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue,
             *):
-    """The least array element, on all cores: ``np.min``; not-a-number if there is one.
+    """The least array element, on all cores: ``np.min``; NaN if there is one.
 
     Examples
     --------
@@ -325,7 +325,7 @@ def par_min(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, w
 @operation("a out where", np.max, method="max", gives="wrap")
 def par_max(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, where=np._NoValue,
             *):
-    """The greatest array element, on all cores: ``np.max``; not-a-number if there is one.
+    """The greatest array element, on all cores: ``np.max``; NaN if there is one.
 
     Examples
     --------
@@ -617,7 +617,7 @@ def par_argmin(a, axis=None, out=None, *, keepdims=np._NoValue):
     Returns
     -------
     ndarray of int or int
-        The first of equals; that of the first not-a-number if there is one.
+        The first of equals; that of the first NaN if there is one.
 
     Examples
     --------
@@ -639,7 +639,7 @@ def par_argmax(a, axis=None, out=None, *, keepdims=np._NoValue):
     Returns
     -------
     ndarray of int or int
-        The first of equals; that of the first not-a-number if there is one.
+        The first of equals; that of the first NaN if there is one.
 
     Examples
     --------
@@ -805,13 +805,13 @@ cdef object dot_rows(ndarray x, ndarray y, object kind):
 # ---- without what is no number ----------------------------------------------
 
 cdef CompiledKernel zeroing(object dtype):
-    """not-a-number -> zero."""
+    """NaN -> zero."""
     cdef CompiledKernel k = CompiledKernel()
     k.kernel.fn = <void*>zero_nans_double if dtype == np.float64 else <void*>zero_nans_float
     k.kernel.inputs = 1
     k.kernel.itemsize = dtype.itemsize
     k.block = True
-    k.signature = "not-a-number as zero"
+    k.signature = "NaN as zero"
     k.dtype = dtype
     return k
 
@@ -871,7 +871,7 @@ def par_nanmin(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue
     Returns
     -------
     ndarray or scalar
-        ``out`` if it was given. Not-a-number, with a RuntimeWarning, where there is none.
+        ``out`` if it was given. NaN, with a RuntimeWarning, where there is none.
 
     Examples
     --------
@@ -889,7 +889,7 @@ def par_nanmax(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue
     Returns
     -------
     ndarray or scalar
-        ``out`` if it was given. Not-a-number, with a RuntimeWarning, where there is none.
+        ``out`` if it was given. NaN, with a RuntimeWarning, where there is none.
 
     Examples
     --------

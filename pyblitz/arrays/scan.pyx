@@ -159,7 +159,7 @@ def par_scan(op, a, axis=0, dtype=None, out=None):
     which goes strictly from left to right, so they may be rounded otherwise; the
     error of a sum is no worse, and mostly less.  Where any step raises a
     floating-point flag (an overflow, an invalid operation), NumPy does the row
-    alone, so infinities and not-a-numbers are where it puts them.  A row of floats
+    alone, so infinities and NaNs are where it puts them.  A row of floats
     that is accumulated in place is copied first.
 
     Many rows are shared whole.  One row with an operation that is not associative,

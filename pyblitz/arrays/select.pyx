@@ -61,7 +61,7 @@ cdef tuple select_items(ndarray a, ndarray mask, bint both):
     a = contiguous(a)
     mask = contiguous(mask)
     tail = shape_of(a)[depth:]
-    keep = set_mask(&s, mask, cnp.PyArray_SIZE(a) // cnp.PyArray_SIZE(mask) * cnp.PyArray_ITEMSIZE(a))
+    _kept = set_mask(&s, mask, cnp.PyArray_SIZE(a) // cnp.PyArray_SIZE(mask) * cnp.PyArray_ITEMSIZE(a))
     total = s.before[select_blocks(&s)]
     yes = np.empty((total,) + tail, a.dtype)
     s.src = <const char*>cnp.PyArray_DATA(a)
@@ -197,7 +197,7 @@ cdef object flatnonzero_of_mask(ndarray mask):
     if not pays(cnp.PyArray_SIZE(mask), NONZERO_NS) or cnp.PyArray_TYPE(mask) != cnp.NPY_BOOL:
         return np.flatnonzero(mask)
     mask = contiguous(mask)
-    keep = set_mask(&s, mask, 8)
+    _kept = set_mask(&s, mask, 8)
     result = np.empty(s.before[select_blocks(&s)], np.int64)
     s.src = s.no = NULL
     s.yes = <char*>cnp.PyArray_DATA(result)

@@ -222,7 +222,7 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
 
     Notes
     -----
-    O(n log n) work at most.  Not-a-number and not-a-time go last, as in NumPy.
+    O(n log n) work at most.  NaN and NaT go last, as in NumPy.
 
     - Integers, times and floats of 4 or 8 bytes: one parallel pass of
       most-significant-digit radix sort (after Zagha and Blelloch, 1991) into buckets that
@@ -238,9 +238,10 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
     - Objects, variable-width strings, extended precision from the greatest down, and records
       with fields of several items, of half or of extended precision: NumPy, alone.
 
-    Extra memory: for numbers of up to 8 bytes none of the size of the array where they lie
-    evenly, at most n elements where they do not and in place; where the order comes first, that and what ``par_argsort`` needs, and in place
-    one copy.  ``axis`` other than the last needs one copy.
+    Extra memory: for numbers of up to 8 bytes, little where they lie evenly, at most n
+    elements where they do not, and n elements in place.  Where the order comes first, the
+    order and what ``par_argsort`` needs, and one copy in place.  An ``axis`` other than the
+    last needs one copy.
 
     Examples
     --------

@@ -307,7 +307,7 @@ cdef list sort_fields(ndarray a, object order):
     fields = []
     for name in names + [n for n in dtype.names if n not in names]:
         f = a[name]
-        # Half precision: NumPy's comparison of fields puts not-a-numbers first.
+        # Half precision: NumPy's comparison of fields puts NaNs first.
         if f.ndim != a.ndim or f.dtype.kind not in "biufcmMSU" or f.dtype.char in "egG":
             return None
         fields.append(f)

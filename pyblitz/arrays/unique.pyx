@@ -57,7 +57,8 @@ def unique_by_numpy(ar, return_index=False, return_inverse=False, return_counts=
     """The namesake, whatever the version of NumPy."""
     if cnp.PyArray_CheckExact(ar):
         if has_sorted:
-            return numpys.unique(ar, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan, sorted=sorted)
+            return numpys.unique(
+                ar, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan, sorted=sorted)
         return numpys.unique(ar, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
     # Other libraries' do not know all options.
     options = {}
@@ -78,7 +79,7 @@ cdef ndarray copy_of(const int64_t* items, int64_t n):
 
 
 cdef bint may_be_none(ndarray x):
-    """Whether there are not-a-numbers or not-a-times of this type."""
+    """Whether there are NaNs or NaTs of this type."""
     return x.dtype.kind in "fcmM"
 
 
@@ -98,12 +99,12 @@ cdef list unique_of_few(ndarray x, bint index, bint inverse, bint counts, bint e
     cdef Distinct d
     cdef Back b
     cdef ndarray first, ranks, back
-    cdef object order, values, result = None
+    cdef object order, values
     d.items = <const char*>cnp.PyArray_DATA(x)
     d.n = cnp.PyArray_SIZE(x)
     d.size = cnp.PyArray_ITEMSIZE(x)
     d.floats = x.dtype.kind == "f"
-    # Not-a-numbers that are to differ are another road's if there are two.
+    # NaNs that are to differ are another road's if there are two.
     d.counting = counts or (not equal_nan and may_be_none(x))
     # Of few items, tables of which little is used take longer to make than to fill.
     d.limit = min(<int64_t>DISTINCT_LIMIT, d.n // 8)
@@ -139,7 +140,7 @@ cdef list unique_of_few(ndarray x, bint index, bint inverse, bint counts, bint e
 
 
 cdef int64_t count_numbers(ndarray x):
-    """Items of a sorted row before the not-a-numbers or not-a-times at its end."""
+    """Items of a sorted row before the NaNs or NaTs at its end."""
     cdef int64_t n = cnp.PyArray_SIZE(x), lo = 0, mid
     if not may_be_none(x) or not np.isnan(x[-1]):
         return n
@@ -204,7 +205,7 @@ cdef list unique_of_sorted(ndarray x, ndarray order, bint index, bint inverse, b
 
 
 cdef object unique_of_records(ndarray x, bint index, bint inverse, bint counts):
-    """As unique_of_few.  Of records NumPy never calls those equal that have a not-a-number."""
+    """As unique_of_few.  Of records NumPy never calls those equal that have a NaN."""
     cdef ndarray order, begins, starts
     cdef int64_t n = cnp.PyArray_SIZE(x)
     parts = sort_fields(x, None)
@@ -246,7 +247,7 @@ cdef object unique(ndarray x, bint index, bint inverse, bint counts, bint equal_
         return left_dtype(x.dtype)
     if kind in "mM" and not equal_nan and np.isnat(x).any():
         # Here NumPy's versions, and its own roads, differ.
-        return left("not-a-times that differ")
+        return left("NaTs that differ")
     if kind in "biufmM":
         # Half-precision floats NumPy may sort wrong: see half_is_wrong in arrays/sort.
         if size == 2 and kind != "f" and not pays(cnp.PyArray_SIZE(x), SHORTS_NS):
@@ -282,7 +283,7 @@ def par_unique(ar, return_index=False, return_inverse=False, return_counts=False
     axis : int or None, optional
         Distinct subarrays along this axis: by NumPy, alone, if there are more axes.
     equal_nan : bool, optional
-        Whether not-a-numbers (and not-a-times) are one value.
+        Whether NaNs (and NaTs) are one value.
     sorted : bool, optional
         False allows any order.  Below some thousand items it is NumPy's; otherwise they
         are sorted in any case.
@@ -310,7 +311,7 @@ def par_unique(ar, return_index=False, return_inverse=False, return_counts=False
       value begins are counted, and the values moved there: O(n log n) work.
     - Of records the sorted order says where values begin.
     - Objects, variable-width strings, extended precision, records with fields of several
-      items, of half or of extended precision, and not-a-times that are to differ are
+      items, of half or of extended precision, and NaTs that are to differ are
       NumPy's, alone.
 
     Extra memory: some megabytes for tables, or what sorting takes: a copy of the array,

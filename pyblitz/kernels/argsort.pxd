@@ -16,8 +16,8 @@ from pyblitz.runtime.pool cimport Worker
 cdef enum FieldKind:
     FIELD_UNSIGNED  # of 1, 2, 4 or 8 bytes, as the next three (floats: 2, 4, 8)
     FIELD_SIGNED
-    FIELD_FLOAT     # zeros are equal, not-a-numbers too, and last
-    FIELD_TIME      # the least value (not-a-time) last
+    FIELD_FLOAT     # zeros are equal, NaNs too, and last
+    FIELD_TIME      # the least value (NaT) last
     FIELD_BYTES     # up to 8 bytes, compared as such
     FIELD_CHARS     # one or two characters of 4 bytes
 

@@ -88,4 +88,3 @@ cdef loop_fn cast_loop(char kind, int size, char to_kind, int to_size) noexcept 
     if size == 2:
         return to_number(to_kind, to_size, <uint16_t*>NULL)
     return to_number(to_kind, to_size, <uint8_t*>NULL)
-

@@ -29,7 +29,7 @@ cdef enum Binning:
     # wrong by one, and then held against the edges.
     BIN_WIDTH_F32
     BIN_WIDTH_F64
-    # Any edges: a search for the item as a double; not-a-numbers come last.
+    # Any edges: a search for the item as a double; NaNs come last.
     BIN_SEARCH
     # No bins: the least and the greatest item, as doubles.
     BIN_EXTREMES
@@ -42,7 +42,7 @@ cdef struct Count:
     int64_t n
     # BIN_ITEM: a power of two.
     int64_t bins
-    # BIN_WIDTH_*: minus infinity, bins + 1 of them, not-a-number.  Here as in the
+    # BIN_WIDTH_*: minus infinity, bins + 1 of them, NaN.  Here as in the
     # search, the last one belongs to what comes after.
     const char* edges
     double scale            # BIN_WIDTH_*: bins for each unit

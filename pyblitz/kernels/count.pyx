@@ -42,7 +42,7 @@ cdef struct Leaf:
 
 # ---- an item's bin ----------------------------------------------------------
 # Between edges, bin 0 is for what comes before the first, and the one after the
-# last for what comes after it, and for not-a-numbers either.
+# last for what comes after it, and for NaNs either.
 
 cdef bint bin_items(const Item* a, int64_t n, int64_t bins, int32_t* bin) noexcept nogil:
     """Whether all are bins.  What is written is one in any case, as there are a power of two:
@@ -62,7 +62,7 @@ cdef inline void bin_width(const Edge* x, int64_t n, int64_t bins, const Edge* e
     cdef int32_t k
     cdef int64_t i
     for i in range(n):
-        # In this order, not-a-numbers come to zero.
+        # In this order, NaNs come to zero.
         place = (x[i] - first) * scale + 1
         place = place if place > 0 else 0
         place = place if place < end else end

@@ -9,7 +9,7 @@ search: it is for rows that a sample says have few.  Items of one and two bytes 
 places in tables instead.  No Python, no NumPy.
 
 Items are distinct if their bits are, or, as floats, if they are not equal: zeros are
-equal, and so are not-a-numbers.
+equal, and so are NaNs.
 """
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from pyblitz.runtime.pool cimport Worker
@@ -20,20 +20,21 @@ cdef enum:
 
 cdef struct Slot:
     uint64_t key
-    # Of a block: how often, in two lanes, so that equal items in a row need not wait
-    # for each other.  Of the result: what distinct_inverse gives, and nothing.
+    # In a block's table: how often the key occurs.  There are two counts, used in turn, so
+    # that equal items in a row need not wait for each other.  In the table of the result:
+    # the rank that distinct_inverse writes, and nothing.
     uint32_t value[2]
 
-# slots[0] is for the key 0, and holds 1 while that is not there; slots[1] always holds
-# 1, which belongs elsewhere; of the others, 0 is an empty one.  So a fast look at a
-# key's own slot and the next never takes an empty one for it.
+# In an empty slot the key is 0.  The key 0 itself has slots[0], which holds 1 until it is
+# met; slots[1] always holds 1, a key whose hash leads elsewhere.  So whoever compares a key
+# with its own slot and the next one never takes an empty slot for the key.
 cdef struct Table:
-    Slot* slots             # [(1 << 64 - shift) + what runs over]
-    int shift
-    int64_t limit
-    int64_t used
-    uint64_t* keys          # [used], as they were met
-    int64_t* first          # [used]
+    Slot* slots             # [(1 << 64 - shift) + room for what runs over the end]
+    int shift               # the hash of a key is its product's bits from here on
+    int64_t limit           # the most keys that it may hold
+    int64_t used            # the keys that it holds
+    uint64_t* keys          # [used], in the order in which they were met
+    int64_t* first          # [used]: the index of each key's first item
 
 cdef struct Distinct:
     const char* items
@@ -41,22 +42,22 @@ cdef struct Distinct:
     int size                # bytes of an item: 1, 2, 4, 8
     bint floats             # IEEE 754 of that size
     bint counting           # whether counts are wanted
-    int64_t limit           # distinct items, if they have 4 or 8 bytes
+    int64_t limit           # the most distinct items of 4 or 8 bytes that are looked for
     # -- the result
-    bint many               # more than `limit`: there is no more of it
-    int64_t count           # distinct items, in no particular order:
-    uint64_t* keys          # [count], their bits, in the lowest bytes; of floats 0.0 and
-                            # one not-a-number stand for all
-    int64_t* first          # [count], where they are first
-    int64_t* counts         # [count], if counting
+    bint many               # there are more than `limit`; the rest of the result is not set
+    int64_t count           # how many distinct items there are, in no particular order
+    # [count]: their bits, in the lowest bytes.  0.0 stands for both zeros, one NaN for all.
+    uint64_t* keys
+    int64_t* first          # [count], the index where each occurs first
+    int64_t* counts         # [count], how often each occurs; if counting
     # -- the rest is its own
     Table merged
     int64_t blocks
     int64_t block           # items
     Table* tables           # [blocks]
-    uint32_t* places        # 1 and 2 bytes: [blocks][lanes][1 << bits] counts, and as
-                            # many first places
-    uint32_t* ranks         # the same: [1 << bits]
+    # Of items of 1 and 2 bytes: [blocks][lanes][1 << bits] counts, and as many first places.
+    uint32_t* places
+    uint32_t* ranks         # of the same items: [1 << bits]
 
 # Whether a sample (of the same places for the same n) says that it is worth a try.
 cdef bint distinct_may_be_few(const Distinct* d) noexcept nogil
@@ -70,7 +71,7 @@ cdef inline uint64_t hash_key(uint64_t key) noexcept nogil:
     """Its high bits are the hash.  Of 0 it is 0; of 1 the high ones are not."""
     return (key ^ (key >> 32)) * <uint64_t>0x9E3779B97F4A7C15u
 
-# One key for all zeros, and one for all not-a-numbers.
+# One key for all zeros, and one for all NaNs.
 cdef inline uint64_t key_of_double(uint64_t bits) noexcept nogil:
     cdef uint64_t size = bits & 0x7FFFFFFFFFFFFFFFu
     bits = bits if size != 0 else 0

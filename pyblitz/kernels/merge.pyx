@@ -24,7 +24,7 @@ cdef enum:
 
 # To Cython, no other names tell these from the integers.
 cdef struct Time:
-    int64_t bits        # the least, not-a-time, is last
+    int64_t bits        # the least, NaT, is last
 
 cdef struct Half:
     uint16_t bits
@@ -616,7 +616,7 @@ cdef inline int64_t wrong(Key x, Key y, bint descending, bint strict) noexcept n
     elif Key is Time:
         p, q = time_rank(x.bits), time_rank(y.bits)
         if descending:
-            # Backwards; not-a-time, the least of all, is the greatest so.
+            # Backwards; NaT, the least of all, is the greatest so.
             p, q = ~(p + 1), ~(q + 1)
         return 1 - lower(p, q) if strict else lower(q, p)
     elif Key is int64_t or Key is uint64_t:

@@ -51,8 +51,8 @@ cdef void use_leaves(sort_fn narrow, sort_fn wide) noexcept nogil
 cdef enum KeyKind:
     KEY_UNSIGNED
     KEY_SIGNED
-    KEY_FLOAT       # IEEE 754; not-a-numbers last
-    KEY_TIME        # signed, with the least value (not-a-time) last
+    KEY_FLOAT       # IEEE 754; NaNs last
+    KEY_TIME        # signed, with the least value (NaT) last
 
 cdef struct Keys:
     const char* src
@@ -61,7 +61,7 @@ cdef struct Keys:
     int itemsize
     KeyKind kind
     bint descending     # what is last stays last
-    # Zeros of both signs and not-a-numbers keep their order; not of 2 bytes.
+    # Zeros of both signs and NaNs keep their order; not of 2 bytes.
     bint stable
 
 # 1, 2, 4 or 8 bytes.  src is dst, or they do not overlap.

@@ -787,7 +787,7 @@ cdef inline Word key_of(Word x, KeyKind kind) noexcept nogil:
         return x ^ sign
     if kind == KEY_TIME:
         return (x ^ sign) - 1       # the least wraps to the greatest
-    # Not-a-numbers with a sign would be below minus infinity: all wrap to the end.
+    # NaNs with a sign would be below minus infinity: all wrap to the end.
     return (x ^ (sign | (<Word>0 - (x >> (8 * sizeof(Word) - 1))))) - <Word>key_shift(sizeof(Word))
 
 
@@ -863,12 +863,12 @@ cdef void store_keys(void* ctx, const void* words, int64_t n, int64_t at) noexce
         decode[uint32_t](k, <const uint32_t*>words, n, <uint32_t*>k.dst + at)
 
 
-# Zeros of both signs are equal, and so are not-a-numbers; as words they are not.  A stable
+# Zeros of both signs are equal, and so are NaNs; as words they are not.  A stable
 # sort puts them back in the order in which they came.
 
 cdef struct Restore:
     Keys* keys
-    bint zeros              # or not-a-numbers
+    bint zeros              # or NaNs
     int64_t* before         # [block]: counts, then sums
     int64_t begin           # of their run in the result
     int64_t end

@@ -54,6 +54,6 @@ cdef void sum_float(char** args, const intptr_t* dims, const intptr_t* steps, vo
 cdef void sum_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 cdef void dot_float(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 cdef void dot_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
-# Not-a-numbers become zero: a block kernel (map.pxd).
+# NaNs become zero: a block kernel (map.pxd).
 cdef void zero_nans_float(const float* items, float* to, intptr_t n, void* user) noexcept nogil
 cdef void zero_nans_double(const double* items, double* to, intptr_t n, void* user) noexcept nogil

@@ -20,7 +20,7 @@ cdef struct Runs:
     const char* items
     intptr_t itemsize
     int64_t n
-    # Items from here on are not-a-numbers or not-a-times: one run, or each one its own.
+    # Items from here on are NaNs or NaTs: one run, or each one its own.
     int64_t numbers
     bint equal_nan
     int64_t* before         # [runs_blocks + 1]: runs that begin before each block

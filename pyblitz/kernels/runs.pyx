@@ -33,7 +33,7 @@ cdef void flag_words(const Word* x, int64_t n, uint8_t* flags) noexcept nogil:
 
 
 cdef void flag_halves(const uint16_t* x, int64_t n, uint8_t* flags) noexcept nogil:
-    """Without not-a-numbers: zeros are equal, too."""
+    """Without NaNs: zeros are equal, too."""
     cdef int64_t i
     for i in range(n):
         flags[i] = (x[i] != x[i - 1]) & (((x[i] | x[i - 1]) & 0x7FFF) != 0)

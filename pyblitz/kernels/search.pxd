@@ -19,9 +19,9 @@ cdef enum SearchKind:
 cdef struct Search:
     SearchKind kind
     bint right              # after equal items instead of before them
-    const char* row         # sorted, not-a-numbers last
+    const char* row         # sorted, NaNs last
     int64_t n
-    int64_t numbers         # items before the first not-a-number; search_prepare's
+    int64_t numbers         # items before the first NaN; search_prepare's
     const char* keys
     int64_t count           # keys
     int64_t* out

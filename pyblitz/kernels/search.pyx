@@ -88,7 +88,7 @@ cdef void search_block(const Search* s, int64_t lo, int64_t hi, int64_t* out) no
 
 
 cdef int64_t count_numbers(Key* row, int64_t n) noexcept nogil:
-    """Items before the not-a-numbers at the end."""
+    """Items before the NaNs at the end."""
     cdef int64_t lo = 0, mid
     while lo < n:
         mid = (lo + n) >> 1

@@ -13,9 +13,9 @@ cdef enum SplitKind:
     SPLIT_U32
     SPLIT_I64
     SPLIT_U64
-    SPLIT_F32       # not-a-numbers are greater than all
+    SPLIT_F32       # NaNs are greater than all
     SPLIT_F64
-    SPLIT_TIME      # signed, with the least value (not-a-time) greater than all
+    SPLIT_TIME      # signed, with the least value (NaT) greater than all
 
 # Copies `samples` items of 4 or 8 bytes, one of each stretch of the row: always the
 # same ones of the same length.
@@ -26,7 +26,7 @@ cdef struct Split:
     SplitKind kind
     const char* src     # [n]
     int64_t n
-    const char* low     # two values, low <= high, neither not-a-number
+    const char* low     # two values, low <= high, neither NaN
     const char* high
     int64_t* counts     # [2 * split_blocks(n)], to be filled
     # The results of split_count: items before low, and from low to high.
@@ -51,9 +51,10 @@ cdef struct First:
     int64_t k           # 1 .. n
     intptr_t itemsize
     KeyKind kind
-    bint greatest       # the greatest, from the greatest down
-    int64_t* out        # [rows][k]: indices in the row
+    bint greatest       # finds the greatest items, from the greatest down
+    int64_t* out        # [rows][k]: the items' indices in their row
 
-# The k least of each row in sorted order, the first ones of equals; not-a-numbers are
-# less than nothing and greater than nothing.
+# Finds the k least (or greatest) items of each row, in sorted order; of equal items, the
+# first ones.  A NaN is neither less nor greater than any item: it is never taken while
+# there is a number.
 cdef int first_run(Worker* w, First* f, int64_t rows) noexcept nogil

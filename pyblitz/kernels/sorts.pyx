@@ -105,7 +105,7 @@ ctypedef fused Bits:
 
 cdef inline bint differ(const Bits* items, int64_t n, Bits inf) noexcept nogil:
     """Whether there may be equal items with other bits: zeros less than zero, or
-    not-a-numbers but the usual one."""
+    NaNs but the usual one."""
     cdef Bits minus = ~(<Bits>-1 >> 1)
     cdef Bits usual = inf | (inf >> 1)
     cdef Bits x

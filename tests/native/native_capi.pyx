@@ -366,6 +366,7 @@ cdef int flood_job(Worker* w, void* ctx) except? -1 nogil:
     i64_fetch_sub_acq_rel(&p.jobs, 1)   # the tally may be gone after this
     return 0
 
+
 def flood(Tally tally, int64_t until):
     """Work of every kind until the tally is `until`; returns when what was submitted is
     done."""

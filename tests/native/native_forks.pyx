@@ -3,7 +3,7 @@ cimport API."""
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from pyblitz cimport (
-    Fork, Scope, Task, Worker, current_worker, fork, join, join_lazy, parallel_for, run, scope,
+    Fork, Scope, Task, Worker, fork, join, join_lazy, parallel_for, run, scope,
     scope_map, spawn, spawn_many, spawn_on, submit_keyed, task_init, tick, try_join, worker_index)
 from pyblitz.runtime.atomic cimport (
     atomic_i64, i64_fetch_add_relaxed, i64_fetch_sub_acq_rel, i64_load_acquire,

@@ -1,8 +1,8 @@
 """Latches and the counters of the sleep protocol, step by step and in races."""
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from pyblitz.runtime.atomic cimport (
-    atomic_i64, i64_fetch_add_relaxed, i64_load_acquire, i64_load_relaxed,
-    i64_store_relaxed, i64_store_release, u32_load_relaxed, u32_store_relaxed,
+    atomic_i64, i64_fetch_add_relaxed, i64_load_acquire,
+    i64_store_relaxed, u32_load_relaxed, u32_store_relaxed,
     u64_store_relaxed)
 from pyblitz.runtime.counters cimport (
     Counters, add_inactive, add_sleeping, announce_sleepy, count_inactive,

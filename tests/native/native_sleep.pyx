@@ -1,5 +1,5 @@
 """The sleep protocol alone: workers that do nothing but look for numbered jobs."""
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from pyblitz.runtime.atomic cimport (
     atomic_i64, i64_fetch_sub_acq_rel, i64_fetch_add_relaxed, i64_load_acquire,

@@ -1,5 +1,4 @@
 """Calls from threads that Python does not know, on stacks of any size."""
-from libc.stdint cimport int64_t
 from pyblitz cimport Scope, Worker, join, parallel_for, run, scope, spawn, submit
 from pyblitz.runtime.atomic cimport (
     atomic_i64, i64_fetch_add_relaxed, i64_load_acquire, i64_store_relaxed)
