@@ -921,7 +921,6 @@ back:
         :: j == 4 -> j = 0; goto done
         :: j == 5 -> j = 0; goto leave_
 #if GLOBAL
-        :: j == 6 -> j = 0; goto submitted
         :: j == 11 -> j = 0; goto replace
         :: j == 12 -> j = 0; goto reap
         :: j == 13 -> j = 0; goto reaped
