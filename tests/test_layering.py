@@ -72,7 +72,7 @@ WITHIN_A_ROW = {
     ("kernels.find", "kernels.move"),
     ("kernels.select", "kernels.radix"),
     ("kernels.argsort", "kernels.radix"),
-    ("kernels.merge", "kernels.radix"),
+    ("kernels.radix", "kernels.merge"),
     ("kernels.member", "kernels.distinct"),
     ("kernels.loops", "kernels.reduce"),
     ("kernels.sorts", "kernels.argsort"),

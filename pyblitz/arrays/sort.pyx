@@ -228,7 +228,10 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
       most-significant-digit radix sort (after Zagha and Blelloch, 1991) into buckets that
       fit into a cache, over the range that a sample shows; each bucket is cut once more
       in the cache, into pieces for NumPy's own SIMD kernel.  Buckets that hold too much
-      (skewed keys) are shared in turn.  What is sorted already, up or down, is only copied.
+      (skewed keys) are shared in turn.  Or, where NumPy's kernel is fast on this CPU, and
+      above all for skewed keys: the kernel sorts a run for each thread, and the runs are
+      merged, each merge cut into equal parts by co-ranking.  Both give the same bits.
+      What is sorted already, up or down, is only copied.
     - Booleans and integers of 1 or 2 bytes: counting sort.
     - Complex numbers, fixed-width strings, structured arrays, stable half precision: the
       order of ``par_argsort``, then every element is moved once.
@@ -238,8 +241,7 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
     - Objects, variable-width strings, extended precision from the greatest down, and records
       with fields of several items, of half or of extended precision: NumPy, alone.
 
-    Extra memory: for numbers of up to 8 bytes, little where they lie evenly, at most n
-    elements where they do not, and n elements in place.  Where the order comes first, the
+    Extra memory: for numbers of up to 8 bytes at most n elements, and n more in place.  Where the order comes first, the
     order and what ``par_argsort`` needs, and one copy in place.  An ``axis`` other than the
     last needs one copy.
 

@@ -5,10 +5,12 @@ items as words whose unsigned order is the order wanted (a float's bits, turned;
 leading bits of several keys with an index below them), this module sorts the words,
 and ``store`` makes each into what the result holds.
 
-sort_words     words of 4 or 8 bytes: one parallel pass of most-significant-digit radix
-               sort into buckets that fit into a cache, in which each bucket is cut once
-               more, into pieces of some hundred words for a leaf sort (NumPy's SIMD
-               kernels, which the caller hands in)
+sort_words     words of 4 or 8 bytes, by whichever way is faster here.  One: a parallel pass
+               of most-significant-digit radix sort into buckets that fit into a cache, in
+               which each bucket is cut once more, into pieces of some hundred words for a
+               leaf sort (NumPy's SIMD kernels, which the caller hands in).  The other: the
+               leaf sort of a run for each thread, and merges.  The leaf sort is timed once;
+               a sample says whether the words are skewed, which the radix sort pays for
 sort_keys      numbers, through it; of 1 or 2 bytes by counting
 
 What each gives depends on the data alone, never on the number of threads.

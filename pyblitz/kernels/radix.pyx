@@ -3,9 +3,11 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport INT32_MAX, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
-from pyblitz.runtime.atomic cimport atomic_u32, u32_load_relaxed, u32_store_relaxed
+from pyblitz.kernels.merge cimport MergeTwo, Order as MergeOrder, merge_two, order_numbers
+from pyblitz.runtime.atomic cimport (
+    atomic_i64, atomic_u32, i64_load_relaxed, i64_store_relaxed, u32_load_relaxed, u32_store_relaxed)
 from pyblitz.runtime.bridge cimport bridge_limit, bridge_wants
-from pyblitz.runtime.os cimport alloc_array
+from pyblitz.runtime.os cimport alloc_array, now_ns
 
 cdef enum:
     SAMPLES = 1024
@@ -21,15 +23,74 @@ cdef enum:
     MAX_PIECES = 1024       # that a bucket is cut into
     PIECE_WORDS = 96       # at most, on average
     OCTAVES = 128           # pieces that are enough for one per octave
+    # Words by which a leaf sort is timed, and the logarithm of their number.
+    TIMED_WORDS = 8192
+    TIMED_LEVELS = 13
+    MAX_LEVELS = 8          # of merges
+    RUN_WORDS = 16384       # of a run that is merged, at least
+    MAX_RUN_WORDS = 2097152     # at most: nothing stops a leaf sort
+
+# Nanoseconds that a word takes one thread.  The leaf sort is timed where it runs; the rest was
+# measured on a Zen 5, and differs less from processor to processor.
+cdef double RUNS_NS = 0.5       # to be loaded and stored
+cdef double MERGE_NS = 1.2      # in each merge
+cdef double ALONE_NS = 9.0      # in a radix sort by one thread
+# In a radix sort by all, of 4 and of 8 bytes: of keys that lie evenly, and of others.
+cdef double NARROW_NS = 3.7
+cdef double NARROW_SKEWED_NS = 5.5
+cdef double WIDE_NS = 4.8
+cdef double WIDE_SKEWED_NS = 10.0
 
 cdef sort_fn leaf_narrow = NULL
 cdef sort_fn leaf_wide = NULL
+# Picoseconds a word takes the leaf sort, of TIMED_WORDS; 0: not timed yet.
+cdef atomic_i64 narrow_pace
+cdef atomic_i64 wide_pace
 
 
 cdef void use_leaves(sort_fn narrow, sort_fn wide) noexcept nogil:
     global leaf_narrow, leaf_wide
     leaf_narrow = narrow
     leaf_wide = wide
+    i64_store_relaxed(&narrow_pace, 0)
+    i64_store_relaxed(&wide_pace, 0)
+
+
+cdef int64_t timed(sort_fn leaf, bint wide) noexcept nogil:
+    """Picoseconds a word: the faster of two runs, for the first one warms up."""
+    cdef intptr_t size = 8 if wide else 4
+    cdef char* words = <char*>malloc(TIMED_WORDS * size)
+    cdef uint64_t state = 1
+    cdef int64_t best = INT32_MAX, begun
+    cdef int i, turn
+    if words == NULL:
+        return best
+    for turn in range(2):
+        for i in range(TIMED_WORDS * size // 8):
+            state = state * 6364136223846793005u + 1442695040888963407u
+            (<uint64_t*>words)[i] = state ^ (state >> 32)
+        begun = now_ns()
+        leaf(words, TIMED_WORDS, NULL)
+        best = min(best, (now_ns() - begun) * 1000 // TIMED_WORDS)
+    free(words)
+    return max(best, <int64_t>1)
+
+
+cdef double leaf_ns(bint wide, int64_t n) noexcept nogil:
+    """What a word takes the leaf sort, of n at once: processors differ by a factor of twenty."""
+    cdef sort_fn leaf = leaf_wide if wide else leaf_narrow
+    cdef atomic_i64* kept = &wide_pace if wide else &narrow_pace
+    # relaxed: any measurement is as good as another
+    cdef int64_t pace = i64_load_relaxed(kept)
+    cdef int levels = 0
+    if leaf == NULL:
+        return INT32_MAX
+    if pace == 0:
+        pace = timed(leaf, wide)
+        i64_store_relaxed(kept, pace)
+    while n >> levels > 1:
+        levels += 1
+    return pace * levels / (1000.0 * TIMED_LEVELS)
 
 
 cdef int each(Worker* w, leaf_fn leaf, void* ctx, int64_t grain, int64_t n) noexcept nogil:
@@ -239,12 +300,30 @@ cdef void sort_alone(const Words* s, Word* a, Word* b) noexcept nogil:
     sort_bucket(s, a, b, s.n, low, high, 0, False)
 
 
+cdef int sort_by_leaf(const Words* s, char* room) noexcept nogil:
+    cdef int rc
+    if s.wide:
+        load_all[uint64_t](s, <uint64_t*>room)
+        rc = leaf_wide(room, s.n, NULL)
+    else:
+        load_all[uint32_t](s, <uint32_t*>room)
+        rc = leaf_narrow(room, s.n, NULL)
+    if rc < 0:
+        return ENOMEM
+    s.store(s.ctx, room, s.n, 0)
+    return 0
+
+
 cdef int sort_small(const Words* s) noexcept nogil:
     cdef uint64_t few[LEAF_WORDS]
     cdef char* room = <char*>few
     if s.n == 0:
         return 0
     few[0] = 0
+    if s.n > LEAF_WORDS and leaf_ns(s.wide, s.n) < ALONE_NS:
+        # Where load reads dst, there is a spare.
+        room = s.spare if s.spare != NULL else s.dst
+        return sort_by_leaf(s, room)
     if s.n > LEAF_WORDS:
         room = s.spare if s.spare != NULL else <char*>alloc_array(s.n * (8 if s.wide else 4))
         if room == NULL:
@@ -526,7 +605,7 @@ cdef int sort_heavy(Worker* w, const Radix* r, int64_t start, int64_t n, bint eq
         words.spare = <char*>alloc_array(n * size)
         if words.spare == NULL:
             return ENOMEM
-    rc = sort_shared(w, &words, r.depth + 1)
+    rc = sort_shared(w, &words, NULL, r.depth + 1)
     free(words.spare)
     return rc
 
@@ -610,7 +689,7 @@ cdef void exact_range(const Words* s, uint64_t* low, uint64_t* high) noexcept no
         lo = end
 
 
-cdef int sample_cut(const Words* s, int64_t steps, Cut* c) noexcept nogil:
+cdef int sample_cut(const Words* s, int64_t steps, Cut* c, bint* skewed) noexcept nogil:
     """Between the 0.5 and 99.5 percent quantiles of a sample, so that outliers do not
     stretch the range.  Always the same sample of the same length."""
     cdef uint64_t* keys = <uint64_t*>malloc(2 * SAMPLES * sizeof(uint64_t))
@@ -629,7 +708,9 @@ cdef int sample_cut(const Words* s, int64_t steps, Cut* c) noexcept nogil:
     high = keys[SAMPLES - 1 - SAMPLES // 200]
     make_cut(c, low, high, steps, False)
     worst = worst_load(c, keys)
-    if worst * 32 > SAMPLES:
+    # More than four times the mean: with few buckets, each has a good part of the sample.
+    skewed[0] = worst * 32 > SAMPLES and worst * steps > 4 * SAMPLES
+    if skewed[0]:
         # Skewed.  Most skew is towards the least key.
         make_cut(&bent, keys[0], high, MAX_BUCKETS, True)
         if worst_load(&bent, keys) * 2 < worst:
@@ -652,19 +733,28 @@ cdef void sort_plain(uint64_t* a, uint64_t* room, int64_t n) noexcept nogil:
     sort_bucket(&s, a, room, n, low, high, 0, False)
 
 
-cdef int sort_shared(Worker* w, Words* s, int depth) noexcept nogil:
+cdef int64_t buckets_for(int64_t n) noexcept nogil:
+    cdef int64_t buckets = MIN_BUCKETS
+    while buckets * BUCKET_WORDS < n and buckets < MAX_BUCKETS:
+        buckets *= 2
+    return buckets
+
+
+cdef int sort_shared(Worker* w, Words* s, const Cut* cut, int depth) noexcept nogil:
+    """cut: NULL, if no sample was taken."""
     cdef Radix r
     cdef int64_t blocks, b, k, sum, count
     cdef uint64_t low, high
+    cdef bint skewed
     cdef int rc = ENOMEM
     r.words = s
     r.depth = depth
     r.mid = s.spare if s.spare != NULL else s.dst
-    r.buckets = MIN_BUCKETS
-    while r.buckets * BUCKET_WORDS < s.n and r.buckets < MAX_BUCKETS:
-        r.buckets *= 2
-    if depth < 2:
-        if sample_cut(s, r.buckets, &r.cut) != 0:
+    r.buckets = buckets_for(s.n)
+    if cut != NULL:
+        r.cut = cut[0]
+    elif depth < 2:
+        if sample_cut(s, r.buckets, &r.cut, &skewed) != 0:
             return ENOMEM
     else:
         # Samples have misled twice: by what is certain to tell some apart.
@@ -721,7 +811,7 @@ cdef int pack_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     return 0
 
 
-cdef int sort_once_packed(Worker* w, Words* s) noexcept nogil:
+cdef int sort_once_packed(Worker* w, Words* s, const Cut* cut) noexcept nogil:
     """From a copy of the words, each loaded once."""
     cdef Words words = s[0]
     cdef Inner inner
@@ -736,23 +826,135 @@ cdef int sort_once_packed(Worker* w, Words* s) noexcept nogil:
         words.load = load_inner
         words.store = store_inner
         words.ctx = &inner
-        rc = sort_shared(w, &words, 0)
+        rc = sort_shared(w, &words, cut, 0)
     free(<void*>inner.src)
     return rc
 
 
-cdef int sort_words(Worker* w, Words* s) noexcept nogil:
-    cdef bint found
+# ---- runs, and their merges --------------------------------------------------
+# Where the leaf sort is fast: a run for each thread, all sorted at once, and merged two by
+# two; each merge is shared.  The words are in a total order, so that the result is the same.
+
+cdef struct Runs:
+    Words* s
+    sort_fn leaf
+    int levels
+    char* first             # the runs
+    char* last              # their last merge
+    MergeOrder order
+    int (*merge)(Worker* w, const MergeOrder* o, const char* a, const char* a_end,
+                 const char* b, const char* b_end, char* out) noexcept nogil
+
+
+cdef inline int64_t run_start(const Runs* r, int64_t i) noexcept nogil:
+    return (r.s.n * i) >> r.levels
+
+
+cdef int run_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Runs* r = <Runs*>ctx
+    cdef intptr_t size = r.order.itemsize
+    cdef int64_t begin = run_start(r, lo), end = run_start(r, lo + 1), i = begin, until
+    while i < end:
+        until = min(i + CHUNK, end)
+        r.s.load(r.s.ctx, i, until, r.first + i * size)
+        i = until
+    return ENOMEM if r.leaf(r.first + begin * size, end - begin, NULL) < 0 else 0
+
+
+cdef int merge_and_store(Worker* w, const MergeOrder* o, const char* a, const char* a_end,
+                         const char* b, const char* b_end, char* out) noexcept nogil:
+    """The last merge: what is stored is in the cache still."""
+    cdef Runs* r = <Runs*>o.arg
+    cdef int rc = r.merge(w, o, a, a_end, b, b_end, out)
+    if rc == 0:
+        r.s.store(r.s.ctx, out, ((a_end - a) + (b_end - b)) // o.itemsize, (out - r.last) // o.itemsize)
+    return rc
+
+
+cdef int levels_for(Worker* w, const Words* s, bint skewed) noexcept nogil:
+    """A run for each thread, or more; -1: the radix sort is faster."""
+    cdef int levels = 0, threads = w.pool.n_background + 1
+    cdef double ours = WIDE_NS if s.wide else NARROW_NS
+    if skewed:
+        ours = WIDE_SKEWED_NS if s.wide else NARROW_SKEWED_NS
+    while levels < MAX_LEVELS and s.n >> levels > MAX_RUN_WORDS or (
+            1 << levels < threads and s.n >> (levels + 1) >= RUN_WORDS):
+        levels += 1
+    return levels if leaf_ns(s.wide, s.n >> levels) + RUNS_NS + levels * MERGE_NS < ours else -1
+
+
+cdef int sort_by_runs(Worker* w, Words* s, int levels) noexcept nogil:
+    cdef Runs r
+    cdef MergeTwo t
+    cdef intptr_t size = 8 if s.wide else 4
+    cdef char* other = <char*>alloc_array(s.n * size)
+    cdef char* words = s.spare if s.spare != NULL else s.dst
+    cdef char* begin
+    cdef char* to
+    cdef bint sharing = w.sharing
+    cdef int64_t width = 1, i
     cdef int rc
+    if other == NULL:
+        return ENOMEM
+    r.s = s
+    r.leaf = leaf_wide if s.wide else leaf_narrow
+    r.levels = levels
+    order_numbers(&r.order, b"u", size)
+    # Each merge goes to the other place, the last one to dst if that is one of them.
+    r.first = words if levels % 2 == 0 else other
+    r.last = words
+    # Of few leaves none may wait for the end of the first.
+    w.sharing = w.pool.n_background > 0
+    rc = bridged(w, run_leaf, NULL, &r, 1, <int64_t>1 << levels)
+    begin = r.first
+    t.order = &r.order
+    while rc == 0 and width < <int64_t>1 << levels:
+        to = words if begin == other else other
+        if 2 * width == <int64_t>1 << levels:
+            r.merge = r.order.merge
+            r.order.merge = merge_and_store
+            r.order.arg = <void*>&r
+        i = 0
+        while rc == 0 and i < <int64_t>1 << levels:
+            t.a = begin + run_start(&r, i) * size
+            t.b = begin + run_start(&r, i + width) * size
+            t.na = (t.b - t.a) // size
+            t.nb = run_start(&r, i + 2 * width) - run_start(&r, i + width)
+            t.out = to + run_start(&r, i) * size
+            rc = merge_two(w, &t)
+            i += 2 * width
+        if rc != 0 and r.order.merge == merge_and_store and s.spare != NULL:
+            # Some of them are stored, and all of them are here.
+            s.store(s.ctx, begin, s.n, 0)
+        begin = to
+        width *= 2
+    w.sharing = sharing
+    free(other)
+    return rc
+
+
+cdef int sort_words(Worker* w, Words* s) noexcept nogil:
+    cdef Cut cut
+    cdef bint found, skewed
+    cdef int rc, levels
     if w == NULL or s.n < SHARED_WORDS:
         return sort_small(s)
     rc = find_order(w, s, s.spare != NULL, &found)
-    if rc == 0 and not found:
-        rc = sort_once_packed(w, s) if s.slow else sort_shared(w, s, 0)
+    if rc != 0 or found:
+        return rc
+    if sample_cut(s, buckets_for(s.n), &cut, &skewed) != 0:
+        return ENOMEM
+    levels = levels_for(w, s, skewed)
+    if levels == 0:
+        rc = sort_by_leaf(s, s.spare if s.spare != NULL else s.dst)
+    elif levels > 0:
+        rc = sort_by_runs(w, s, levels)
+    else:
+        rc = sort_once_packed(w, s, &cut) if s.slow else sort_shared(w, s, &cut, 0)
         if rc == CHANGED:
             # Another thread writes what is being sorted.  The result is nothing to rely on,
             # but it is of items that were there.
-            rc = sort_once_packed(w, s)
+            rc = sort_once_packed(w, s, &cut)
     return rc
 
 
