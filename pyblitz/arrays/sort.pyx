@@ -241,9 +241,9 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
     - Objects, variable-width strings, extended precision from the greatest down, and records
       with fields of several items, of half or of extended precision: NumPy, alone.
 
-    Extra memory: for numbers of up to 8 bytes at most n elements, and n more in place.  Where the order comes first, the
-    order and what ``par_argsort`` needs, and one copy in place.  An ``axis`` other than the
-    last needs one copy.
+    Extra memory: for numbers of up to 8 bytes at most n elements, and n more in place.  Where
+    the order comes first, the order and what ``par_argsort`` needs, and one copy in place.
+    An ``axis`` other than the last needs one copy.
 
     Examples
     --------
