@@ -51,6 +51,32 @@ def check(a, axis=-1, **options):
     return got
 
 
+@pytest.fixture
+def leaves_take(native):
+    yield native.kernels.leaves_take
+    native.kernels.leaves_take(0)
+
+
+@pytest.mark.parametrize("dtype", ["i4", "u4", "f4", "i8", "u8", "f8", "M8[s]"])
+@pytest.mark.parametrize("n", [300, 20_000, 70_001, 5_000_000])
+def test_either_way_gives_the_same(dtype, n, leaves_take, pool_size):
+    """By runs that NumPy's sort makes, however slow it is here, or by digits."""
+    made = dict(adversaries(dtype, n)) if n < 5_000_000 else {"random": values(dtype, (n,), 0)}
+    for name, a in made.items():
+        for options in BOTH_WAYS:
+            results = []
+            for picoseconds, threads in [(1, 1), (1, 2), (1, 4), (10**9, 3)]:
+                leaves_take(picoseconds)
+                pool_size(threads)
+                out = a.copy()
+                results.append(pb.par_sort(a, **options))
+                pb.par_sort(out, out=out, **options)
+                assert_same_bits(out, results[0])
+                assert_same_bits(results[-1], results[0])
+            if options == {}:
+                assert_same_values(results[0], np.sort(a)), name
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_reference_is_numpys_own(dtype):
     """Of the direction that this NumPy has."""

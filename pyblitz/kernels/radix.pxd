@@ -47,6 +47,8 @@ cdef struct Words:
 cdef int sort_words(Worker* w, Words* s) noexcept nogil
 # SIMD sorts of unsigned words of 4 and 8 bytes, or NULL.
 cdef void use_leaves(sort_fn narrow, sort_fn wide) noexcept nogil
+# What these take, in picoseconds a word of 8,192; 0: to be timed when one is first needed.
+cdef void set_paces(int64_t narrow, int64_t wide) noexcept nogil
 
 # ---- numbers
 

@@ -52,8 +52,12 @@ cdef void use_leaves(sort_fn narrow, sort_fn wide) noexcept nogil:
     global leaf_narrow, leaf_wide
     leaf_narrow = narrow
     leaf_wide = wide
-    i64_store_relaxed(&narrow_pace, 0)
-    i64_store_relaxed(&wide_pace, 0)
+    set_paces(0, 0)
+
+
+cdef void set_paces(int64_t narrow, int64_t wide) noexcept nogil:
+    i64_store_relaxed(&narrow_pace, narrow)
+    i64_store_relaxed(&wide_pace, wide)
 
 
 cdef int64_t timed(sort_fn leaf, bint wide) noexcept nogil:
