@@ -160,6 +160,9 @@ cdef extern from *:
 
     static void pb_thread_end(void) {
       PyThreadState *t;
+      /* acquire: partner is pb_end; of a pool that nobody could close, after Python's end */
+      if (__atomic_load_n(&pb_ending, __ATOMIC_ACQUIRE))
+        return;
       PyGILState_Ensure();
       t = PyThreadState_Get();
       PyThreadState_Clear(t);

@@ -6,6 +6,7 @@ import array
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -75,6 +76,27 @@ def test_either_way_gives_the_same(dtype, n, leaves_take, pool_size):
                 assert_same_bits(results[-1], results[0])
             if options == {}:
                 assert_same_values(results[0], np.sort(a)), name
+
+
+@pytest.mark.parametrize("picoseconds", [1, 10**9])
+def test_what_is_stopped_in_place_keeps_its_items(picoseconds, leaves_take, pool_size):
+    """At any moment, also in the middle of the last merge."""
+    leaves_take(picoseconds)
+    pool_size(2)
+    a = np.random.default_rng(0).permutation(1_000_000)
+    began = time.perf_counter()
+    pb.par_sort(a)
+    whole = time.perf_counter() - began
+    stopped = 0
+    for part in np.linspace(0.02, 1.2, 60):
+        b = a.copy()
+        try:
+            with pb.CancelScope(timeout=part * whole):
+                pb.par_sort(b, out=b)
+        except TimeoutError:
+            stopped += 1
+        assert np.array_equal(np.sort(b), np.arange(a.size))
+    assert stopped > 10
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -334,7 +334,7 @@ def test_bincount_of_as_many_bins_as_items(weighed):
     a = low.copy()
     weights = np.ones(N) if weighed else None
     with written(a, low, high):
-        for _ in range(CALLS):
+        for _ in range(20 * CALLS):
             assert pb.par_bincount(a, weights).sum() == N
 
 
