@@ -30,8 +30,8 @@ cdef enum:
     RUN_WORDS = 16384       # of a run that is merged, at least
     MAX_RUN_WORDS = 2097152     # at most: nothing stops a leaf sort
 
-# Nanoseconds that a word takes one thread.  The leaf sort is timed where it runs; the rest was
-# measured on a Zen 5, and differs less from processor to processor.
+# Nanoseconds that a word takes one thread.  The leaf sort is timed where it runs, for it
+# differs most from processor to processor; the rest was measured on a Zen 5, and nowhere else.
 cdef double RUNS_NS = 0.5       # to be loaded and stored
 cdef double MERGE_NS = 1.2      # in each merge
 cdef double ALONE_NS = 9.0      # in a radix sort by one thread
@@ -289,30 +289,26 @@ cdef void sort_bucket(const Words* s, Word* a, Word* b, int64_t n, uint64_t low,
         free(ends)
 
 
-cdef void load_all(const Words* s, Word* to) noexcept nogil:
-    cdef int64_t lo = 0, hi
-    while lo < s.n:
-        hi = min(s.n, lo + CHUNK)
-        s.load(s.ctx, lo, hi, to + lo)
-        lo = hi
+cdef void load_words(const Words* s, int64_t lo, int64_t hi, char* to) noexcept nogil:
+    """Items lo .. hi as words, to their places behind ``to``."""
+    cdef int64_t until
+    while lo < hi:
+        until = min(hi, lo + CHUNK)
+        s.load(s.ctx, lo, until, to + lo * (8 if s.wide else 4))
+        lo = until
 
 
 cdef void sort_alone(const Words* s, Word* a, Word* b) noexcept nogil:
     cdef uint64_t low, high
-    load_all(s, a)
+    load_words(s, 0, s.n, <char*>a)
     range_of(a, s.n, &low, &high)
     sort_bucket(s, a, b, s.n, low, high, 0, False)
 
 
 cdef int sort_by_leaf(const Words* s, char* room) noexcept nogil:
-    cdef int rc
-    if s.wide:
-        load_all[uint64_t](s, <uint64_t*>room)
-        rc = leaf_wide(room, s.n, NULL)
-    else:
-        load_all[uint32_t](s, <uint32_t*>room)
-        rc = leaf_narrow(room, s.n, NULL)
-    if rc < 0:
+    cdef sort_fn leaf = leaf_wide if s.wide else leaf_narrow
+    load_words(s, 0, s.n, room)
+    if leaf(room, s.n, NULL) < 0:
         return ENOMEM
     s.store(s.ctx, room, s.n, 0)
     return 0
@@ -806,12 +802,7 @@ cdef int sort_shared(Worker* w, Words* s, const Cut* cut, int depth) noexcept no
 
 cdef int pack_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Inner* i = <Inner*>ctx
-    cdef int size = 8 if i.outer.wide else 4
-    cdef int64_t end
-    while lo < hi:
-        end = min(hi, lo + CHUNK)
-        i.outer.load(i.outer.ctx, lo, end, <char*>i.src + lo * size)
-        lo = end
+    load_words(i.outer, lo, hi, <char*>i.src)
     return 0
 
 
@@ -857,11 +848,8 @@ cdef inline int64_t run_start(const Runs* r, int64_t i) noexcept nogil:
 cdef int run_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Runs* r = <Runs*>ctx
     cdef intptr_t size = r.order.itemsize
-    cdef int64_t begin = run_start(r, lo), end = run_start(r, lo + 1), i = begin, until
-    while i < end:
-        until = min(i + CHUNK, end)
-        r.s.load(r.s.ctx, i, until, r.first + i * size)
-        i = until
+    cdef int64_t begin = run_start(r, lo), end = run_start(r, lo + 1)
+    load_words(r.s, begin, end, r.first)
     return ENOMEM if r.leaf(r.first + begin * size, end - begin, NULL) < 0 else 0
 
 
@@ -881,8 +869,8 @@ cdef int levels_for(Worker* w, const Words* s, bint skewed) noexcept nogil:
     cdef double ours = WIDE_NS if s.wide else NARROW_NS
     if skewed:
         ours = WIDE_SKEWED_NS if s.wide else NARROW_SKEWED_NS
-    while levels < MAX_LEVELS and s.n >> levels > MAX_RUN_WORDS or (
-            1 << levels < threads and s.n >> (levels + 1) >= RUN_WORDS):
+    while levels < MAX_LEVELS and (s.n >> levels > MAX_RUN_WORDS or (
+            1 << levels < threads and s.n >> (levels + 1) >= RUN_WORDS)):
         levels += 1
     return levels if leaf_ns(s.wide, s.n >> levels) + RUNS_NS + levels * MERGE_NS < ours else -1
 
