@@ -8,6 +8,7 @@ so that a slow minute of the machine is a slow minute for all of them.
 from __future__ import annotations
 
 import datetime
+import importlib
 import json
 import os
 import pathlib
@@ -53,6 +54,25 @@ def git_commit() -> str | None:
     return f"{commit}+" if commit and changed else commit
 
 
+def kind_of_cpu() -> str:
+    """Its maker, family and model, which say more than names do: amd-26-2."""
+    try:
+        text = pathlib.Path("/proc/cpuinfo").read_text()
+    except OSError:
+        text = ""
+    found = dict(re.findall(r"^(vendor_id|cpu family|model)\s*: (.+)$", text, re.MULTILINE))
+    if len(found) < 3:
+        return re.sub(r"\W+", "-", platform.processor() or platform.machine()).lower()
+    maker = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}.get(found["vendor_id"], "other")
+    return f"{maker}-{found['cpu family']}-{found['model']}"
+
+
+def numpy_levels() -> list[str]:
+    """The x86-64 levels for which NumPy has kernels that run here, the best one first."""
+    core = importlib.import_module("numpy._core._multiarray_umath")
+    return [v for v in ("v4", "v3", "v2") if core.__cpu_features__.get(f"X86_{v.upper()}")]
+
+
 def facts() -> dict[str, Any]:
     """The facts of this machine, environment and commit."""
     from pyblitz import _info as info
@@ -61,6 +81,8 @@ def facts() -> dict[str, Any]:
     compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
     return {
         "cpu": info.cpu_model(),
+        "cpu_kind": kind_of_cpu(),
+        "levels": numpy_levels(),
         "cpus": available_cpus(),
         "cpus_of_machine": os.cpu_count(),
         "cgroup_quota": cgroup_quota(),

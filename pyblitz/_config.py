@@ -219,3 +219,12 @@ def share_from() -> int:
     if not text.isdecimal():
         raise ValueError(f"PYBLITZ_SHARE_FROM must be a number of elements, not {text!r}")
     return int(text)
+
+
+def simd_level(names: list[str]) -> str:
+    """PYBLITZ_CPU: the level of vector instructions that kernels may use, of those that the
+    processor has, which are given from the lowest one up; the highest one by default."""
+    level = os.environ.get("PYBLITZ_CPU", "").strip() or names[-1]
+    if level not in names:
+        raise ValueError(f"PYBLITZ_CPU must be one of {', '.join(names)} here, not {level!r}")
+    return level

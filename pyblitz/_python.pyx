@@ -41,7 +41,10 @@ from pyblitz.runtime.lane cimport Lane, lane_submit, lanes_free, lanes_new
 
 from pyblitz._config import (
     MAX_THREADS, asymmetric_fences, check_count, check_idle, check_pin, check_seconds,
-    default_num_threads)
+    default_num_threads, simd_level)
+from pyblitz.kernels.simd import levels
+
+levels.choose(simd_level(levels.names()))
 
 cdef extern from *:
     """
@@ -780,7 +783,7 @@ def built():
 def features():
     """What the system offers, and is used."""
     return {"membarrier": asymmetric_fences() and membarrier_register(),
-            "futex": PB_HAS_FUTEX}
+            "futex": PB_HAS_FUTEX, "simd": levels.chosen()}
 
 
 # ---- stopping ---------------------------------------------------------------

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import pyblitz as pb
+from pyblitz.kernels.simd import levels
 
 HERE = Path(__file__).resolve().parent
 PACKAGE_ROOT = Path(pb.__file__).resolve().parent.parent
@@ -182,6 +183,22 @@ def pool_size():
     before = pb.num_threads()
     yield pb.set_num_threads
     pb.set_num_threads(before)
+
+
+@pytest.fixture
+def simd_level():
+    """Chooses the level of the processor that kernels are for; afterwards it is as before."""
+    before = levels.chosen()
+    yield levels.choose
+    levels.choose(before)
+
+
+@pytest.fixture
+def leaves_take(native):
+    """Sets what a word is said to take NumPy's sort, in pieces, and as floats; afterwards
+    it is timed."""
+    yield native.kernels.leaves_take
+    native.kernels.leaves_take(0, 0, 0)
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def test_installed_files(clone):
     expected = {n for n in files(clone / "pyblitz") if Path(n).suffix in suffixes}
     expected.add("py.typed")
     assert files(clone / "installed" / "pyblitz") == expected
-    assert {"arrays/__init__.py", "kernels/lanes.h", "capi.pxd", "__init__.pyi"} <= expected
+    assert {"arrays/__init__.py", "kernels/simd/lanes.h", "capi.pxd", "__init__.pyi"} <= expected
 
 
 def test_processes_of_cython_build_nothing(clone):

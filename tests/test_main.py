@@ -11,6 +11,7 @@ import numpy as np
 
 import pyblitz as pb
 from pyblitz import __main__ as demo
+from pyblitz.kernels.simd import levels
 
 
 def test_demonstration(tmp_path):
@@ -26,13 +27,19 @@ def test_demonstration(tmp_path):
 
 def test_info(tmp_path):
     """What the bug report asks for, one fact a line."""
+    lowest = levels.names()[0]
     done = subprocess.run(
         [sys.executable, "-m", "pyblitz", "--info"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "PYBLITZ_NUM_THREADS": "3", "PYBLITZ_MEMBARRIER": "0"},
+        env={
+            **os.environ,
+            "PYBLITZ_NUM_THREADS": "3",
+            "PYBLITZ_MEMBARRIER": "0",
+            "PYBLITZ_CPU": lowest,
+        },
     )
     facts = dict(line.split(": ", 1) for line in done.stdout.splitlines())
     assert facts["pyblitz"] == pb.__version__
@@ -40,6 +47,7 @@ def test_info(tmp_path):
     assert facts["numpy"] == np.__version__
     assert facts["threads"] == "3"
     assert facts["membarrier"] == "False"
+    assert facts["simd"] == lowest
     assert "PYBLITZ_NUM_THREADS" in facts["environment"]
     assert int(facts["cpus"]) >= 1
     assert demo.main(["--what"]) == 2

@@ -31,6 +31,7 @@ from sorting import (
 )
 
 import pyblitz as pb
+from pyblitz.kernels.simd import levels
 
 # NumPy refuses a kind beside another option.
 OPTIONS = [
@@ -52,22 +53,29 @@ def check(a, axis=-1, **options):
     return got
 
 
-@pytest.fixture
-def leaves_take(native):
-    yield native.kernels.leaves_take
-    native.kernels.leaves_take(0)
+# Picoseconds that a word is said to take NumPy's sort, in pieces, and NumPy's sort of floats, so
+# that each way is taken.
+AT_ONCE, IN_PARTS, IN_PIECES = (2, 10**6, 1), (20_000, 10**6, 10**6), (10**9, 1000, 10**9)
 
 
 @pytest.mark.parametrize("dtype", ["i4", "u4", "f4", "i8", "u8", "f8", "M8[s]"])
 @pytest.mark.parametrize("n", [300, 20_000, 70_001, 5_000_000])
-def test_either_way_gives_the_same(dtype, n, leaves_take, pool_size):
-    """By runs that NumPy's sort makes, however slow it is here, or by digits."""
+def test_either_way_gives_the_same(dtype, n, leaves_take, simd_level, pool_size):
+    """All at once by NumPy's sort, however slow it is here; or in parts, each by that or in
+    pieces; parts between splitters at each level of the processor."""
     made = dict(adversaries(dtype, n)) if n < 5_000_000 else {"random": values(dtype, (n,), 0)}
     for name, a in made.items():
         for options in BOTH_WAYS:
             results = []
-            for picoseconds, threads in [(1, 1), (1, 2), (1, 4), (10**9, 3)]:
-                leaves_take(picoseconds)
+            for way, threads, level in [
+                (AT_ONCE, 1, -1),
+                (IN_PARTS, 2, 0),
+                (IN_PARTS, 4, -1),
+                (IN_PIECES, 1, 0),
+                (IN_PIECES, 3, -1),
+            ]:
+                leaves_take(*way)
+                simd_level(levels.names()[level])
                 pool_size(threads)
                 out = a.copy()
                 results.append(pb.par_sort(a, **options))
@@ -78,12 +86,36 @@ def test_either_way_gives_the_same(dtype, n, leaves_take, pool_size):
                 assert_same_values(results[0], np.sort(a)), name
 
 
-@pytest.mark.parametrize("picoseconds", [1, 10**9])
-def test_what_is_stopped_in_place_keeps_its_items(picoseconds, leaves_take, pool_size):
-    """At any moment, also in the middle of the last merge."""
-    leaves_take(picoseconds)
+@pytest.mark.parametrize("dtype", ["u4", "u8", "i4", "i8"])
+@pytest.mark.parametrize("way", [IN_PARTS, IN_PIECES])
+def test_words_of_which_there_are_many(dtype, way, leaves_take, pool_size):
+    """Each has a part of its own: also the greatest, behind which there is nothing, and words
+    next to each other."""
+    leaves_take(*way)
+    pool_size(2)
+    info = np.iinfo(dtype)
+    rng = np.random.default_rng(0)
+    n = 100_000
+    ends = np.array([info.min, info.min + 1, info.max - 1, info.max], dtype)
+    for some in (ends, ends[2:], ends[3:], np.array([5, 6, 7], dtype)):
+        for share in (0.3, 0.95, 1.0):
+            a = np.where(
+                rng.random(n) < share,
+                rng.choice(some, n),
+                rng.integers(info.min, info.max, n, dtype=dtype, endpoint=True),
+            )
+            assert np.array_equal(pb.par_sort(a), np.sort(a))
+
+
+@pytest.mark.parametrize("way", [IN_PARTS, IN_PIECES])
+@pytest.mark.parametrize("equal", [1, 100_000])
+def test_what_is_stopped_in_place_keeps_its_items(equal, way, leaves_take, pool_size):
+    """At any moment; of ten distinct ones, which are counted and not moved."""
+    leaves_take(*way)
     pool_size(2)
     a = np.random.default_rng(0).permutation(1_000_000)
+    a //= equal
+    expected = np.sort(a)
     began = time.perf_counter()
     pb.par_sort(a)
     whole = time.perf_counter() - began
@@ -95,7 +127,7 @@ def test_what_is_stopped_in_place_keeps_its_items(picoseconds, leaves_take, pool
                 pb.par_sort(b, out=b)
         except TimeoutError:
             stopped += 1
-        assert np.array_equal(np.sort(b), np.arange(a.size))
+        assert np.array_equal(np.sort(b), expected)
     assert stopped > 10
 
 

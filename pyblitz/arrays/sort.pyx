@@ -16,7 +16,7 @@ from pyblitz.arrays.sorting cimport (
 from pyblitz.kernels.merge cimport ORDER_COMPARE, MergeSort, order_by
 from pyblitz.kernels.move cimport INDEX_READY, Take, take_run
 from pyblitz.kernels.radix cimport (
-    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, SHARED_WORDS, Keys, sort_fn, sort_keys,
+    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, SHARED_WORDS, Keys, Leaves, sort_fn, sort_keys,
     sort_rows_of_keys, use_leaves)
 from pyblitz.runtime.atomic cimport u32_store_relaxed
 from pyblitz.runtime.pool cimport Worker
@@ -35,11 +35,13 @@ key_kinds = {
 }
 
 # NumPy's SIMD kernels, which need no GIL.
-cdef sort_fn leaf_of(cnp.dtype dtype):
+cdef sort_fn leaf_of(str name):
+    cdef cnp.dtype dtype = np.dtype(name)
     return PyDataType_GetArrFuncs(<cnp.PyArray_Descr*>dtype).sort[0]
 
 
-use_leaves(leaf_of(np.dtype(np.uint32)), leaf_of(np.dtype(np.uint64)))
+use_leaves(Leaves(leaf_of("u4"), leaf_of("i4"), leaf_of("f4")),
+           Leaves(leaf_of("u8"), leaf_of("i8"), leaf_of("f8")))
 
 
 cdef struct RowsOfKeys:

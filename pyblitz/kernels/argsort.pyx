@@ -668,6 +668,8 @@ cdef int sort_items(Worker* w, const Field* fields, int n_fields, int first, con
     s.n = n
     s.dst = <char*>out
     s.spare = NULL
+    s.whole = NULL
+    s.floats = False
     s.slow = items != NULL or o.n_digits > 1 or o.digits[0].groups > 1
     rc = sort_words(w, &s)
     if rc == 0 and o.tied < n_fields:

@@ -5,12 +5,12 @@ items as words whose unsigned order is the order wanted (a float's bits, turned;
 leading bits of several keys with an index below them), this module sorts the words,
 and ``store`` makes each into what the result holds.
 
-sort_words     words of 4 or 8 bytes, by whichever way is faster here.  One: a parallel pass
-               of most-significant-digit radix sort into buckets that fit into a cache, in
-               which each bucket is cut once more, into pieces of some hundred words for a
-               leaf sort (NumPy's SIMD kernels, which the caller hands in).  The other: the
-               leaf sort of a run for each thread, and merges.  The leaf sort is timed once;
-               a sample says whether the words are skewed, which the radix sort pays for
+sort_words     words of 4 or 8 bytes, by whichever way is faster here: all at once by a leaf sort
+               (NumPy's SIMD kernels, which the caller hands in); or in a parallel pass that
+               moves them to buckets, in equal steps or between splitters, each of which fits
+               into a cache and is sorted by the leaf sort, all at once or cut once more into
+               pieces of some hundred words.  Leaf sort and pieces are timed once; a sample says
+               how the words lie
 sort_keys      numbers, through it; of 1 or 2 bytes by counting
 
 What each gives depends on the data alone, never on the number of threads.
@@ -41,14 +41,24 @@ cdef struct Words:
     int64_t n
     char* dst           # room for n words: the result's own
     char* spare         # the same again when what load reads is dst, else NULL
+    # The items, which may be dst, for those who sort them themselves and not their words:
+    const char* src
+    sort_fn whole       # to the same bits; or NULL
+    bint floats         # leaves.floats may
 
 # Without a worker for fewer than SHARED_WORDS.  0, ENOMEM, or -1 with an exception set; the
 # result then holds what it held if there is a spare, in any order.
 cdef int sort_words(Worker* w, Words* s) noexcept nogil
-# SIMD sorts of unsigned words of 4 and 8 bytes, or NULL.
-cdef void use_leaves(sort_fn narrow, sort_fn wide) noexcept nogil
-# What these take, in picoseconds a word of 8,192; 0: to be timed when one is first needed.
-cdef void set_paces(int64_t narrow, int64_t wide) noexcept nogil
+# SIMD sorts of 4 or of 8 bytes, or NULL.
+cdef struct Leaves:
+    sort_fn words
+    sort_fn signed
+    sort_fn floats
+
+cdef void use_leaves(Leaves narrow, Leaves wide) noexcept nogil
+# What a word takes these, in pieces and as floats, in picoseconds; 0: to be timed when it is
+# first asked for.
+cdef void set_paces(int64_t leaf, int64_t pieces, int64_t floats) noexcept nogil
 
 # ---- numbers
 

@@ -1,9 +1,10 @@
 """Parallel radix sorts; see radix.pxd."""
 from libc.errno cimport ENOMEM
-from libc.stdint cimport INT32_MAX, uint8_t
+from libc.stdint cimport INT32_MAX, UINT32_MAX, uint8_t
+from libc.math cimport log2
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
-from pyblitz.kernels.merge cimport MergeTwo, Order as MergeOrder, merge_two, order_numbers
+from pyblitz.kernels.simd.levels cimport MAX_PARTS, NarrowSplitters, WideSplitters, simd
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, i64_load_relaxed, i64_store_relaxed, u32_load_relaxed, u32_store_relaxed)
 from pyblitz.runtime.bridge cimport bridge_limit, bridge_wants
@@ -11,13 +12,17 @@ from pyblitz.runtime.os cimport alloc_array, now_ns
 
 cdef enum:
     SAMPLES = 1024
-    BUCKET_WORDS = 16384     # aimed at
+    FEW_SAMPLES = 256
+    FEW_SAMPLES_BELOW = 262144
+    BUCKET_BYTES = 131072    # aimed at
     MIN_BUCKETS = 16
     MAX_BUCKETS = 2048
     MAX_BLOCKS = 64
     BLOCK_WORDS = 65536
     MAX_DEPTH = 4
-    CHANGED = -2            # a code of its own
+    # Codes of their own.
+    CHANGED = -2
+    HAS_NANS = -3
     # What a leaf sort takes at once: SIMD sorts of so many are networks in registers.
     LEAF_WORDS = 256
     MAX_PIECES = 1024       # that a bucket is cut into
@@ -26,75 +31,132 @@ cdef enum:
     # Words by which a leaf sort is timed, and the logarithm of their number.
     TIMED_WORDS = 8192
     TIMED_LEVELS = 13
-    MAX_LEVELS = 8          # of merges
-    RUN_WORDS = 16384       # of a run that is merged, at least
-    MAX_RUN_WORDS = 2097152     # at most: nothing stops a leaf sort
+    MIN_BLOCK_WORDS = 4096
+    MIN_PARTS = 16
+    MANY_PARTS = 64
+    MAX_STEPS = 128         # where more parts are cheap, steps are not cheaper
+    PART_WORDS = 32768      # between two splitters, aimed at
+    MAX_PART_WORDS = 1048576    # where more splitters cost more
 
-# Nanoseconds that a word takes one thread.  The leaf sort is timed where it runs, for it
-# differs most from processor to processor; the rest was measured on a Zen 5, and nowhere else.
-cdef double RUNS_NS = 0.5       # to be loaded and stored
-cdef double MERGE_NS = 1.2      # in each merge
-cdef double ALONE_NS = 9.0      # in a radix sort by one thread
-# In a radix sort by all, of 4 and of 8 bytes: of keys that lie evenly, and of others.
-cdef double NARROW_NS = 3.7
-cdef double NARROW_SKEWED_NS = 5.5
-cdef double WIDE_NS = 4.8
-cdef double WIDE_SKEWED_NS = 10.0
+# Nanoseconds that a word takes one thread, on a Zen 5; leaf sorts and pieces, which differ most
+# from processor to processor, are timed where they run.
+cdef double COUNT_NS = 1.2
+cdef double SCATTER_NS = 1.0
+cdef double EQUAL_NS = 0.3      # of a part whose words are all equal
+# How many times as long pieces may take of words that do not lie evenly, or are there often.
+cdef double UNEVEN = 2.5
+cdef double MOSTLY = 0.9
+# Beyond that, what sharing takes.
+cdef double SHARE_NS = 25e3
 
-cdef sort_fn leaf_narrow = NULL
-cdef sort_fn leaf_wide = NULL
-# Picoseconds a word takes the leaf sort, of TIMED_WORDS; 0: not timed yet.
-cdef atomic_i64 narrow_pace
-cdef atomic_i64 wide_pace
-
-
-cdef void use_leaves(sort_fn narrow, sort_fn wide) noexcept nogil:
-    global leaf_narrow, leaf_wide
-    leaf_narrow = narrow
-    leaf_wide = wide
-    set_paces(0, 0)
+cdef Leaves leaves_narrow
+cdef Leaves leaves_wide
 
 
-cdef void set_paces(int64_t narrow, int64_t wide) noexcept nogil:
-    i64_store_relaxed(&narrow_pace, narrow)
-    i64_store_relaxed(&wide_pace, wide)
+cdef struct Paces:
+    # Picoseconds a word, of TIMED_WORDS; 0: not timed yet.
+    atomic_i64 leaf         # the leaf sort, all at once
+    atomic_i64 pieces       # cut into pieces
+    atomic_i64 floats       # the leaf sort of floats
+
+cdef Paces narrow_paces
+cdef Paces wide_paces
 
 
-cdef int64_t timed(sort_fn leaf, bint wide) noexcept nogil:
-    """Picoseconds a word: the faster of two runs, for the first one warms up."""
-    cdef intptr_t size = 8 if wide else 4
-    cdef char* words = <char*>malloc(TIMED_WORDS * size)
-    cdef uint64_t state = 1
+cdef inline Leaves* leaves_of(bint wide) noexcept nogil:
+    return &leaves_wide if wide else &leaves_narrow
+
+
+cdef void use_leaves(Leaves narrow, Leaves wide) noexcept nogil:
+    global leaves_narrow, leaves_wide
+    leaves_narrow = narrow
+    leaves_wide = wide
+    set_paces(0, 0, 0)
+
+
+cdef void set_paces(int64_t leaf, int64_t pieces, int64_t floats) noexcept nogil:
+    i64_store_relaxed(&narrow_paces.leaf, leaf)
+    i64_store_relaxed(&narrow_paces.pieces, pieces)
+    i64_store_relaxed(&wide_paces.leaf, leaf)
+    i64_store_relaxed(&wide_paces.pieces, pieces)
+    i64_store_relaxed(&narrow_paces.floats, floats)
+    i64_store_relaxed(&wide_paces.floats, floats)
+
+
+cdef void sort_timed(Word* a, Word* room, sort_fn leaf) noexcept nogil:
+    cdef Words s
+    cdef uint64_t low, high
+    if leaf != NULL:
+        leaf(a, TIMED_WORDS, NULL)
+        return
+    s.wide = Word is uint64_t
+    s.store = store_plain
+    s.ctx = a
+    range_of(a, TIMED_WORDS, &low, &high)
+    sort_by_pieces(&s, a, room, TIMED_WORDS, low, high, 0, False)
+
+
+cdef int64_t timed(bint wide, sort_fn leaf) noexcept nogil:
+    """Picoseconds a word, in pieces without a leaf: the fastest of some runs, for the first one
+    warms up."""
+    cdef uint64_t* words = <uint64_t*>malloc(2 * TIMED_WORDS * sizeof(uint64_t))
+    # Of random bits, some are NaNs as floats: exponents that are not all ones.
+    cdef uint64_t state = 1, numbers = ~(<uint64_t>1 << 62) if wide else ~0x4000000040000000u
     cdef int64_t best = INT32_MAX, begun
     cdef int i, turn
     if words == NULL:
         return best
-    for turn in range(2):
-        for i in range(TIMED_WORDS * size // 8):
+    for turn in range(4):
+        for i in range(TIMED_WORDS):
             state = state * 6364136223846793005u + 1442695040888963407u
-            (<uint64_t*>words)[i] = state ^ (state >> 32)
+            words[i] = (state ^ (state >> 32)) & numbers
         begun = now_ns()
-        leaf(words, TIMED_WORDS, NULL)
+        if wide:
+            sort_timed[uint64_t](words, words + TIMED_WORDS, leaf)
+        else:
+            sort_timed[uint32_t](<uint32_t*>words, <uint32_t*>(words + TIMED_WORDS), leaf)
         best = min(best, (now_ns() - begun) * 1000 // TIMED_WORDS)
     free(words)
     return max(best, <int64_t>1)
 
 
-cdef double leaf_ns(bint wide, int64_t n) noexcept nogil:
-    """What a word takes the leaf sort, of n at once: processors differ by a factor of twenty."""
-    cdef sort_fn leaf = leaf_wide if wide else leaf_narrow
-    cdef atomic_i64* kept = &wide_pace if wide else &narrow_pace
+cdef int64_t pace(bint wide, sort_fn leaf, atomic_i64* kept) noexcept nogil:
     # relaxed: any measurement is as good as another
-    cdef int64_t pace = i64_load_relaxed(kept)
-    cdef int levels = 0
-    if leaf == NULL:
+    cdef int64_t found = i64_load_relaxed(kept)
+    if found == 0:
+        found = timed(wide, leaf)
+        i64_store_relaxed(kept, found)
+    return found
+
+
+cdef double level_ns(bint wide) noexcept nogil:
+    """What a word takes the leaf sort for each halving of what is to be sorted."""
+    if leaves_of(wide).words == NULL:
         return INT32_MAX
-    if pace == 0:
-        pace = timed(leaf, wide)
-        i64_store_relaxed(kept, pace)
-    while n >> levels > 1:
-        levels += 1
-    return pace * levels / (1000.0 * TIMED_LEVELS)
+    return pace(wide, leaves_of(wide).words, &(&wide_paces if wide else &narrow_paces).leaf) / (
+        1000.0 * TIMED_LEVELS)
+
+
+cdef double floats_level_ns(bint wide) noexcept nogil:
+    if leaves_of(wide).floats == NULL:
+        return INT32_MAX
+    return pace(wide, leaves_of(wide).floats, &(&wide_paces if wide else &narrow_paces).floats) / (
+        1000.0 * TIMED_LEVELS)
+
+
+cdef double whole_level_ns(const Words* s) noexcept nogil:
+    """The same of all of them."""
+    return min(level_ns(s.wide), floats_level_ns(s.wide)) if s.floats else level_ns(s.wide)
+
+
+cdef double leaf_ns(bint wide, int64_t n) noexcept nogil:
+    """What a word takes the leaf sort, of n at once."""
+    return level_ns(wide) * log2_of(n | 1)
+
+
+cdef double pieces_ns(bint wide) noexcept nogil:
+    """What a word of a bucket takes in pieces."""
+    return pace(wide, NULL, &(&wide_paces if wide else &narrow_paces).pieces) / 1000.0
 
 
 cdef int each(Worker* w, leaf_fn leaf, void* ctx, int64_t grain, int64_t n) noexcept nogil:
@@ -131,18 +193,21 @@ cdef int copy_items(Worker* w, void* to, const void* source, int64_t n, int size
 # ---- from keys to buckets ---------------------------------------------------
 
 cdef struct Cut:
-    # Keys above `low` in equal steps; or bent: in steps that double with each octave, for
-    # keys of all magnitudes (as the buckets of an HDR histogram).
+    # Keys above `low` in equal steps; or, in pieces of a bucket, bent: in steps that double with
+    # each octave, for keys of all magnitudes (as the buckets of an HDR histogram).
     uint64_t low            # the least key of step 0
     uint64_t last           # step
     int shift               # of a step; or what is left of an octave, in bits
     bint bent
 
 
+cdef inline int64_t words_of_bucket(bint wide) noexcept nogil:
+    return BUCKET_BYTES // (8 if wide else 4)
+
+
 cdef inline int64_t bucket_of(const Cut* c, uint64_t key) noexcept nogil:
     """0 below the first step, which is bucket 1; what is past the last step is in its bucket."""
-    cdef uint64_t d = key - c.low
-    d = bent_step(d, c.shift) if c.bent else d >> c.shift
+    cdef uint64_t d = (key - c.low) >> c.shift
     d = d + 1 if d < c.last else c.last + 1
     return d if key >= c.low else 0
 
@@ -165,18 +230,9 @@ cdef void make_cut(Cut* c, uint64_t low, uint64_t high, int64_t steps, bint bent
 
 
 cdef void range_of_bucket(const Cut* c, uint64_t b, uint64_t* low, uint64_t* high) noexcept nogil:
-    """The keys of one that is neither the first nor the last."""
-    cdef uint64_t octave = 0
-    b -= 1
-    if not c.bent:
-        low[0] = c.low + (b << c.shift)
-        high[0] = low[0] + ((<uint64_t>1 << c.shift) - 1)
-        return
-    if b >> c.shift > 1:
-        octave = (b >> c.shift) - 1
-        b -= octave << c.shift
-    low[0] = c.low + (b << octave)
-    high[0] = low[0] + ((<uint64_t>1 << octave) - 1)
+    """The keys of one that is neither the first nor the last, in equal steps."""
+    low[0] = c.low + ((b - 1) << c.shift)
+    high[0] = low[0] + ((<uint64_t>1 << c.shift) - 1)
 
 
 # ---- one bucket, alone ------------------------------------------------------
@@ -203,23 +259,23 @@ cdef void insertion_sort(Word* a, int64_t n) noexcept nogil:
 
 cdef void sort_few(Word* a, int64_t n) noexcept nogil:
     """No more than LEAF_WORDS."""
-    cdef sort_fn leaf = leaf_wide if Word is uint64_t else leaf_narrow
+    cdef sort_fn leaf = leaves_of(sizeof(Word) == 8).words
     if n < 12 or leaf == NULL:
         insertion_sort(a, n)
     else:
         leaf(a, n, NULL)
 
 
+cdef bint whole_by_leaf(Word* a, int64_t n) noexcept nogil:
+    """False: it had no memory, and the words are in some order."""
+    return leaves_of(sizeof(Word) == 8).words(a, n, NULL) >= 0
+
+
 cdef void range_of(const Word* a, int64_t n, uint64_t* low, uint64_t* high) noexcept nogil:
-    cdef int64_t i
-    cdef Word lo = a[0], hi = a[0]
-    for i in range(1, n):
-        if a[i] < lo:
-            lo = a[i]
-        if a[i] > hi:
-            hi = a[i]
-    low[0] = lo
-    high[0] = hi
+    if Word is uint64_t:
+        simd.range_wide(a, n, low, high)
+    else:
+        simd.range_narrow(a, n, low, high)
 
 
 cdef void cut_bucket(const Word* a, Word* b, int64_t n, const Cut* c, uint32_t* ends) noexcept nogil:
@@ -243,8 +299,8 @@ cdef void cut_bucket(const Word* a, Word* b, int64_t n, const Cut* c, uint32_t* 
         ends[m] += 1
 
 
-cdef void sort_bucket(const Words* s, Word* a, Word* b, int64_t n, uint64_t low, uint64_t high,
-                      int64_t at, bint bent) noexcept nogil:
+cdef void sort_by_pieces(const Words* s, Word* a, Word* b, int64_t n, uint64_t low, uint64_t high,
+                         int64_t at, bint bent) noexcept nogil:
     """Sorts a[0 .. n], all between low and high, with b as room for as many, and stores them
     at place `at` of the result, which may be a or b."""
     # Few on the stack, which may be that of a small Python thread.
@@ -253,13 +309,6 @@ cdef void sort_bucket(const Words* s, Word* a, Word* b, int64_t n, uint64_t low,
     cdef Cut c
     cdef int64_t pieces = OCTAVES if bent else 2, i, m, begin = 0, waiting = 0
     cdef uint64_t least, most
-    if n <= LEAF_WORDS:
-        sort_few(a, n)
-        s.store(s.ctx, a, n, at)
-        return
-    if low == high or ascending(a, n):
-        s.store(s.ctx, a, n, at)
-        return
     while pieces < MAX_PIECES and pieces * PIECE_WORDS < n:
         pieces *= 2
     if pieces > OCTAVES:
@@ -280,13 +329,35 @@ cdef void sort_bucket(const Words* s, Word* a, Word* b, int64_t n, uint64_t low,
                 # Too many keys in one piece lie close together: closer to its least?
                 if begin > waiting:
                     s.store(s.ctx, b + waiting, begin - waiting, at + waiting)
-                sort_bucket(s, b + begin, a + begin, m, least, most, at + begin, not bent)
+                sort_crowd(s, b + begin, a + begin, m, least, most, at + begin, not bent)
                 waiting = begin + m
         begin += m
     if n > waiting:
         s.store(s.ctx, b + waiting, n - waiting, at + waiting)
     if ends != few_ends:
         free(ends)
+
+
+cdef void sort_crowd(const Words* s, Word* a, Word* b, int64_t n, uint64_t low, uint64_t high,
+                     int64_t at, bint bent) noexcept nogil:
+    if n <= LEAF_WORDS:
+        sort_few(a, n)
+        s.store(s.ctx, a, n, at)
+    elif low == high or ascending(a, n):
+        s.store(s.ctx, a, n, at)
+    else:
+        sort_by_pieces(s, a, b, n, low, high, at, bent)
+
+
+cdef void sort_bucket(const Words* s, Word* a, Word* b, int64_t n, uint64_t low, uint64_t high,
+                      int64_t at, bint even) noexcept nogil:
+    """As sort_by_pieces, in the way that is faster here.  even: whether there are about as many
+    words in one piece as in another."""
+    cdef double pieces = pieces_ns(s.wide) * (1 if even else UNEVEN)
+    if n > LEAF_WORDS and low != high and leaf_ns(s.wide, n) < pieces and whole_by_leaf(a, n):
+        s.store(s.ctx, a, n, at)
+    else:
+        sort_crowd(s, a, b, n, low, high, at, False)
 
 
 cdef void load_words(const Words* s, int64_t lo, int64_t hi, char* to) noexcept nogil:
@@ -305,10 +376,55 @@ cdef void sort_alone(const Words* s, Word* a, Word* b) noexcept nogil:
     sort_bucket(s, a, b, s.n, low, high, 0, False)
 
 
-cdef int sort_by_leaf(const Words* s, char* room) noexcept nogil:
-    cdef sort_fn leaf = leaf_wide if s.wide else leaf_narrow
+cdef int sort_floats(Word* a, int64_t n) noexcept nogil:
+    """Numbers, in place.  The leaf's zeros are in any order and its NaNs lose their bits."""
+    cdef Word sign = <Word>1 << (8 * sizeof(Word) - 1)
+    cdef int64_t nans = 0, negative = 0, low = 0, high = n, i
+    if Word is uint64_t:
+        simd.look_wide(a, n, &nans, &negative)
+    else:
+        simd.look_narrow(a, n, &nans, &negative)
+    if nans > 0:
+        return HAS_NANS
+    if leaves_of(sizeof(Word) == 8).floats(a, n, NULL) < 0:
+        return ENOMEM
+    if negative > 0:
+        while low < high:
+            i = (low + high) >> 1
+            if a[i] > sign:     # a negative number
+                low = i + 1
+            else:
+                high = i
+        for i in range(negative):
+            a[low + i] = sign
+        i = low + negative
+        while i < n and a[i] << 1 == 0:
+            a[i] = 0
+            i += 1
+    return 0
+
+
+cdef int sort_items(const Words* s) noexcept nogil:
+    """As they are, to the same bits.  HAS_NANS: not yet."""
+    if s.src != s.dst:
+        memcpy(s.dst, s.src, s.n * (8 if s.wide else 4))
+    if not s.floats:
+        return ENOMEM if s.whole(s.dst, s.n, NULL) < 0 else 0
+    if s.wide:
+        return sort_floats(<uint64_t*>s.dst, s.n)
+    return sort_floats(<uint32_t*>s.dst, s.n)
+
+
+cdef int sort_by_leaf(const Words* s) noexcept nogil:
+    # Where load reads dst, there is a spare.
+    cdef char* room = s.spare if s.spare != NULL else s.dst
+    cdef int rc = HAS_NANS
+    if s.whole != NULL or (s.floats and floats_level_ns(s.wide) < level_ns(s.wide)):
+        rc = sort_items(s)
+    if rc != HAS_NANS:
+        return rc
     load_words(s, 0, s.n, room)
-    if leaf(room, s.n, NULL) < 0:
+    if leaves_of(s.wide).words(room, s.n, NULL) < 0:
         return ENOMEM
     s.store(s.ctx, room, s.n, 0)
     return 0
@@ -320,11 +436,9 @@ cdef int sort_small(const Words* s) noexcept nogil:
     if s.n == 0:
         return 0
     few[0] = 0
-    if s.n > LEAF_WORDS and leaf_ns(s.wide, s.n) < ALONE_NS:
-        # Where load reads dst, there is a spare.
-        room = s.spare if s.spare != NULL else s.dst
-        return sort_by_leaf(s, room)
     if s.n > LEAF_WORDS:
+        if whole_level_ns(s) * log2_of(s.n) < UNEVEN * pieces_ns(s.wide):
+            return sort_by_leaf(s)
         room = s.spare if s.spare != NULL else <char*>alloc_array(s.n * (8 if s.wide else 4))
         if room == NULL:
             return ENOMEM
@@ -462,10 +576,19 @@ cdef int find_order(Worker* w, Words* s, bint in_place, bint* found) noexcept no
 
 
 # ---- shared -----------------------------------------------------------------
-# One pass of most-significant-digit radix sort, after the histogram and scatter
-# of Zagha and Blelloch, "Radix sort for vector multiprocessors" (1991).  The
-# digit is taken from the range that a sample shows, so that it tells keys apart
-# wherever they lie; what lies outside goes to the first and last bucket.
+# One pass that moves each word to its bucket, after the histogram and scatter of Zagha and
+# Blelloch, "Radix sort for vector multiprocessors" (1991).  Where a sample shows that the words
+# lie evenly, a bucket is a step of the range it shows, and what lies outside goes to the first
+# and last one.  Else it is what lies between two splitters from the sample, after Sanders and
+# Winkel, "Super scalar sample sort" (2004); and a word of which there are many has a bucket of
+# its own, which needs no sort, as in Axtmann, Witt, Ferizovic and Sanders, "In-place parallel
+# super scalar samplesort" (2017).
+
+cdef struct Split:
+    # Of words of 4 or of 8 bytes: of these alone.
+    NarrowSplitters narrow
+    WideSplitters wide
+
 
 cdef struct Radix:
     Words* words
@@ -473,7 +596,10 @@ cdef struct Radix:
     char* mid               # where the buckets are: dst or spare
     int64_t base            # of the words in the whole result
     Cut cut
+    Split* split            # instead of the cut, or NULL
+    uint8_t* parts          # of each word, where there are splitters
     int64_t buckets
+    bint even               # whether few words are there more than once
     int64_t block           # words
     int64_t* offsets        # [block][bucket]: counts, then where to write
     int64_t* ends           # [block][bucket]: and where not any more
@@ -486,12 +612,8 @@ cdef struct Radix:
 cdef void count_chunk(const Cut* cut, const Word* chunk, int64_t n, int64_t* counts) noexcept nogil:
     cdef Cut c = cut[0]
     cdef int64_t i
-    if c.bent:
-        for i in range(n):
-            counts[bucket_of(&c, chunk[i])] += 1
-    else:
-        for i in range(n):
-            counts[bucket_of(&c, chunk[i])] += 1
+    for i in range(n):
+        counts[bucket_of(&c, chunk[i])] += 1
 
 
 cdef bint scatter_chunk(const Cut* cut, const Word* chunk, int64_t n, int64_t* to,
@@ -499,21 +621,34 @@ cdef bint scatter_chunk(const Cut* cut, const Word* chunk, int64_t n, int64_t* t
     """False: more words for a bucket than were counted."""
     cdef Cut c = cut[0]
     cdef int64_t i, b
-    if c.bent:
-        for i in range(n):
-            b = bucket_of(&c, chunk[i])
-            if to[b] >= ends[b]:
-                return False
-            mid[to[b]] = chunk[i]
-            to[b] += 1
-    else:
-        for i in range(n):
-            b = bucket_of(&c, chunk[i])
-            if to[b] >= ends[b]:
-                return False
-            mid[to[b]] = chunk[i]
-            to[b] += 1
+    for i in range(n):
+        b = bucket_of(&c, chunk[i])
+        if to[b] >= ends[b]:
+            return False
+        mid[to[b]] = chunk[i]
+        to[b] += 1
     return True
+
+
+cdef void count_parts(const Radix* r, const Word* chunk, int64_t lo, int64_t n, int64_t* counts) noexcept nogil:
+    cdef uint8_t* parts = r.parts + lo
+    cdef int64_t i
+    if Word is uint64_t:
+        simd.split_wide(chunk, n, &r.split.wide, parts)
+    else:
+        simd.split_narrow(chunk, n, &r.split.narrow, parts)
+    for i in range(n):
+        counts[parts[i]] += 1
+
+
+cdef void scatter_parts(const Radix* r, const Word* chunk, int64_t lo, int64_t n, int64_t* to) noexcept nogil:
+    """As they were counted, whatever the words are now."""
+    cdef const uint8_t* parts = r.parts + lo
+    cdef Word* mid = <Word*>r.mid
+    cdef int64_t i
+    for i in range(n):
+        mid[to[parts[i]]] = chunk[i]
+        to[parts[i]] += 1
 
 
 cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
@@ -525,7 +660,12 @@ cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
     while lo < hi:
         end = min(hi, lo + CHUNK)
         s.load(s.ctx, lo, end, chunk)
-        if s.wide:
+        if r.split != NULL:
+            if s.wide:
+                count_parts[uint64_t](r, chunk, lo, end - lo, counts)
+            else:
+                count_parts[uint32_t](r, <uint32_t*>chunk, lo, end - lo, counts)
+        elif s.wide:
             count_chunk[uint64_t](&r.cut, chunk, end - lo, counts)
         else:
             count_chunk[uint32_t](&r.cut, <uint32_t*>chunk, end - lo, counts)
@@ -539,11 +679,16 @@ cdef int scatter_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nog
     cdef int64_t row = (lo // r.block) * r.buckets
     cdef uint64_t chunk[CHUNK]
     cdef int64_t end
-    cdef bint good
+    cdef bint good = True
     while lo < hi:
         end = min(hi, lo + CHUNK)
         s.load(s.ctx, lo, end, chunk)
-        if s.wide:
+        if r.split != NULL:
+            if s.wide:
+                scatter_parts[uint64_t](r, chunk, lo, end - lo, r.offsets + row)
+            else:
+                scatter_parts[uint32_t](r, <uint32_t*>chunk, lo, end - lo, r.offsets + row)
+        elif s.wide:
             good = scatter_chunk[uint64_t](
                 &r.cut, chunk, end - lo, r.offsets + row, r.ends + row, <uint64_t*>r.mid)
         else:
@@ -563,6 +708,7 @@ cdef struct Inner:
     const Words* outer
     const char* src
     int64_t base
+    uint64_t key            # instead of those, for load_equal
 
 
 cdef void load_inner(void* ctx, int64_t lo, int64_t hi, void* words) noexcept nogil:
@@ -571,12 +717,27 @@ cdef void load_inner(void* ctx, int64_t lo, int64_t hi, void* words) noexcept no
     memcpy(words, i.src + lo * size, (hi - lo) * size)
 
 
+cdef void fill(Word* to, int64_t n, Word key) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        to[i] = key
+
+
+cdef void load_equal(void* ctx, int64_t lo, int64_t hi, void* words) noexcept nogil:
+    cdef Inner* i = <Inner*>ctx
+    if i.outer.wide:
+        fill(<uint64_t*>words, hi - lo, i.key)
+    else:
+        fill(<uint32_t*>words, hi - lo, <uint32_t>i.key)
+
+
 cdef void store_inner(void* ctx, const void* words, int64_t n, int64_t at) noexcept nogil:
     cdef Inner* i = <Inner*>ctx
     i.outer.store(i.outer.ctx, words, n, i.base + at)
 
 
-cdef int sort_heavy(Worker* w, const Radix* r, int64_t start, int64_t n, bint equal) noexcept nogil:
+cdef int sort_heavy(Worker* w, const Radix* r, int64_t start, int64_t n, bint equal,
+                    uint64_t key) noexcept nogil:
     """A bucket that would leave one worker with the lot, shared in turn."""
     cdef Words* s = r.words
     cdef int size = 8 if s.wide else 4
@@ -587,6 +748,7 @@ cdef int sort_heavy(Worker* w, const Radix* r, int64_t start, int64_t n, bint eq
     inner.outer = s
     inner.src = r.mid + start * size
     inner.base = start
+    inner.key = key
     words.load = load_inner
     words.store = store_inner
     words.ctx = &inner
@@ -595,7 +757,10 @@ cdef int sort_heavy(Worker* w, const Radix* r, int64_t start, int64_t n, bint eq
     words.n = n
     words.dst = s.dst + start * size
     words.spare = NULL
+    words.whole = NULL
+    words.floats = False
     if equal:
+        words.load = load_equal
         return store_as_it_is(w, &words)
     # One value, or indices below one value.
     rc = find_order(w, &words, True, &found)
@@ -610,16 +775,46 @@ cdef int sort_heavy(Worker* w, const Radix* r, int64_t start, int64_t n, bint eq
     return rc
 
 
+cdef bint keys_of_bucket(const Radix* r, int64_t b, uint64_t* low, uint64_t* high) noexcept nogil:
+    """False: what keys it has is not known; those at the ends have any."""
+    if b == 0 or b == r.buckets - 1:
+        return False
+    if r.split == NULL:
+        range_of_bucket(&r.cut, b, low, high)
+    elif r.words.wide:
+        low[0] = r.split.wide.in_order[b - 1]
+        high[0] = r.split.wide.in_order[b] - 1
+    else:
+        low[0] = r.split.narrow.in_order[b - 1]
+        high[0] = r.split.narrow.in_order[b] - 1
+    return True
+
+
+cdef bint fill_equal(const Radix* r, int64_t b) noexcept nogil:
+    """Words that are all equal may not have been scattered: they are written where they are to be.
+    False: they are not equal."""
+    cdef uint64_t low = 0, high = 0
+    cdef int64_t start = r.starts[b], n = r.starts[b + 1] - start
+    if not keys_of_bucket(r, b, &low, &high) or low != high:
+        return False
+    if r.words.wide:
+        fill(<uint64_t*>r.mid + start, n, low)
+    else:
+        fill(<uint32_t*>r.mid + start, n, <uint32_t>low)
+    return True
+
+
 cdef int bucket_alone(const Radix* r, int64_t b, int64_t start, int64_t n, Word* room) noexcept nogil:
     cdef Words* s = r.words
     cdef Word* a = <Word*>r.mid + start
     cdef uint64_t low = 0, high = 0
-    if n > LEAF_WORDS:
-        if b > 0 and b < r.buckets - 1:
-            range_of_bucket(&r.cut, b, &low, &high)
-        else:
-            range_of(a, n, &low, &high)
-    sort_bucket(s, a, <Word*>s.dst + start if r.mid != s.dst else room, n, low, high, start, False)
+    cdef bint known = keys_of_bucket(r, b, &low, &high)
+    if fill_equal(r, b):
+        pass
+    elif n > LEAF_WORDS and (r.split != NULL or not known):
+        # By splitters a word goes where it was counted, even if another thread has written since.
+        range_of(a, n, &low, &high)
+    sort_bucket(s, a, <Word*>s.dst + start if r.mid != s.dst else room, n, low, high, start, r.even)
     return 0
 
 
@@ -629,18 +824,16 @@ cdef int bucket_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
     cdef int size = 8 if s.wide else 4
     cdef char* room
     cdef int64_t b, n
-    cdef uint64_t low, high
+    cdef uint64_t low = 0, high = 0
+    cdef bint equal
     cdef int rc
     for b in range(lo, hi):
         n = r.starts[b + 1] - r.starts[b]
         if n == 0:
             continue
-        if n > 8 * BUCKET_WORDS and n > 16 * (s.n // r.buckets) and (r.depth < MAX_DEPTH or n > INT32_MAX):
-            low = 0
-            high = 1
-            if b > 0 and b < r.buckets - 1:
-                range_of_bucket(&r.cut, b, &low, &high)
-            rc = sort_heavy(w, r, r.starts[b], n, low == high)
+        if n > 8 * words_of_bucket(s.wide) and n > 16 * (s.n // r.buckets) and (r.depth < MAX_DEPTH or n > INT32_MAX):
+            equal = keys_of_bucket(r, b, &low, &high) and low == high
+            rc = sort_heavy(w, r, r.starts[b], n, equal, low)
             if rc != 0:
                 return rc
         else:
@@ -658,15 +851,59 @@ cdef int bucket_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
     return 0
 
 
-cdef int64_t worst_load(const Cut* c, const uint64_t* keys) noexcept nogil:
+cdef struct Sample:
+    int64_t n
+    uint64_t keys[SAMPLES]      # in order
+    double once                 # what part of them are there once
+    double levels               # see halvings
+
+
+cdef Sample* take_sample(const Words* s) noexcept nogil:
+    """NULL: no memory.  Always the same one of the same length."""
+    cdef Sample* sample = <Sample*>malloc(sizeof(Sample))
+    cdef uint64_t room[SAMPLES]
+    cdef uint64_t state = 0x9E3779B97F4A7C15u
+    cdef int64_t stretch, i
+    if sample == NULL:
+        return NULL
+    sample.n = FEW_SAMPLES if s.n < FEW_SAMPLES_BELOW else SAMPLES
+    stretch = s.n // sample.n
+    for i in range(sample.n):
+        # one from each stretch, anywhere in it: no period of the data matters
+        state = state * 6364136223846793005u + 1442695040888963407u
+        sample.keys[i] = word_at(s, i * stretch + <int64_t>((state >> 33) % <uint64_t>stretch))
+    sort_plain(sample.keys, room, sample.n)
+    halvings(sample, s.n)
+    return sample
+
+
+cdef void halvings(Sample* a, int64_t n) noexcept nogil:
+    """How often n words such as these are halved until those of a part are equal, on average:
+    the entropy of the sample, if keys that it has once are there once."""
+    cdef int64_t i = 0, j, once = 0
+    cdef double sum = 0
+    while i < a.n:
+        j = i + 1
+        while j < a.n and a.keys[j] == a.keys[i]:
+            j += 1
+        if j - i == 1:
+            once += 1
+        else:
+            sum += (j - i) * log2(<double>a.n / (j - i))
+        i = j
+    a.levels = (sum + once * log2(<double>n)) / a.n
+    a.once = <double>once / a.n
+
+
+cdef int64_t worst_load(const Cut* c, const Sample* a) noexcept nogil:
     """The most sampled keys in one bucket, but for buckets of one key."""
     cdef int64_t i = 0, j, worst = 0, bucket
-    while i < SAMPLES:
-        bucket = bucket_of(c, keys[i])
+    while i < a.n:
+        bucket = bucket_of(c, a.keys[i])
         j = i + 1
-        while j < SAMPLES and bucket_of(c, keys[j]) == bucket:
+        while j < a.n and bucket_of(c, a.keys[j]) == bucket:
             j += 1
-        if j - i > worst and keys[i] != keys[j - 1]:
+        if j - i > worst and a.keys[i] != a.keys[j - 1]:
             worst = j - i
         i = j
     return worst
@@ -689,33 +926,54 @@ cdef void exact_range(const Words* s, uint64_t* low, uint64_t* high) noexcept no
         lo = end
 
 
-cdef int sample_cut(const Words* s, int64_t steps, Cut* c, bint* skewed) noexcept nogil:
-    """Between the 0.5 and 99.5 percent quantiles of a sample, so that outliers do not
-    stretch the range.  Always the same sample of the same length."""
-    cdef uint64_t* keys = <uint64_t*>malloc(2 * SAMPLES * sizeof(uint64_t))
-    cdef uint64_t low, high, state = 0x9E3779B97F4A7C15u
-    cdef int64_t stretch = s.n // SAMPLES, worst
-    cdef Cut bent
-    cdef int i
-    if keys == NULL:
-        return ENOMEM
-    for i in range(SAMPLES):
-        # one from each stretch, anywhere in it: no period of the data matters
-        state = state * 6364136223846793005u + 1442695040888963407u
-        keys[i] = word_at(s, i * stretch + <int64_t>((state >> 33) % <uint64_t>stretch))
-    sort_plain(keys, keys + SAMPLES, SAMPLES)
-    low = keys[SAMPLES // 200]
-    high = keys[SAMPLES - 1 - SAMPLES // 200]
-    make_cut(c, low, high, steps, False)
-    worst = worst_load(c, keys)
+cdef void choose_splitters(const Words* s, const Sample* a, Split* split) noexcept nogil:
+    """What is there often has a part of its own: from itself to the next greater word."""
+    cdef uint64_t chosen[MAX_PARTS]
+    cdef uint64_t key, before = 0, last = ~<uint64_t>0 if s.wide else UINT32_MAX
+    cdef int64_t parts = MIN_PARTS, i, node, step
+    cdef int levels = 0, few = simd.few_wide if s.wide else simd.few_narrow, k
+    if a.once < MOSTLY:
+        # Enough of them for what is there often to have two splitters.
+        parts = few = min(few, <int>MANY_PARTS)
+    while parts < MAX_PARTS and parts * (PART_WORDS if parts < few else MAX_PART_WORDS) < s.n:
+        parts *= 2
+    while 1 << levels < parts:
+        levels += 1
+    for i in range(1, parts):
+        key = a.keys[i * a.n // parts]
+        # Behind a key of which there are many: the next greater one, if there is one.
+        if i > 1 and key <= chosen[i - 2]:
+            key = chosen[i - 2] + (chosen[i - 2] == before and before < last)
+        chosen[i - 1] = key
+        before = a.keys[i * a.n // parts]
+    split.narrow.levels = split.wide.levels = levels
+    for i in range(1, parts):
+        split.wide.in_order[i - 1] = chosen[i - 1]
+        split.narrow.in_order[i - 1] = <uint32_t>chosen[i - 1]
+    # Node by node, row by row: the root has the one in the middle.
+    for k in range(levels):
+        step = parts >> k
+        for node in range(1 << k):
+            i = step // 2 + node * step - 1
+            split.wide.tree[(1 << k) + node] = chosen[i]
+            split.narrow.tree[(1 << k) + node] = <uint32_t>chosen[i]
+
+
+cdef int choose_cut(const Words* s, const Sample* a, int64_t steps, Cut* c, Split** split) noexcept nogil:
+    """Between the 0.5 and 99.5 percent quantiles, so that outliers do not stretch the range;
+    or splitters, where equal steps would not be equal parts."""
+    cdef int64_t worst
+    cdef bint uneven
+    make_cut(c, a.keys[a.n // 200], a.keys[a.n - 1 - a.n // 200], steps, False)
+    worst = worst_load(c, a)
+    split[0] = NULL
     # More than four times the mean: with few buckets, each has a good part of the sample.
-    skewed[0] = worst * 32 > SAMPLES and worst * steps > 4 * SAMPLES
-    if skewed[0]:
-        # Skewed.  Most skew is towards the least key.
-        make_cut(&bent, keys[0], high, MAX_BUCKETS, True)
-        if worst_load(&bent, keys) * 2 < worst:
-            c[0] = bent
-    free(keys)
+    uneven = a.once < MOSTLY or (worst * 32 > a.n and worst * steps > 4 * a.n)
+    if uneven or (not s.wide and simd.few_narrow > MAX_STEPS):
+        split[0] = <Split*>malloc(sizeof(Split))
+        if split[0] == NULL:
+            return ENOMEM
+        choose_splitters(s, a, split[0])
     return 0
 
 
@@ -727,41 +985,61 @@ cdef void store_plain(void* ctx, const void* words, int64_t n, int64_t at) noexc
 cdef void sort_plain(uint64_t* a, uint64_t* room, int64_t n) noexcept nogil:
     cdef Words s
     cdef uint64_t low, high
+    s.wide = True
     s.store = store_plain
     s.ctx = a
     range_of(a, n, &low, &high)
     sort_bucket(&s, a, room, n, low, high, 0, False)
 
 
-cdef int64_t buckets_for(int64_t n) noexcept nogil:
+cdef int64_t buckets_for(const Words* s) noexcept nogil:
     cdef int64_t buckets = MIN_BUCKETS
-    while buckets * BUCKET_WORDS < n and buckets < MAX_BUCKETS:
+    while buckets * words_of_bucket(s.wide) < s.n and buckets < MAX_BUCKETS:
         buckets *= 2
     return buckets
 
 
-cdef int sort_shared(Worker* w, Words* s, const Cut* cut, int depth) noexcept nogil:
-    """cut: NULL, if no sample was taken."""
+cdef int sort_shared(Worker* w, Words* s, const Sample* sample, int depth) noexcept nogil:
+    """sample: NULL, if none was taken."""
+    cdef Sample* taken = NULL
     cdef Radix r
     cdef int64_t blocks, b, k, sum, count
     cdef uint64_t low, high
-    cdef bint skewed
+    cdef bint sharing = w.sharing
     cdef int rc = ENOMEM
     r.words = s
+    r.split = NULL
+    r.even = False
+    r.parts = NULL
     r.depth = depth
     r.mid = s.spare if s.spare != NULL else s.dst
-    r.buckets = buckets_for(s.n)
-    if cut != NULL:
-        r.cut = cut[0]
-    elif depth < 2:
-        if sample_cut(s, r.buckets, &r.cut, &skewed) != 0:
-            return ENOMEM
+    r.buckets = buckets_for(s)
+    if depth < 2:
+        if sample == NULL:
+            sample = taken = take_sample(s)
+            if sample == NULL:
+                return ENOMEM
+        r.even = sample.once >= MOSTLY
+        rc = choose_cut(s, sample, r.buckets, &r.cut, &r.split)
+        free(taken)
+        if rc != 0:
+            return rc
+        rc = ENOMEM
     else:
         # Samples have misled twice: by what is certain to tell some apart.
         exact_range(s, &low, &high)
         make_cut(&r.cut, low, high, r.buckets, False)
     r.buckets = r.cut.last + 2
-    blocks = min(<int64_t>MAX_BLOCKS, (s.n + BLOCK_WORDS - 1) // BLOCK_WORDS)
+    if r.split != NULL:
+        r.buckets = <int64_t>1 << r.split.wide.levels
+        r.parts = <uint8_t*>alloc_array(s.n)
+        if r.parts == NULL:
+            free(r.split)
+            return ENOMEM
+    # Some for each thread, so that one that comes late has less to do.
+    blocks = max((s.n + BLOCK_WORDS - 1) // BLOCK_WORDS,
+                 min(<int64_t>4 * (w.pool.n_background + 1), s.n // MIN_BLOCK_WORDS))
+    blocks = max(<int64_t>1, min(<int64_t>MAX_BLOCKS, blocks))
     r.block = (s.n + blocks - 1) // blocks
     blocks = (s.n + r.block - 1) // r.block
     r.offsets = <int64_t*>calloc(blocks * r.buckets, sizeof(int64_t))
@@ -769,6 +1047,8 @@ cdef int sort_shared(Worker* w, Words* s, const Cut* cut, int depth) noexcept no
     r.starts = <int64_t*>malloc((r.buckets + 1) * sizeof(int64_t))
     u32_store_relaxed(&r.changed, 0)
     r.done = <uint8_t*>calloc(r.buckets, 1)
+    # Of few leaves none may wait for the end of the first.
+    w.sharing = w.pool.n_background > 0
     if r.offsets != NULL and r.ends != NULL and r.starts != NULL and r.done != NULL:
         rc = bridged(w, count_leaf, NULL, &r, r.block, s.n)
         if rc == 0:
@@ -781,8 +1061,9 @@ cdef int sort_shared(Worker* w, Words* s, const Cut* cut, int depth) noexcept no
                     sum += count
                     r.ends[k * r.buckets + b] = sum
             r.starts[r.buckets] = sum
-            bridge_init(&r.bridge, scatter_leaf, NULL, &r, r.block)
-            rc = bridge_run(w, &r.bridge, s.n)
+            if unequal(&r):
+                bridge_init(&r.bridge, scatter_leaf, NULL, &r, r.block)
+                rc = bridge_run(w, &r.bridge, s.n)
             if rc == 0 and u32_load_relaxed(&r.changed):
                 rc = CHANGED
         if rc == 0:
@@ -791,13 +1072,27 @@ cdef int sort_shared(Worker* w, Words* s, const Cut* cut, int depth) noexcept no
                 # What was not sorted goes back as it is.
                 for b in range(r.buckets):
                     if not r.done[b]:
+                        fill_equal(&r, b)
                         s.store(s.ctx, r.mid + r.starts[b] * (8 if s.wide else 4),
                                 r.starts[b + 1] - r.starts[b], r.starts[b])
+    w.sharing = sharing
+    free(r.split)
+    free(r.parts)
     free(r.offsets)
     free(r.ends)
     free(r.starts)
     free(r.done)
     return rc
+
+
+cdef bint unequal(const Radix* r) noexcept nogil:
+    """Whether any part has words that are not all equal."""
+    cdef uint64_t low = 0, high = 0
+    cdef int64_t b
+    for b in range(r.buckets):
+        if r.starts[b + 1] > r.starts[b] and not (keys_of_bucket(r, b, &low, &high) and low == high):
+            return True
+    return False
 
 
 cdef int pack_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
@@ -806,7 +1101,7 @@ cdef int pack_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     return 0
 
 
-cdef int sort_once_packed(Worker* w, Words* s, const Cut* cut) noexcept nogil:
+cdef int sort_once_packed(Worker* w, Words* s, const Sample* sample) noexcept nogil:
     """From a copy of the words, each loaded once."""
     cdef Words words = s[0]
     cdef Inner inner
@@ -821,132 +1116,44 @@ cdef int sort_once_packed(Worker* w, Words* s, const Cut* cut) noexcept nogil:
         words.load = load_inner
         words.store = store_inner
         words.ctx = &inner
-        rc = sort_shared(w, &words, cut, 0)
+        rc = sort_shared(w, &words, sample, 0)
     free(<void*>inner.src)
     return rc
 
 
-# ---- runs, and their merges --------------------------------------------------
-# Where the leaf sort is fast: a run for each thread, all sorted at once, and merged two by
-# two; each merge is shared.  The words are in a total order, so that the result is the same.
-
-cdef struct Runs:
-    Words* s
-    sort_fn leaf
-    int levels
-    char* first             # the runs
-    char* last              # their last merge
-    MergeOrder order
-    int (*merge)(Worker* w, const MergeOrder* o, const char* a, const char* a_end,
-                 const char* b, const char* b_end, char* out) noexcept nogil
-
-
-cdef inline int64_t run_start(const Runs* r, int64_t i) noexcept nogil:
-    return (r.s.n * i) >> r.levels
-
-
-cdef int run_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Runs* r = <Runs*>ctx
-    cdef intptr_t size = r.order.itemsize
-    cdef int64_t begin = run_start(r, lo), end = run_start(r, lo + 1)
-    load_words(r.s, begin, end, r.first)
-    return ENOMEM if r.leaf(r.first + begin * size, end - begin, NULL) < 0 else 0
-
-
-cdef int merge_and_store(Worker* w, const MergeOrder* o, const char* a, const char* a_end,
-                         const char* b, const char* b_end, char* out) noexcept nogil:
-    """The last merge: what is stored is in the cache still."""
-    cdef Runs* r = <Runs*>o.arg
-    cdef int rc = r.merge(w, o, a, a_end, b, b_end, out)
-    if rc == 0:
-        r.s.store(r.s.ctx, out, ((a_end - a) + (b_end - b)) // o.itemsize, (out - r.last) // o.itemsize)
-    return rc
-
-
-cdef int levels_for(Worker* w, const Words* s, bint skewed) noexcept nogil:
-    """A run for each thread, or more; -1: the radix sort is faster."""
-    cdef int levels = 0, threads = w.pool.n_background + 1
-    cdef double ours = WIDE_NS if s.wide else NARROW_NS
-    if skewed:
-        ours = WIDE_SKEWED_NS if s.wide else NARROW_SKEWED_NS
-    while levels < MAX_LEVELS and (s.n >> levels > MAX_RUN_WORDS or (
-            1 << levels < threads and s.n >> (levels + 1) >= RUN_WORDS)):
-        levels += 1
-    return levels if leaf_ns(s.wide, s.n >> levels) + RUNS_NS + levels * MERGE_NS < ours else -1
-
-
-cdef int sort_by_runs(Worker* w, Words* s, int levels) noexcept nogil:
-    cdef Runs r
-    cdef MergeTwo t
-    cdef intptr_t size = 8 if s.wide else 4
-    cdef char* other = <char*>alloc_array(s.n * size)
-    cdef char* words = s.spare if s.spare != NULL else s.dst
-    cdef char* begin
-    cdef char* to
-    cdef bint sharing = w.sharing
-    cdef int64_t width = 1, i
-    cdef int rc
-    if other == NULL:
-        return ENOMEM
-    r.s = s
-    r.leaf = leaf_wide if s.wide else leaf_narrow
-    r.levels = levels
-    order_numbers(&r.order, b"u", size)
-    # Each merge goes to the other place, the last one to dst if that is one of them.
-    r.first = words if levels % 2 == 0 else other
-    r.last = words
-    # Of few leaves none may wait for the end of the first.
-    w.sharing = w.pool.n_background > 0
-    rc = bridged(w, run_leaf, NULL, &r, 1, <int64_t>1 << levels)
-    begin = r.first
-    t.order = &r.order
-    while rc == 0 and width < <int64_t>1 << levels:
-        to = words if begin == other else other
-        if 2 * width == <int64_t>1 << levels:
-            r.merge = r.order.merge
-            r.order.merge = merge_and_store
-            r.order.arg = <void*>&r
-        i = 0
-        while rc == 0 and i < <int64_t>1 << levels:
-            t.a = begin + run_start(&r, i) * size
-            t.b = begin + run_start(&r, i + width) * size
-            t.na = (t.b - t.a) // size
-            t.nb = run_start(&r, i + 2 * width) - run_start(&r, i + width)
-            t.out = to + run_start(&r, i) * size
-            rc = merge_two(w, &t)
-            i += 2 * width
-        if rc != 0 and r.order.merge == merge_and_store and s.spare != NULL:
-            # Some of them are stored, and all of them are here.
-            s.store(s.ctx, begin, s.n, 0)
-        begin = to
-        width *= 2
-    w.sharing = sharing
-    free(other)
-    return rc
+cdef bint alone_is_faster(Worker* w, const Words* s, const Sample* a) noexcept nogil:
+    """By the leaf sort, all at once."""
+    cdef double whole = whole_level_ns(s) * a.levels
+    cdef double part = min(min(whole, leaf_ns(s.wide, words_of_bucket(s.wide))),
+                           pieces_ns(s.wide) * (1 if a.once >= MOSTLY else UNEVEN))
+    cdef double shared = COUNT_NS + (SCATTER_NS if a.once > 0 else 0) + a.once * part + (1 - a.once) * EQUAL_NS
+    return s.n * whole < s.n * shared / (w.pool.n_background + 1) + SHARE_NS
 
 
 cdef int sort_words(Worker* w, Words* s) noexcept nogil:
-    cdef Cut cut
-    cdef bint found, skewed
-    cdef int rc, levels
+    cdef Sample* sample
+    cdef bint found
+    cdef int rc
     if w == NULL or s.n < SHARED_WORDS:
         return sort_small(s)
     rc = find_order(w, s, s.spare != NULL, &found)
     if rc != 0 or found:
         return rc
-    if sample_cut(s, buckets_for(s.n), &cut, &skewed) != 0:
+    if s.n * whole_level_ns(s) * log2_of(s.n) < 3 * SHARE_NS:
+        # A sample would take longer than it could save.
+        return sort_by_leaf(s)
+    sample = take_sample(s)
+    if sample == NULL:
         return ENOMEM
-    levels = levels_for(w, s, skewed)
-    if levels == 0:
-        rc = sort_by_leaf(s, s.spare if s.spare != NULL else s.dst)
-    elif levels > 0:
-        rc = sort_by_runs(w, s, levels)
+    if alone_is_faster(w, s, sample):
+        rc = sort_by_leaf(s)
     else:
-        rc = sort_once_packed(w, s, &cut) if s.slow else sort_shared(w, s, &cut, 0)
+        rc = sort_once_packed(w, s, sample) if s.slow else sort_shared(w, s, sample, 0)
         if rc == CHANGED:
             # Another thread writes what is being sorted.  The result is nothing to rely on,
             # but it is of items that were there.
-            rc = sort_once_packed(w, s, &cut)
+            rc = sort_once_packed(w, s, sample)
+    free(sample)
     return rc
 
 
@@ -965,80 +1172,52 @@ cdef inline uint64_t last_key(KeyKind kind, int size) noexcept nogil:
     return all
 
 
-cdef inline uint64_t key_shift(int size) noexcept nogil:
-    """The key of minus infinity before it was moved to 0, and what is below it to the end."""
-    if size == 8:
-        return 0x000FFFFFFFFFFFFFu
-    return 0x007FFFFFu if size == 4 else 0x03FF
-
-
-cdef inline Word key_of(Word x, KeyKind kind) noexcept nogil:
-    """Bits whose unsigned order is the order of the items; no two share one."""
-    cdef Word sign = <Word>1 << (8 * sizeof(Word) - 1)
-    if kind == KEY_UNSIGNED:
-        return x
-    if kind == KEY_SIGNED:
-        return x ^ sign
-    if kind == KEY_TIME:
-        return (x ^ sign) - 1       # the least wraps to the greatest
-    # NaNs with a sign would be below minus infinity: all wrap to the end.
-    return (x ^ (sign | (<Word>0 - (x >> (8 * sizeof(Word) - 1))))) - <Word>key_shift(sizeof(Word))
-
-
-cdef inline Word of_key(Word key, KeyKind kind) noexcept nogil:
-    cdef Word sign = <Word>1 << (8 * sizeof(Word) - 1)
-    if kind == KEY_UNSIGNED:
-        return key
-    if kind == KEY_SIGNED:
-        return key ^ sign
-    if kind == KEY_TIME:
-        return (key + 1) ^ sign
-    key = key + <Word>key_shift(sizeof(Word))
-    return key ^ (sign | ((key >> (8 * sizeof(Word) - 1)) - <Word>1))
-
-
 cdef inline Word turned(Word key, Word last) noexcept nogil:
     """Descending: what is no number stays where it is."""
     return last - key if key <= last else key
 
 
 cdef void encode(const Keys* k, const Word* x, int64_t n, Word* out) noexcept nogil:
-    cdef Word last = <Word>last_key(k.kind, sizeof(Word))
+    """Words whose unsigned order is the order of the items; no two items share one."""
+    cdef Word last = <Word>last_key(k.kind, sizeof(Word)), sign = <Word>1 << (8 * sizeof(Word) - 1)
     cdef int64_t i
     if k.kind == KEY_UNSIGNED:
         memcpy(out, x, n * sizeof(Word))
     elif k.kind == KEY_SIGNED:
         for i in range(n):
-            out[i] = key_of(x[i], KEY_SIGNED)
+            out[i] = x[i] ^ sign
     elif k.kind == KEY_TIME:
         for i in range(n):
-            out[i] = key_of(x[i], KEY_TIME)
+            out[i] = (x[i] ^ sign) - 1      # the least wraps to the greatest
+    elif Word is uint64_t:
+        simd.encode_wide(x, n, out)
     else:
-        for i in range(n):
-            out[i] = key_of(x[i], KEY_FLOAT)
+        simd.encode_narrow(x, n, out)
     if k.descending:
         for i in range(n):
             out[i] = turned(out[i], last)
 
 
 cdef void decode(const Keys* k, const Word* x, int64_t n, Word* out) noexcept nogil:
-    cdef Word last = <Word>last_key(k.kind, sizeof(Word))
+    cdef Word last = <Word>last_key(k.kind, sizeof(Word)), sign = <Word>1 << (8 * sizeof(Word) - 1)
     cdef int64_t i
     if k.descending:
         for i in range(n):
-            out[i] = of_key(turned(x[i], last), k.kind)
-    elif k.kind == KEY_UNSIGNED:
+            out[i] = turned(x[i], last)
+        x = out
+    if k.kind == KEY_UNSIGNED:
         if out != x:
             memcpy(out, x, n * sizeof(Word))
     elif k.kind == KEY_SIGNED:
         for i in range(n):
-            out[i] = of_key(x[i], KEY_SIGNED)
+            out[i] = x[i] ^ sign
     elif k.kind == KEY_TIME:
         for i in range(n):
-            out[i] = of_key(x[i], KEY_TIME)
+            out[i] = (x[i] + 1) ^ sign
+    elif Word is uint64_t:
+        simd.decode_wide(x, n, out)
     else:
-        for i in range(n):
-            out[i] = of_key(x[i], KEY_FLOAT)
+        simd.decode_narrow(x, n, out)
 
 
 cdef void load_keys(void* ctx, int64_t lo, int64_t hi, void* words) noexcept nogil:
@@ -1163,6 +1342,13 @@ cdef int restore(Worker* w, Keys* k, bint zeros) noexcept nogil:
     return rc
 
 
+cdef sort_fn leaf_of_items(const Keys* k) noexcept nogil:
+    """One that sorts integers as they are."""
+    if k.descending or k.kind not in (KEY_UNSIGNED, KEY_SIGNED):
+        return NULL
+    return leaves_of(k.itemsize == 8).words if k.kind == KEY_UNSIGNED else leaves_of(k.itemsize == 8).signed
+
+
 cdef int sort_words_of(Worker* w, Keys* k) noexcept nogil:
     cdef Words s
     cdef int rc
@@ -1173,6 +1359,9 @@ cdef int sort_words_of(Worker* w, Keys* k) noexcept nogil:
     s.slow = False
     s.n = k.n
     s.dst = k.dst
+    s.src = k.src
+    s.whole = leaf_of_items(k)
+    s.floats = k.kind == KEY_FLOAT and not k.descending
     s.spare = NULL
     if k.src == k.dst and k.n > LEAF_WORDS:
         s.spare = <char*>alloc_array(k.n * k.itemsize)
@@ -1265,8 +1454,8 @@ cdef inline int64_t pattern_of(const Counting* c, int64_t rank) noexcept nogil:
         return key
     if c.keys.kind == KEY_SIGNED:
         return key ^ half
-    # Half precision; see of_key.
-    key = (key + <int64_t>key_shift(2)) & 0xFFFF
+    # Half precision; see simd/keys.h.
+    key = (key + 0x03FF) & 0xFFFF
     return key ^ half if key & half else key ^ 0xFFFF
 
 

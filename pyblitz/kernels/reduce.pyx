@@ -3,25 +3,20 @@ from libc.errno cimport ENOMEM
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from pyblitz.kernels.map cimport Block, map_begin, map_walk
+from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport u32_fetch_or_relaxed, u32_store_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.os cimport fe_clear, fe_test
 
 cdef enum:
     BLOCK_ITEMS = 32768
-    ROW_ITEMS = 512     # PB_ROW of lanes.h
+    ROW_ITEMS = 512     # PB_ROW of simd/lanes.h
 
 
 # ---- pairwise sums ----------------------------------------------------------
 # After Higham, "The accuracy of floating point summation" (1993), as NumPy's are.  Rows
-# are summed in lanes side by side (lanes.h), so few additions come one after another: the
+# are summed in lanes side by side (simd/lanes.h), so few additions come one after another: the
 # error bound is no greater than NumPy's.
-
-cdef extern from "pyblitz/kernels/lanes.h" nogil:
-    float sum_of_floats "pb_sum_float"(const float* a, intptr_t n)
-    double sum_of_doubles "pb_sum_double"(const double* a, intptr_t n)
-    float dot_of_floats "pb_dot_float"(const float* a, const float* b, intptr_t n)
-    double dot_of_doubles "pb_dot_double"(const double* a, const double* b, intptr_t n)
 
 ctypedef fused Real:
     float
@@ -30,16 +25,16 @@ ctypedef fused Real:
 
 cdef inline Real pairwise_sum(const Real* a, intptr_t n) noexcept nogil:
     if Real is float:
-        return sum_of_floats(a, n)
+        return simd.sum_floats(a, n)
     else:
-        return sum_of_doubles(a, n)
+        return simd.sum_doubles(a, n)
 
 
 cdef inline Real pairwise_dot(const Real* a, const Real* b, intptr_t n) noexcept nogil:
     if Real is float:
-        return dot_of_floats(a, b, n)
+        return simd.dot_floats(a, b, n)
     else:
-        return dot_of_doubles(a, b, n)
+        return simd.dot_doubles(a, b, n)
 
 
 cdef Real strided_sum(const Real* a, intptr_t step, intptr_t n) noexcept nogil:

@@ -1,6 +1,8 @@
 """Functions that a user's Cython module would offer in its ``__pyx_capi__``."""
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from pyblitz.kernels.map cimport map_grain
 from pyblitz.kernels.radix cimport set_paces
+from pyblitz.kernels.simd.levels cimport NarrowSplitters, WideSplitters, simd
 from pyblitz.runtime.atomic cimport atomic_i64, i64_fetch_add_relaxed
 
 cdef api double half(double x) noexcept nogil:
@@ -46,6 +48,36 @@ def grain(bytes_per_item):
     return map_grain(bytes_per_item)
 
 
-def leaves_take(picoseconds):
-    """What a word of 4 or 8 bytes is to take NumPy's sort; 0: as timed."""
-    set_paces(picoseconds, picoseconds)
+def parts_of(keys, splitters):
+    """Of up to 256 words, which part each belongs to; 2^k - 1 splitters in order."""
+    cdef NarrowSplitters narrow
+    cdef WideSplitters wide
+    cdef int i, node, level = 0, count = len(splitters) + 1
+    cdef const uint32_t[::1] narrow_keys
+    cdef const uint64_t[::1] wide_keys
+    found = bytearray(len(keys))
+    cdef uint8_t[::1] parts = found
+    narrow.levels = wide.levels = count.bit_length() - 1
+    values = [int(x) for x in splitters]
+    for i in range(count - 1):
+        wide.in_order[i] = values[i]
+        narrow.in_order[i] = values[i] & 0xFFFFFFFF
+    while 1 << level < count:
+        for node in range(1 << level):
+            i = (count >> level) // 2 + node * (count >> level) - 1
+            wide.tree[(1 << level) + node] = values[i]
+            narrow.tree[(1 << level) + node] = values[i] & 0xFFFFFFFF
+        level += 1
+    if keys.dtype.itemsize == 8:
+        wide_keys = keys
+        simd.split_wide(&wide_keys[0], len(keys), &wide, &parts[0])
+    else:
+        narrow_keys = keys
+        simd.split_narrow(&narrow_keys[0], len(keys), &narrow, &parts[0])
+    return list(found)
+
+
+def leaves_take(leaf, pieces, floats):
+    """What a word of 4 or 8 bytes is to take NumPy's sort of words, in pieces, and NumPy's sort
+    of floats; 0: as timed."""
+    set_paces(leaf, pieces, floats)

@@ -1,21 +1,11 @@
 /* Sums and sums of products of a row, pairwise, in lanes.
  *
- * C, because Cython cannot say for which processor a function is compiled: each is here
- * twice, for any and for one with AVX2, which gives the same bits (no fused
- * multiply-add), faster where the row is in a cache. */
+ * A wider vector is faster where the row is in a cache, and gives the same bits. */
 #ifndef PYBLITZ_LANES_H
 #define PYBLITZ_LANES_H
 
 #include <stdint.h>
 #include <string.h>
-
-#if defined(__x86_64__)
-#define PB_WIDE __attribute__((target("avx2")))
-static inline int pb_is_wide(void) { return __builtin_cpu_supports("avx2"); }
-#else
-#define PB_WIDE
-static inline int pb_is_wide(void) { return 0; }
-#endif
 
 /* 32 lanes of double, 16 items each, and a tree: as many additions one after another as
  * in NumPy's 8 lanes of 16 items and the larger tree above them. */
@@ -83,21 +73,5 @@ if (i < n) {                                                              \
       return NAME##_row(a, b, n);                                             \
     return NAME##_dot(a, b, half) + NAME##_dot(a + half, b + half, n - half); \
   }
-
-PB_SUMS(pb_float, float, 16, )
-PB_SUMS(pb_double, double, 16, )
-PB_SUMS(pb_wide_float, float, 32, PB_WIDE)
-PB_SUMS(pb_wide_double, double, 32, PB_WIDE)
-
-#define PB_CHOOSE(T)                                                          \
-  static T pb_sum_##T(const T *a, intptr_t n) {                               \
-    return pb_is_wide() ? pb_wide_##T##_sum(a, n) : pb_##T##_sum(a, n);       \
-  }                                                                           \
-  static T pb_dot_##T(const T *a, const T *b, intptr_t n) {                   \
-    return pb_is_wide() ? pb_wide_##T##_dot(a, b, n) : pb_##T##_dot(a, b, n); \
-  }
-
-PB_CHOOSE(float)
-PB_CHOOSE(double)
 
 #endif

@@ -1,0 +1,108 @@
+/* The functions that are compiled once for each level of a processor, in one table a level.
+ *
+ * C, because Cython cannot say for which processor a function is compiled.  All levels give
+ * the same bits: no fused multiply-add, and sums whose order does not depend on the vectors. */
+#ifndef PYBLITZ_SIMD_KERNELS_H
+#define PYBLITZ_SIMD_KERNELS_H
+
+#include <stdint.h>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define PB_X86 1
+#define PB_CODE_V3 __attribute__((target("avx2,bmi,bmi2")))
+#if defined(__clang__)
+#define PB_CODE_V4 __attribute__((target("avx2,bmi,bmi2,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")))
+#else
+#define PB_CODE_V4                                                            \
+  __attribute__((target("avx2,bmi,bmi2,avx512f,avx512bw,avx512cd,avx512dq,"   \
+                        "avx512vl,prefer-vector-width=512")))
+#endif
+#endif
+
+#include "pyblitz/kernels/simd/keys.h"
+#include "pyblitz/kernels/simd/lanes.h"
+#include "pyblitz/kernels/simd/split.h"
+
+typedef struct {
+  const char *name; /* of the level */
+  float (*sum_floats)(const float *a, intptr_t n);
+  double (*sum_doubles)(const double *a, intptr_t n);
+  float (*dot_floats)(const float *a, const float *b, intptr_t n);
+  double (*dot_doubles)(const double *a, const double *b, intptr_t n);
+  void (*split_narrow)(const uint32_t *words, intptr_t n,
+                       const pb_narrow_splitters *s, uint8_t *parts);
+  void (*split_wide)(const uint64_t *words, intptr_t n,
+                     const pb_wide_splitters *s, uint8_t *parts);
+  void (*encode_narrow)(const uint32_t *bits, intptr_t n, uint32_t *keys);
+  void (*decode_narrow)(const uint32_t *keys, intptr_t n, uint32_t *bits);
+  void (*encode_wide)(const uint64_t *bits, intptr_t n, uint64_t *keys);
+  void (*decode_wide)(const uint64_t *keys, intptr_t n, uint64_t *bits);
+  void (*look_narrow)(const uint32_t *bits, intptr_t n, int64_t *nans,
+                      int64_t *negative);
+  void (*look_wide)(const uint64_t *bits, intptr_t n, int64_t *nans,
+                    int64_t *negative);
+  void (*range_narrow)(const uint32_t *words, intptr_t n, uint64_t *low,
+                       uint64_t *high);
+  void (*range_wide)(const uint64_t *words, intptr_t n, uint64_t *low,
+                     uint64_t *high);
+  int few_narrow, few_wide; /* so many parts cost little more than two */
+} pb_kernels;
+
+#define PB_LEVEL(NAME, LEVEL, NARROW, WIDE)                                         \
+  {                                                                           \
+    NAME, pb_float_##LEVEL##_sum, pb_double_##LEVEL##_sum,                    \
+        pb_float_##LEVEL##_dot, pb_double_##LEVEL##_dot,                      \
+        pb_split_narrow_##LEVEL, pb_split_wide_##LEVEL,                       \
+        pb_narrow_##LEVEL##_encode, pb_narrow_##LEVEL##_decode,               \
+        pb_wide_##LEVEL##_encode, pb_wide_##LEVEL##_decode,                   \
+        pb_narrow_##LEVEL##_look, pb_wide_##LEVEL##_look,                     \
+        pb_narrow_##LEVEL##_range, pb_wide_##LEVEL##_range, NARROW, WIDE      \
+  }
+
+PB_SUMS(pb_float_base, float, 16, )
+PB_SUMS(pb_double_base, double, 16, )
+PB_KEYS_LEVEL(base, )
+#if defined(PB_X86)
+PB_SPLIT_LEVEL(base, , 0, 0)
+PB_SUMS(pb_float_v3, float, 32, PB_CODE_V3)
+PB_SUMS(pb_double_v3, double, 32, PB_CODE_V3)
+PB_KEYS_LEVEL(v3, PB_CODE_V3)
+PB_SPLIT_LEVEL(v3, PB_CODE_V3, 32, 16)
+PB_SUMS(pb_float_v4, float, 64, PB_CODE_V4)
+PB_SUMS(pb_double_v4, double, 64, PB_CODE_V4)
+PB_KEYS_LEVEL(v4, PB_CODE_V4)
+PB_SPLIT_BY_TREE(pb_split_narrow_v4_by_tree, uint32_t, pb_narrow_splitters, )
+PB_SPLIT_BY_TREE(pb_split_wide_v4_by_tree, uint64_t, pb_wide_splitters, )
+PB_SPLIT_BY_REGISTERS(pb_split_narrow_v4, uint32_t, pb_narrow_splitters, 32, 16,
+                      PB_NARROW_ROW, PB_NARROW_MOST,
+                      _mm_storeu_si128((__m128i *)(parts + i), _mm512_cvtepi32_epi8(at)))
+PB_SPLIT_BY_REGISTERS(pb_split_wide_v4, uint64_t, pb_wide_splitters, 64, 8,
+                      PB_WIDE_ROW, PB_WIDE_MOST,
+                      _mm_storel_epi64((__m128i *)(parts + i), _mm512_cvtepi64_epi8(at)))
+
+/* From the lowest one up.  Of v2 only its name is used: what x86-64 has from the first on. */
+static const pb_kernels pb_levels[] = {
+    PB_LEVEL("v2", base, 16, 16), PB_LEVEL("v3", v3, 32, 16), PB_LEVEL("v4", v4, 256, 128)};
+
+static inline int pb_best_level(void) {
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi2"))
+    return 0;
+  if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512cd") ||
+      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
+    return 1;
+  return 2;
+}
+#else
+PB_SPLIT_LEVEL(base, , 16, 8)
+#if defined(__aarch64__)
+static const pb_kernels pb_levels[] = {PB_LEVEL("neon", base, 16, 16)};
+#else
+static const pb_kernels pb_levels[] = {PB_LEVEL("any", base, 16, 16)};
+#endif
+static inline int pb_best_level(void) { return 0; }
+#endif
+
+#define PB_LEVELS ((int)(sizeof pb_levels / sizeof pb_levels[0]))
+
+#endif

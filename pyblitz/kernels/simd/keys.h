@@ -1,0 +1,69 @@
+/* Floats as words whose unsigned order is theirs, and back: minus infinity is 0, and NaNs of
+ * either sign come after infinity.  The source may be the target. */
+#ifndef PYBLITZ_KEYS_H
+#define PYBLITZ_KEYS_H
+
+#include <stdint.h>
+
+#define PB_NARROW_SHIFT UINT32_C(0x007FFFFF)
+#define PB_WIDE_SHIFT UINT64_C(0x000FFFFFFFFFFFFF)
+
+/* SHIFT: the turned bits of minus infinity; what is below them wraps to the end. */
+#define PB_KEYS(NAME, T, SHIFT, ATTR)                                         \
+  static ATTR void NAME##_encode(const T *bits, intptr_t n, T *keys) {        \
+    const int top = 8 * sizeof(T) - 1;                                        \
+    const T sign = (T)1 << top;                                               \
+    intptr_t i;                                                               \
+    for (i = 0; i < n; i++)                                                   \
+      keys[i] = (bits[i] ^ (sign | (T)(0 - (bits[i] >> top)))) - SHIFT;       \
+  }                                                                           \
+  static ATTR void NAME##_decode(const T *keys, intptr_t n, T *bits) {        \
+    const int top = 8 * sizeof(T) - 1;                                        \
+    const T sign = (T)1 << top;                                               \
+    intptr_t i;                                                               \
+    for (i = 0; i < n; i++) {                                                 \
+      const T turned = keys[i] + SHIFT;                                       \
+      bits[i] = turned ^ (sign | (T)((turned >> top) - 1));                   \
+    }                                                                         \
+  }
+
+/* NaNs, and zeros with a sign. */
+#define PB_LOOK(NAME, T, LAST, ATTR)                                          \
+  static ATTR void NAME##_look(const T *bits, intptr_t n, int64_t *nans,      \
+                               int64_t *negative) {                           \
+    const T sign = (T)1 << (8 * sizeof(T) - 1);                               \
+    intptr_t i = 0, end;                                                      \
+    while (i < n) {                                                           \
+      T some = 0, zeros = 0; /* of less than what T counts */                 \
+      for (end = n - i < 65536 ? n : i + 65536; i < end; i++) {               \
+        some += (T)(bits[i] << 1) > LAST;                                     \
+        zeros += bits[i] == sign;                                             \
+      }                                                                       \
+      *nans += (int64_t)some;                                                 \
+      *negative += (int64_t)zeros;                                            \
+    }                                                                         \
+  }
+
+/* The least and the greatest of n > 0 words. */
+#define PB_RANGE(NAME, T, ATTR)                                               \
+  static ATTR void NAME##_range(const T *words, intptr_t n, uint64_t *low,    \
+                                uint64_t *high) {                             \
+    T least = words[0], most = words[0];                                      \
+    intptr_t i;                                                               \
+    for (i = 1; i < n; i++) {                                                 \
+      least = words[i] < least ? words[i] : least;                            \
+      most = words[i] > most ? words[i] : most;                               \
+    }                                                                         \
+    *low = least;                                                             \
+    *high = most;                                                             \
+  }
+
+#define PB_KEYS_LEVEL(LEVEL, ATTR)                                            \
+  PB_KEYS(pb_narrow_##LEVEL, uint32_t, PB_NARROW_SHIFT, ATTR)                 \
+  PB_KEYS(pb_wide_##LEVEL, uint64_t, PB_WIDE_SHIFT, ATTR)                     \
+  PB_LOOK(pb_narrow_##LEVEL, uint32_t, UINT32_C(0xFF000000), ATTR)            \
+  PB_LOOK(pb_wide_##LEVEL, uint64_t, UINT64_C(0xFFE0000000000000), ATTR)      \
+  PB_RANGE(pb_narrow_##LEVEL, uint32_t, ATTR)                                 \
+  PB_RANGE(pb_wide_##LEVEL, uint64_t, ATTR)
+
+#endif

@@ -1,0 +1,47 @@
+"""Functions that are compiled for each level of a processor, and the one that is used.
+
+All levels give the same bits.  The best one is chosen at import; PYBLITZ_CPU holds it down.
+No Python, no NumPy in what kernels use of it.
+"""
+from libc.stdint cimport int64_t, intptr_t, uint8_t, uint32_t, uint64_t
+
+cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
+    enum:
+        MAX_PARTS "PB_PARTS"
+    # 2^levels - 1 of them, in order and as a search tree.
+    ctypedef struct NarrowSplitters "pb_narrow_splitters":
+        int levels
+        uint32_t* in_order
+        uint32_t* tree
+    ctypedef struct WideSplitters "pb_wide_splitters":
+        int levels
+        uint64_t* in_order
+        uint64_t* tree
+    ctypedef struct Kernels "pb_kernels":
+        const char* name
+        # Pairwise.
+        float (*sum_floats)(const float* a, intptr_t n) noexcept nogil
+        double (*sum_doubles)(const double* a, intptr_t n) noexcept nogil
+        float (*dot_floats)(const float* a, const float* b, intptr_t n) noexcept nogil
+        double (*dot_doubles)(const double* a, const double* b, intptr_t n) noexcept nogil
+        # How many splitters are not greater than each word; n <= 256.
+        void (*split_narrow)(const uint32_t* words, intptr_t n, const NarrowSplitters* s,
+                             uint8_t* parts) noexcept nogil
+        void (*split_wide)(const uint64_t* words, intptr_t n, const WideSplitters* s,
+                           uint8_t* parts) noexcept nogil
+        # Floats, by their bits, as words whose unsigned order is theirs; and back.
+        void (*encode_narrow)(const uint32_t* bits, intptr_t n, uint32_t* keys) noexcept nogil
+        void (*decode_narrow)(const uint32_t* keys, intptr_t n, uint32_t* bits) noexcept nogil
+        void (*encode_wide)(const uint64_t* bits, intptr_t n, uint64_t* keys) noexcept nogil
+        void (*decode_wide)(const uint64_t* keys, intptr_t n, uint64_t* bits) noexcept nogil
+        # Adds how many floats are NaN, and how many are zeros with a sign.
+        void (*look_narrow)(const uint32_t* bits, intptr_t n, int64_t* nans, int64_t* negative) noexcept nogil
+        void (*look_wide)(const uint64_t* bits, intptr_t n, int64_t* nans, int64_t* negative) noexcept nogil
+        # The least and the greatest of n > 0.
+        void (*range_narrow)(const uint32_t* words, intptr_t n, uint64_t* low, uint64_t* high) noexcept nogil
+        void (*range_wide)(const uint64_t* words, intptr_t n, uint64_t* low, uint64_t* high) noexcept nogil
+        # So many parts cost little more than two.
+        int few_narrow
+        int few_wide
+
+cdef Kernels simd

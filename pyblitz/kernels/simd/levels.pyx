@@ -1,0 +1,26 @@
+"""The choice of a level; see levels.pxd."""
+
+cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
+    const Kernels* levels "pb_levels"
+    int LEVELS "PB_LEVELS"
+    int best_level "pb_best_level"()
+
+
+cdef int best = best_level()
+
+simd = levels[best]
+
+
+def names():
+    """Of the levels that this processor has, the lowest one first."""
+    return [levels[i].name.decode() for i in range(best + 1)]
+
+
+def chosen():
+    return simd.name.decode()
+
+
+def choose(name):
+    """KeyError: there is no such level here."""
+    global simd
+    simd = levels[dict(zip(names(), range(best + 1), strict=True))[name]]

@@ -1,0 +1,101 @@
+"""Each level of the processor gives the same bits, and is chosen as its page says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sorting import assert_same_bits
+
+import pyblitz as pb
+from pyblitz.kernels.simd import levels
+
+# What sorts are said to take, so that each is taken: NumPy's of words, pieces, NumPy's of floats.
+WAYS = [(1, 10**6, 10**6), (10**6, 10**6, 1), (20_000, 10**6, 10**6), (10**9, 1000, 10**9)]
+SIZES = [1, 7, 8, 15, 16, 17, 255, 256, 257, 1000, 4096, 100_003]
+
+
+@pytest.mark.parametrize("level", levels.names())
+def test_the_environment_holds_it_down(level):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import pyblitz.kernels.simd.levels as m; import pyblitz; print(m.chosen())",
+        ],
+        env={**os.environ, "PYBLITZ_CPU": level},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == level
+
+
+def test_a_level_that_is_not_here_is_refused():
+    done = subprocess.run(
+        [sys.executable, "-c", "import pyblitz"],
+        env={**os.environ, "PYBLITZ_CPU": "v9"},
+        capture_output=True,
+        text=True,
+    )
+    assert "ValueError: PYBLITZ_CPU must be one of" in done.stderr
+    assert "'v9'" in done.stderr
+    with pytest.raises(KeyError):
+        levels.choose("v9")
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_sums_have_the_same_bits(dtype, n, simd_level):
+    a = np.random.default_rng(n).standard_normal(n).astype(dtype)
+    found = []
+    for level in levels.names():
+        simd_level(level)
+        found.append((pb.par_sum(a), pb.par_dot(a, a), pb.par_reduce(np.add, a)))
+    assert found.count(found[0]) == len(found)
+
+
+@pytest.mark.parametrize("words", ["u4", "u8"])
+@pytest.mark.parametrize("parts", [16, 32, 64, 128, 256])
+def test_parts_are_those_of_searchsorted(words, parts, simd_level, native):
+    """Keys that are splitters, lie between them, or are at the ends of the range."""
+    rng = np.random.default_rng(parts)
+    splitters = np.sort(rng.integers(0, np.iinfo(words).max, parts - 1, dtype=words))
+    splitters[3:6] = splitters[3]
+    splitters[-2:] = np.iinfo(words).max
+    for n in (1, 5, 8, 16, 100, 255, 256):
+        keys = rng.integers(0, np.iinfo(words).max, n, dtype=words, endpoint=True)
+        keys[: n // 2] = rng.choice(splitters, n // 2)
+        keys[-1] = rng.choice(np.array([0, np.iinfo(words).max], words))
+        expected = np.searchsorted(splitters, keys, side="right")
+        for level in levels.names():
+            simd_level(level)
+            assert np.array_equal(native.kernels.parts_of(keys, splitters), expected), level
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_floats_of_all_bits_sort_the_same(dtype, simd_level, leaves_take, pool_size):
+    """NaNs of both signs and all payloads, zeros of both signs, infinities, subnormals."""
+    words = np.dtype(dtype.replace("f", "u"))
+    rng = np.random.default_rng(0)
+    for n in (20_000, 50_000, 200_000):
+        any_bits = rng.integers(0, np.iinfo(words).max, n, dtype=words, endpoint=True).view(dtype)
+        special = rng.choice(np.array([0.0, -0.0, np.inf, -np.inf, 1.0, -1.0, 5e-324], dtype), n)
+        numbers = np.where(np.isnan(any_bits), special, any_bits)
+        for a in (any_bits, special, numbers, np.where(rng.random(n) < 0.5, any_bits, special)):
+            found = []
+            for way in WAYS:
+                for level in levels.names():
+                    leaves_take(*way)
+                    simd_level(level)
+                    pool_size(2)
+                    found.append(pb.par_sort(a))
+            for other in found[1:]:
+                assert_same_bits(other, found[0])
+            expected = np.sort(a)
+            assert np.array_equal(found[0], expected, equal_nan=True)
+            zeros = np.signbit(found[0][found[0] == 0])
+            assert np.array_equal(zeros, np.sort(zeros)[::-1]), "zeros with a sign come first"
