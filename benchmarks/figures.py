@@ -20,6 +20,8 @@ sys.path.append(str(HERE))
 
 import enable_chart  # noqa: E402
 import library_chart  # noqa: E402
+import never_slower  # noqa: E402
+import never_slower_chart  # noqa: E402
 import sorting_chart  # noqa: E402
 from simulate import chart, costs, report  # noqa: E402
 
@@ -1042,6 +1044,77 @@ def scale_pages() -> tuple[str, str]:
     )
 
 
+NEVER_SLOWER = """\
+# Never slower than NumPy?
+
+Every function that has a namesake in NumPy, or a line of NumPy that does the same, beside it: with
+arrays of 8 to 2^24 elements of four types, on one thread and on two, at each of the levels of
+vector instructions for which NumPy has kernels (`v4`: AVX-512, `v3`: AVX2, `v2`: neither), of
+which it was held to the lower ones. Least times, in turn. A cell is red where NumPy's time over
+ours is below 0.95 and ours is also more than 1.5 us longer: those are what is left to do.
+
+Written by `python benchmarks/figures.py` from what `python benchmarks/never_slower.py` measured.
+It says something about the processors that are named here, and about no other.
+"""
+WORST = 30
+
+
+def never_slower_section(facts: Row, rows: list[Row], picture: str) -> str:
+    ways = []
+    for level in never_slower.LEVELS:
+        for threads in never_slower.THREADS:
+            here = [r for r in rows if (r["level"], r["threads"]) == (level, threads)]
+            if here:
+                cells = never_slower.ratios(here)
+                ways.append(
+                    [
+                        level,
+                        str(threads),
+                        f"{never_slower.geometric_mean(cells):.2f}",
+                        f"{len(never_slower.red_cells(here)):,} of {len(cells):,}",
+                    ]
+                )
+    reds = never_slower.red_cells(rows)
+    worst: dict[str, Row] = {}
+    for cell in reds:
+        worst.setdefault(cell["name"], cell)
+    losses = [
+        [
+            name,
+            f"{sum(c['name'] == name for c in reds):,}",
+            f"{c['dtype']}, 2^{c['size']}, {c['level']}, {c['threads']}",
+            f"{c['numpy'] / 1e3:,.1f}",
+            f"{c['ours'] / 1e3:,.1f}",
+            f"{c['numpy'] / c['ours']:.2f}",
+        ]
+        for name, c in list(worst.items())[:WORST]
+    ]
+    head = ["function", "red cells", "the worst: type, items, level, threads"]
+    return "\n".join(
+        [
+            f"## {facts['cpu_kind']}\n",
+            f"{machine(facts)}\n",
+            table(["level", "threads", "NumPy over ours, geometric mean", "red cells"], ways),
+            f"![A heat map of NumPy's time over ours]({picture})\n",
+            table([*head, "NumPy, us", "ours, us", "ratio"], losses),
+        ]
+    )
+
+
+def never_slower_pages() -> dict[pathlib.Path, str]:
+    """The page and a picture of each kind of processor."""
+    found: dict[pathlib.Path, str] = {}
+    sections = []
+    for results in sorted((RESULTS / "never_slower").glob("*.jsonl")):
+        facts, rows = load(f"never_slower/{results.stem}")
+        picture = f"never-slower-{results.stem}.svg"
+        found[DOCS / picture] = never_slower_chart.draw(rows, facts["cpu_kind"])
+        sections.append(never_slower_section(facts, rows, picture))
+    if sections:
+        found[DOCS / "never-slower.md"] = "\n".join([NEVER_SLOWER, *sections])
+    return found
+
+
 def pages() -> dict[pathlib.Path, str]:
     """Everything that this program writes."""
     scale, picture = scale_pages()
@@ -1056,7 +1129,7 @@ def pages() -> dict[pathlib.Path, str]:
         written[DOCS / "sorting.svg"] = sorting_chart.draw(load("sorting")[1])
     if (RESULTS / "enable.jsonl").exists():
         written[DOCS / "enable.svg"] = enable_chart.draw(load("enable")[1])
-    return written
+    return written | never_slower_pages()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""python benchmarks/never_slower_chart.py: draws the results of never_slower.py as heat maps.
+"""Draws the results of never_slower.py as a heat map, for figures.py.
 
 A panel for each level and number of threads, a row for each function and dtype, a column for each
 power of two; the colour says NumPy's time over ours.  Red is kept for the cells that count as
@@ -7,7 +7,6 @@ slower: below 0.95, and more than 1.5 us.
 
 from __future__ import annotations
 
-import json
 import pathlib
 import sys
 from collections.abc import Iterator
@@ -118,15 +117,3 @@ def draw(rows: list[Row], title: str) -> str:
             "",
         ]
     )  # fmt: skip
-
-
-def main() -> None:
-    for results in sorted((HERE / "results" / "never_slower").glob("*.jsonl")):
-        facts, *rows = (json.loads(line) for line in results.read_text().splitlines())
-        target = HERE.parent / "docs" / f"never-slower-{results.stem}.svg"
-        target.write_text(draw(rows, facts["cpu_kind"]))
-        print(target)
-
-
-if __name__ == "__main__":
-    main()

@@ -193,6 +193,14 @@ def simd_level():
     levels.choose(before)
 
 
+@pytest.fixture(scope="module")
+def partitions_itself(native):
+    """As on a processor on which NumPy has no vector instructions for it."""
+    native.kernels.leaves_take(10**9, 1000, 10**9)
+    yield native.kernels.leaves_take
+    native.kernels.leaves_take(0, 0, 0)
+
+
 @pytest.fixture
 def leaves_take(native):
     """Sets what a word is said to take NumPy's sort, in pieces, and as floats; afterwards

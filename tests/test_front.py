@@ -150,7 +150,7 @@ TYPES = {
 
 @pytest.mark.parametrize("kind", ["memmap", "subclass", "recarray"])
 @pytest.mark.parametrize("name", TYPES)
-def test_results_of_subclasses_have_numpys_types(name, kind):
+def test_results_of_subclasses_have_numpys_types(name, kind, partitions_itself):
     a = form(kind, "f8")
     ours, numpys = TYPES[name]
     with pb.stats() as s:

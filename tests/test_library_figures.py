@@ -195,3 +195,35 @@ def test_sorting_chart(figures):
     ]
     assert len(places) == 2
     assert len(set(places)) == 1
+
+
+def test_never_slower(figures, tmp_path):
+    """What is slower by a little is not red; the page names the worst of each function."""
+    module = figures([], "library")
+    rows = [
+        {"level": level, "threads": 2, "name": name, "dtype": "int64", "numpy": n, "ours": o}
+        for level, name, n, o in [
+            ("v4", "sort", [1000, 100_000, 100_000], [2000, 50_000, 120_000]),
+            ("v4", "sum", [1000, 100_000, 100_000], [3000, 100_000, 10_000]),
+            ("v3", "sort", [1000, 100_000, 100_000], [1000, 200_000, 104_000]),
+        ]
+    ]
+    reds = module.never_slower.red_cells(rows)
+    assert [(c["level"], c["name"], c["size"]) for c in reds] == [
+        ("v4", "sum", 3),
+        ("v3", "sort", 4),
+        ("v4", "sort", 5),
+    ]
+    text = module.never_slower_section({**FACTS, "cpu_kind": "a kind"}, rows, "x.svg")
+    assert "| sort | 2 | int64, 2^4, v3, 2 | 100.0 | 200.0 | 0.50 |" in text
+    assert "| sum | 1 | int64, 2^3, v4, 2 | 1.0 | 3.0 | 0.33 |" in text
+    assert "| v3 | 2 | 0.78 | 1 of 3 |" in text
+    svg = module.never_slower_chart.draw(rows, "a kind")
+    assert labels_of(svg)[1:3] == ["v4, 2 threads", "24"]
+    # Three red cells, and one run of each other colour next to each other.
+    red = next(
+        p.get("d")
+        for p in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}path")
+        if p.get("class") == "h0"
+    )
+    assert red.count("M") == 3

@@ -21,6 +21,28 @@ SHAPES = [(5,), (300, 301), (3, 70_000), (70_000, 3), (20, 40, 90), (2, 1, 80_00
 SPLIT = ["i4", "u4", "i8", "u8", "f4", "f8", "M8[s]", "m8[ns]"]
 
 
+pytestmark = pytest.mark.usefixtures("partitions_itself")
+
+
+def test_where_vectors_are_faster_numpy_does_it(partitions_itself):
+    a = np.random.default_rng(0).random(500_000)
+    try:
+        partitions_itself(1000, 1000, 1000)
+        with pb.stats() as s:
+            pb.par_partition(a, 1000)
+            pb.par_argpartition(a, 1000)
+            pb.par_argpartition(np.concatenate([a, a]), 1000)
+            pb.par_partition(a.reshape(1000, -1), 10)
+        why = "one row that its vector instructions partition"
+        assert s.left == {("par_partition", why): 1, ("par_argpartition", why): 1}
+        partitions_itself(20_000, 1000, 20_000)
+        with pb.stats() as s:
+            pb.par_partition(a, 1000)
+        assert s.left == {}
+    finally:
+        partitions_itself(10**9, 1000, 10**9)
+
+
 def sorted_between(a, kth, axis):
     """What is between the positions, sorted: of a partitioned array, the sorted array."""
     a = np.moveaxis(a, axis, -1).copy()

@@ -29,5 +29,8 @@ cdef object mean_type(object dtype)
 cdef object mean_of(list parts)
 cdef object variance_of(list parts, object ddof)
 cdef bint any_of(list masks) except -1
+# Whether its elements lie side by side, in whatever order.
+cdef bint is_row(ndarray a) noexcept
+cdef object dot_row(ndarray x, ndarray y)
 # Where the least or greatest element is, by NumPy's function for a row.
 cdef object arg_row(ndarray x, arg_fn f)

@@ -45,15 +45,15 @@ cdef bint set_fold(Fold* f, object op, Resolved r, int slot) except -1:
     return True
 
 
-cdef void set_dot(Fold* f, object dtype, Program p):
+cdef void set_dot(Fold* f, object dtype, int first, int second):
     """The sum of the products of a program's two values, of float or double."""
     cdef bint double = dtype.char == "d"
     cdef float zero = -0.0
     f.loop = dot_double if double else dot_float
     f.join = sum_double if double else sum_float
     f.inputs = 2
-    f.slots[0] = p.slots[0]
-    f.slots[1] = p.slots[1]
+    f.slots[0] = first
+    f.slots[1] = second
     f.itemsize = 8 if double else 4
     # Which changes nothing, not even the sign of a zero.
     f.has_start = True
@@ -115,7 +115,7 @@ cdef tuple fold_node(object op, Node node, Resolved r):
         values = [node_of(array_of(node))]
         p = program_of(values, None, False)
     if len(values) == 2:
-        set_dot(&red.fold[0], node.dtype, p)
+        set_dot(&red.fold[0], node.dtype, p.slots[0], p.slots[1])
     elif not set_fold(&red.fold[0], op, r, p.slots[0]):
         return None
     values = reduce_program(p, &red, [node.dtype])
@@ -194,6 +194,26 @@ cdef object fold_row(object op, ndarray a, Resolved r):
     result = np.empty((), a.dtype)
     memcpy(cnp.PyArray_DATA(<ndarray>result), red.result.acc[0], cnp.PyArray_ITEMSIZE(a))
     return result
+
+
+cdef object dot_row(ndarray x, ndarray y):
+    """Of two rows of one of float's types, without a program."""
+    cdef Map m
+    cdef Reduce red
+    map_of_row(&m, x)
+    m.operands = 2
+    m.sizes[1] = m.strides[0][1] = cnp.PyArray_ITEMSIZE(y)
+    m.base[1] = <char*>cnp.PyArray_DATA(y)
+    red.map = &m
+    red.arg = NULL
+    red.folds = 1
+    red.grain = 0
+    set_dot(&red.fold[0], x.dtype, 0, 1)
+    run(<run_fn>reduce_run, &red, "the reduction")
+    report_flags("dot", u32_load_relaxed(&red.flags))
+    result = np.empty((), x.dtype)
+    memcpy(cnp.PyArray_DATA(<ndarray>result), red.result.acc[0], cnp.PyArray_ITEMSIZE(x))
+    return result[()]
 
 
 cdef object started(object op, ndarray result, object initial):

@@ -24,7 +24,7 @@ cimport numpy as cnp
 
 # What things cost: the table is in front.pyx.
 cdef double SHARE_NS, DIRECT_NS, MOVE_NS, REDUCE_NS, ITEM_NS, FIND_NS, NONZERO_NS, COUNT_NS, SCAN_NS, PUT_NS
-cdef double GUFUNC_NS, KEY_NS, SORT_NS, ARGSORT_NS, ORDER_NS, MERGE_NS, UNIQUE_NS, SHORTS_NS
+cdef double DOT_NS, GUFUNC_NS, KEY_NS, SORT_NS, ARGSORT_NS, ORDER_NS, MERGE_NS, UNIQUE_NS, SHORTS_NS
 cdef double ISIN_NS, PARTITION_NS, FIRST_NS
 
 
@@ -122,7 +122,7 @@ cdef class Operation:
     cdef bint is_plain(self, PyObject** args, Py_ssize_t n, PyObject* names) except -1
     cdef object ask_namesake(self, PyObject** args, Py_ssize_t n, PyObject* names)
     cdef dict without_own(self, dict kwargs)
-    cdef object go_back(self, str why, tuple args, dict kwargs)
+    cdef object go_back(self, str why, tuple args, dict kwargs, int64_t bytes=*)
     cdef bint take_axis(self, list given, dict named) except -1
     cdef str take(self, Received r, object into, object where, str name, bint is_out)
     cdef str take_all(self, Received r)

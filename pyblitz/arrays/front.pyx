@@ -64,11 +64,13 @@ cdef double SHARE_NS = 4000.0
 # The same for a ufunc's call, of which it was seen what an element takes.
 cdef double DIRECT_NS = 45000.0
 
-# What a byte takes NumPy: to be moved, reduced, compared and looked at, handed to a gufunc.
+# What a byte takes NumPy: to be moved, reduced, compared and looked at, handed to a gufunc, or
+# with a byte of another row to its BLAS.
 cdef double MOVE_NS = 0.03
 cdef double REDUCE_NS = 0.031
 cdef double FIND_NS = 0.0625
 cdef double GUFUNC_NS = 0.125
+cdef double DOT_NS = 0.013
 
 # What an item takes NumPy: at least, in any reduction; to be looked at for zero, counted,
 # accumulated, put somewhere, searched for, sorted, sorted by its index.
@@ -76,16 +78,16 @@ cdef double ITEM_NS = 0.25
 cdef double NONZERO_NS = 0.25
 cdef double COUNT_NS = 0.125
 cdef double SCAN_NS = 0.25
-cdef double PUT_NS = 0.25
+cdef double PUT_NS = 2.0
 cdef double KEY_NS = 2.0
 cdef double SORT_NS = 8.0
-cdef double ARGSORT_NS = 60.0
+cdef double ARGSORT_NS = 2.0
 
 # The same, but less than NumPy takes: our way has samples to take or tables to clear before
 # it gains anything.  Several keys and ranks, merging, distinct values, those of two bytes,
 # membership, partitions, the first few of a row.
 cdef double ORDER_NS = 1.0
-cdef double MERGE_NS = 1.0
+cdef double MERGE_NS = 0.25
 cdef double UNIQUE_NS = 0.5
 cdef double SHORTS_NS = 0.031
 cdef double ISIN_NS = 1.0
@@ -741,8 +743,8 @@ cdef class Operation:
     cdef dict without_own(self, dict kwargs):
         return {name: x for name, x in kwargs.items() if name not in self.own} if self.own else kwargs
 
-    cdef object go_back(self, str why, tuple args, dict kwargs):
-        """To the namesake, from the slow road."""
+    cdef object go_back(self, str why, tuple args, dict kwargs, int64_t bytes=0):
+        """To the namesake, from the slow road.  bytes: of what they became, at least."""
         kwargs = self.without_own(kwargs)
         if self.namesake is not None:
             result = self.namesake(*args, **kwargs)
@@ -751,7 +753,7 @@ cdef class Operation:
         else:
             fn = args[0] if self.method is None else getattr(args[0], self.method)
             result = fn(*args[1:], **kwargs)
-        if why is not None and bytes_of(args) + bytes_of(kwargs.values()) > COUNTED_BYTES:
+        if why is not None and max(bytes, bytes_of(args) + bytes_of(kwargs.values())) > COUNTED_BYTES:
             count_left(self.__name__, why)
         return result
 
@@ -892,7 +894,7 @@ cdef class Operation:
             return self.go_back(None, args, kwargs)
         result = self.plan(*r.given, **r.named)
         if type(result) is Left:
-            return self.go_back((<Left>result).why, args, kwargs)
+            return self.go_back((<Left>result).why, args, kwargs, bytes_of(r.given) + bytes_of(r.named.values()))
         if r.target is not None and result is not None:
             return r.target
         if r.wrapper is None:

@@ -12,16 +12,13 @@ from pyblitz.arrays.copy cimport (
 from pyblitz.arrays.front cimport PUT_NS, as_array, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.kernels.move cimport (
+    PUT_CACHED_BYTES,
     INDEX_CLIP, INDEX_RAISE, INDEX_READY, INDEX_WRAP, Put, Record, Take, index_is_ready, index_run,
     put_ascending, put_run, take_run)
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()
-
-cdef enum:
-    # Scattering into less is fast on one core: it fits into a cache.
-    SMALL_TARGET_BYTES = 4194304
 
 cdef dict index_modes = {"raise": INDEX_RAISE, "wrap": INDEX_WRAP, "clip": INDEX_CLIP}
 
@@ -196,9 +193,10 @@ cdef int put_items(ndarray x, ndarray ready, ndarray values) except -1:
     p.itemsize = cnp.PyArray_ITEMSIZE(x)
     a.put = &p
     run(run_ascending, &a, "the scattering")
-    if not a.done:
+    if not a.done and p.length * p.itemsize > PUT_CACHED_BYTES:
         records = np.empty(2 * p.count, np.int64)
         p.records = <Record*>cnp.PyArray_DATA(records)
+    if not a.done:
         run(<run_fn>put_run, &p, "the scattering")
     return 0
 
@@ -254,13 +252,13 @@ def par_put(a, ind, v, mode="raise"):
     set_index(&t, index, mode)
     t.length = cnp.PyArray_SIZE(x)
     few = not pays(t.count, PUT_NS)
-    if few or not movable(x.dtype) or cnp.PyArray_NBYTES(x) <= SMALL_TARGET_BYTES:
+    if few or not movable(x.dtype):
         # np.put would find a bad index in the middle of its work.
         if t.mode == INDEX_RAISE:
             fits = index_is_ready(&t) if few else index_fits(&t, NULL)
             if not fits:
                 raise out_of_bounds(index, t.length)
-        if few or movable(x.dtype):
+        if few:
             # As np.put, without its wrapper in Python.
             return x.put(index, v, mode)
         return left_dtype(x.dtype)

@@ -16,8 +16,8 @@ from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, collect, count_node
 from pyblitz.arrays.fold cimport (
-    any_of, arg_row, fold_kernel, fold_node, mean_of, mean_type, reduce_node, reduce_two, variance_of)
-from pyblitz.arrays.front cimport ITEM_NS, REDUCE_NS, as_array, Left, left, left_dtype, pays, too_small
+    any_of, arg_row, dot_row, fold_kernel, fold_node, is_row, mean_of, mean_type, reduce_node, reduce_two, variance_of)
+from pyblitz.arrays.front cimport DOT_NS, ITEM_NS, REDUCE_NS, as_array, Left, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport Node, call_kernel, cast, node_of
 from pyblitz.kernels.reduce cimport arg_fn, zero_nans_double, zero_nans_float
@@ -767,7 +767,11 @@ def par_dot(a, b, out=None):
     np.float64(6.0)
     """
     x, y = as_array(a), as_array(b)
-    if not pays(x.nbytes, REDUCE_NS):
+    # A BLAS has numbers of these types.
+    large = pays(x.nbytes, DOT_NS)
+    if x.dtype.char not in "fdFD":
+        large = pays(x.size, ITEM_NS)
+    if not large:
         return too_small
     if x.dtype.kind not in "biufc" or y.dtype.kind not in "biufc":
         return left_dtype(x.dtype if x.dtype.kind not in "biufc" else y.dtype)
@@ -789,6 +793,8 @@ def par_dot(a, b, out=None):
 cdef object dot_rows(ndarray x, ndarray y, object kind):
     if kind == np.bool_:
         return np.bool_(any_of([apply(np.logical_and, (node_of(x), node_of(y)), {})]))
+    if kind.char in "df" and x.dtype is kind and y.dtype is kind and is_row(x) and is_row(y) and x.size > 0:
+        return dot_row(x, y) + kind.type(0)     # NumPy starts from a zero, whose sign stays
     # Products of halves are summed as NumPy's are, in single precision.
     wide = np.dtype(np.float32) if kind == np.float16 else kind
     product = apply(np.multiply, (cast(node_of(x), wide), cast(node_of(y), wide)), {})

@@ -9,6 +9,7 @@ from pyblitz.runtime.atomic cimport (
 from pyblitz.runtime.bridge cimport (
     Bridge, bridge_init, bridge_limit, bridge_run, combine_fn, leaf_fn)
 from pyblitz.runtime.os cimport alloc_array
+from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.pool cimport hooks, must_stop
 
 cdef enum:
@@ -619,73 +620,51 @@ cdef inline int64_t wrong(Key x, Key y, bint descending, bint strict) noexcept n
             # Backwards; NaT, the least of all, is the greatest so.
             p, q = ~(p + 1), ~(q + 1)
         return 1 - lower(p, q) if strict else lower(q, p)
-    elif Key is int64_t or Key is uint64_t:
-        p, q = x, y
-        if Key is int64_t:
-            p ^= <uint64_t>1 << 63
-            q ^= <uint64_t>1 << 63
-        if descending:
-            p, q = q, p
-        return 1 - lower(p, q) if strict else lower(q, p)
     else:
         if descending:
             x, y = y, x
         return not x < y if strict else y < x
 
 
-ctypedef fused Real:
-    float
-    double
-
-
-cdef inline bint belongs(Real x, Real y, bint descending, bint strict) noexcept nogil:
-    """Whether y belongs behind x; false also for some that are no numbers."""
-    if descending:
-        return x > y if strict else x >= y
-    return x < y if strict else x <= y
-
-
-cdef inline bint any_doubtful(const Key* x, const Key* y, int64_t n, bint descending,
-                              bint strict) noexcept nogil:
-    """Whether a pair may be wrong.  What is summed up is as wide as the keys, for vectors,
-    and of floats a float; these are compared once only."""
+cdef inline bint any_wrong(const Key* x, const Key* y, int64_t n, bint descending, bint strict) noexcept nogil:
+    """What is summed up is as wide as the keys, for vectors."""
     cdef int64_t wide = 0
     cdef int narrow = 0
-    cdef double wide_real = 0
-    cdef float real = 0
     cdef int64_t i
     for i in range(n):
-        if Key is float:
-            real = real if belongs(x[i], y[i], descending, strict) else 1
-        elif Key is double:
-            wide_real = wide_real if belongs(x[i], y[i], descending, strict) else 1
-        elif sizeof(Key) == 8:
+        if sizeof(Key) == 8:
             wide |= wrong[Key](x[i], y[i], descending, strict)
         else:
             narrow |= <int>wrong[Key](x[i], y[i], descending, strict)
-    return wide != 0 or narrow != 0 or wide_real != 0 or real != 0
+    return wide != 0 or narrow != 0
 
 
 cdef int look_keys(const Sorted* s, const Key* x, const Key* y, int64_t n) noexcept nogil:
-    cdef bint any
     cdef int64_t i
-    # Loops without what is known before them.
-    if s.descending:
-        if s.strict:
-            any = any_doubtful[Key](x, y, n, True, True)
-        else:
-            any = any_doubtful[Key](x, y, n, True, False)
-    elif s.strict:
-        any = any_doubtful[Key](x, y, n, False, True)
-    else:
-        any = any_doubtful[Key](x, y, n, False, False)
     if Key is float or Key is double:
-        if any:
-            for i in range(n):
-                if wrong[Key](x[i], y[i], s.descending, s.strict):
-                    return 1
+        if Key is float:
+            if not simd.doubtful_floats(x, y, n, s.descending, s.strict):
+                return 0
+        elif not simd.doubtful_doubles(x, y, n, s.descending, s.strict):
             return 0
-    return any
+        # There may be NaNs.
+        for i in range(n):
+            if wrong[Key](x[i], y[i], s.descending, s.strict):
+                return 1
+        return 0
+    elif Key is int64_t:
+        return simd.doubtful_signed(x, y, n, s.descending, s.strict)
+    elif Key is uint64_t:
+        return simd.doubtful_unsigned(x, y, n, s.descending, s.strict)
+    else:
+        # Loops without what is known before them.
+        if s.descending:
+            if s.strict:
+                return any_wrong[Key](x, y, n, True, True)
+            return any_wrong[Key](x, y, n, True, False)
+        if s.strict:
+            return any_wrong[Key](x, y, n, False, True)
+        return any_wrong[Key](x, y, n, False, False)
 
 
 cdef int look_asking(const Sorted* s, const char* x, const char* y, int64_t n) noexcept nogil:

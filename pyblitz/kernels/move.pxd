@@ -71,6 +71,10 @@ cdef int index_run(Worker* w, Take* t, int64_t* ready) noexcept nogil
 # For few, in the caller: whether all are within the length.
 cdef bint index_is_ready(Take* t) noexcept nogil
 
+cdef enum:
+    # A target that a cache holds is written in the order of the indices, by one thread.
+    PUT_CACHED_BYTES = 16777216
+
 cdef struct Record:
     int64_t index
     uint64_t value          # the item, or where its value is, if it is no word
@@ -83,7 +87,7 @@ cdef struct Put:
     const char* values      # [period] items: item i gets value i % period
     int64_t period
     intptr_t itemsize
-    Record* records         # [count], to be filled
+    Record* records         # [count], to be filled; for a target of more than PUT_CACHED_BYTES
     # -- the rest is its own
     int shift               # of an index to its bucket
     int64_t buckets

@@ -6,6 +6,7 @@ from libc.string cimport memcpy
 from pyblitz.kernels.map cimport LEAF_BYTES, map_grain, map_of_loop, map_run
 from pyblitz.runtime.atomic cimport atomic_u32, u32_load_relaxed, u32_store_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run, leaf_fn
+from pyblitz.runtime.pool cimport must_stop
 
 cdef extern from *:
     """
@@ -17,6 +18,7 @@ cdef extern from *:
     #endif
     """
     void pb_prefetch(const void* p) noexcept nogil
+    bint unlikely(bint) noexcept nogil      # Cython's own
 
 ctypedef struct Pair:
     uint64_t a
@@ -332,6 +334,8 @@ cdef enum:
     # How many items ahead one is asked for.  Measured at random over 80 MB: 32 is a
     # third slower, 64 to 256 are the same.
     AHEAD = 128
+    # What is no larger is read as it is: asking for it ahead would take longer.
+    CACHED_BYTES = 8388608
 
 
 cdef bint make_ready(const Index* index, int64_t count, int64_t n, IndexMode mode,
@@ -427,14 +431,51 @@ cdef void gather_any(const Take* t, int64_t lo, int64_t hi, int64_t row, int64_t
         gather_bytes(t, lo, hi, row, at, index)
 
 
+cdef bint gather_checked(const Take* t, const Index* index, const Word* src, Word* dst,
+                         int64_t lo, int64_t hi) noexcept nogil:
+    """From a source that a cache holds, each index checked where it is used."""
+    cdef uint64_t length = t.length
+    cdef int64_t k, i
+    for k in range(lo, hi):
+        i = index[k]
+        i += <int64_t>length & (i >> 63)
+        if unlikely(<uint64_t>i >= length):
+            return False
+        dst[k] = src[i]
+    return True
+
+
+cdef bint take_checked(const Take* t, int64_t lo, int64_t hi, bint* good) noexcept nogil:
+    """False: it is not for such items."""
+    cdef int word = word_of(t.itemsize, <intptr_t>t.src | <intptr_t>t.dst)
+    if t.mode != INDEX_RAISE or t.length * t.itemsize > CACHED_BYTES:
+        return False
+    if word == 8 and t.index_size == 8:
+        good[0] = gather_checked(t, <const int64_t*>t.index, <const uint64_t*>t.src, <uint64_t*>t.dst, lo, hi)
+    elif word == 8:
+        good[0] = gather_checked(t, <const int32_t*>t.index, <const uint64_t*>t.src, <uint64_t*>t.dst, lo, hi)
+    elif word == 4 and t.index_size == 8:
+        good[0] = gather_checked(t, <const int64_t*>t.index, <const uint32_t*>t.src, <uint32_t*>t.dst, lo, hi)
+    elif word == 4:
+        good[0] = gather_checked(t, <const int32_t*>t.index, <const uint32_t*>t.src, <uint32_t*>t.dst, lo, hi)
+    else:
+        return False
+    return True
+
+
 cdef int take_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Take* t = <Take*>ctx
     cdef int64_t buffer[READY]
     cdef int64_t n
+    cdef bint good = True
     if t.mode == INDEX_READY:
         gather_any(t, lo, hi, lo // t.count, lo % t.count, <const int64_t*>t.index)
         return 0
     # There is one row.
+    if take_checked(t, lo, hi, &good):
+        if not good:
+            u32_store_relaxed(&t.bad, 1)
+        return 0
     while lo < hi:
         n = min(hi - lo, <int64_t>READY)
         if not ready(t, lo, n, buffer):
@@ -1067,9 +1108,22 @@ cdef int put_ascending(Worker* w, Put* p, bint* done) noexcept nogil:
     return rc
 
 
+cdef int put_in_order(Worker* w, Put* p) noexcept nogil:
+    cdef int64_t lo = 0, until
+    while lo < p.count:
+        if must_stop(w, 0):
+            return -1
+        until = min(p.count, lo + 64 * PUT_BLOCK_ITEMS)
+        put_straight_leaf(w, p, lo, until)
+        lo = until
+    return 0
+
+
 cdef int put_run(Worker* w, Put* p) noexcept nogil:
     cdef int64_t blocks, block, b, n, sum = 0
     cdef int rc
+    if p.length * p.itemsize <= PUT_CACHED_BYTES:
+        return put_in_order(w, p)
     p.shift = 0
     while (p.length - 1) >> p.shift >= PUT_BUCKETS:
         p.shift += 1

@@ -56,6 +56,8 @@ cdef struct Leaves:
     sort_fn floats
 
 cdef void use_leaves(Leaves narrow, Leaves wide) noexcept nogil
+# Nanoseconds that a word takes the first of them, for each halving of what is to be sorted.
+cdef double level_ns(bint wide) noexcept nogil
 # What a word takes these, in pieces and as floats, in picoseconds; 0: to be timed when it is
 # first asked for.
 cdef void set_paces(int64_t leaf, int64_t pieces, int64_t floats) noexcept nogil

@@ -45,6 +45,14 @@ typedef struct {
                        uint64_t *high);
   void (*range_wide)(const uint64_t *words, intptr_t n, uint64_t *low,
                      uint64_t *high);
+  int (*doubtful_floats)(const float *x, const float *y, intptr_t n,
+                         int descending, int strict);
+  int (*doubtful_doubles)(const double *x, const double *y, intptr_t n,
+                          int descending, int strict);
+  int (*doubtful_signed)(const int64_t *x, const int64_t *y, intptr_t n,
+                         int descending, int strict);
+  int (*doubtful_unsigned)(const uint64_t *x, const uint64_t *y, intptr_t n,
+                           int descending, int strict);
   int few_narrow, few_wide; /* so many parts cost little more than two */
 } pb_kernels;
 
@@ -56,7 +64,10 @@ typedef struct {
         pb_narrow_##LEVEL##_encode, pb_narrow_##LEVEL##_decode,               \
         pb_wide_##LEVEL##_encode, pb_wide_##LEVEL##_decode,                   \
         pb_narrow_##LEVEL##_look, pb_wide_##LEVEL##_look,                     \
-        pb_narrow_##LEVEL##_range, pb_wide_##LEVEL##_range, NARROW, WIDE      \
+        pb_narrow_##LEVEL##_range, pb_wide_##LEVEL##_range,                   \
+        pb_float_##LEVEL##_doubtful, pb_double_##LEVEL##_doubtful,            \
+        pb_signed_##LEVEL##_doubtful, pb_unsigned_##LEVEL##_doubtful,         \
+        NARROW, WIDE                                                          \
   }
 
 PB_SUMS(pb_float_base, float, 16, )

@@ -58,12 +58,36 @@
     *high = most;                                                             \
   }
 
+/* Whether for some i y[i] does not belong behind x[i]; a NaN does not. */
+#define PB_DOUBTFUL(NAME, T, SIGNED, ATTR)                                    \
+  static ATTR int NAME##_doubtful(const T *x, const T *y, intptr_t n,         \
+                                  int descending, int strict) {               \
+    SIGNED bad = 0; /* as wide as what is compared, for vectors */            \
+    intptr_t i;                                                               \
+    if (descending) {                                                         \
+      const T *other = x;                                                     \
+      x = y;                                                                  \
+      y = other;                                                              \
+    }                                                                         \
+    if (strict)                                                               \
+      for (i = 0; i < n; i++)                                                 \
+        bad |= !(x[i] < y[i]);                                                \
+    else                                                                      \
+      for (i = 0; i < n; i++)                                                 \
+        bad |= !(x[i] <= y[i]);                                               \
+    return bad != 0;                                                          \
+  }
+
 #define PB_KEYS_LEVEL(LEVEL, ATTR)                                            \
   PB_KEYS(pb_narrow_##LEVEL, uint32_t, PB_NARROW_SHIFT, ATTR)                 \
   PB_KEYS(pb_wide_##LEVEL, uint64_t, PB_WIDE_SHIFT, ATTR)                     \
   PB_LOOK(pb_narrow_##LEVEL, uint32_t, UINT32_C(0xFF000000), ATTR)            \
   PB_LOOK(pb_wide_##LEVEL, uint64_t, UINT64_C(0xFFE0000000000000), ATTR)      \
   PB_RANGE(pb_narrow_##LEVEL, uint32_t, ATTR)                                 \
-  PB_RANGE(pb_wide_##LEVEL, uint64_t, ATTR)
+  PB_RANGE(pb_wide_##LEVEL, uint64_t, ATTR)                                   \
+  PB_DOUBTFUL(pb_float_##LEVEL, float, int32_t, ATTR)                         \
+  PB_DOUBTFUL(pb_double_##LEVEL, double, int64_t, ATTR)                       \
+  PB_DOUBTFUL(pb_signed_##LEVEL, int64_t, int64_t, ATTR)                      \
+  PB_DOUBTFUL(pb_unsigned_##LEVEL, uint64_t, int64_t, ATTR)
 
 #endif

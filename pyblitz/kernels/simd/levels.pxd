@@ -40,6 +40,15 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
         # The least and the greatest of n > 0.
         void (*range_narrow)(const uint32_t* words, intptr_t n, uint64_t* low, uint64_t* high) noexcept nogil
         void (*range_wide)(const uint64_t* words, intptr_t n, uint64_t* low, uint64_t* high) noexcept nogil
+        # Whether for some i y[i] does not belong behind x[i]; a NaN does not.
+        int (*doubtful_floats)(const float* x, const float* y, intptr_t n, int descending,
+                               int strict) noexcept nogil
+        int (*doubtful_doubles)(const double* x, const double* y, intptr_t n, int descending,
+                                int strict) noexcept nogil
+        int (*doubtful_signed)(const int64_t* x, const int64_t* y, intptr_t n, int descending,
+                               int strict) noexcept nogil
+        int (*doubtful_unsigned)(const uint64_t* x, const uint64_t* y, intptr_t n, int descending,
+                                 int strict) noexcept nogil
         # So many parts cost little more than two.
         int few_narrow
         int few_wide
