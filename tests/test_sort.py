@@ -913,6 +913,38 @@ def test_another_thread_writes_what_is_sorted():
     assert np.array_equal(pb.par_sort(a), np.sort(a))
 
 
+@pytest.mark.races
+@pytest.mark.parametrize("dtype", ["i8", "f8", "f4"])
+@pytest.mark.parametrize("way", [AT_ONCE, IN_PARTS, IN_PIECES])
+def test_another_thread_writes_what_is_sorted_in_place(way, dtype, leaves_take, pool_size):
+    """Leaf sorts trust what they compare: they get words that nobody else has. Between zeros with
+    a sign that were counted, and what is there when they are written, everything may change."""
+    leaves_take(*way)
+    pool_size(2)
+    n = 40_000
+    a = np.zeros(n + 2, dtype)
+    inside, values = a[1:-1], np.array([-0.0, 0.0, -1.0, 5.0]).astype(dtype)
+    a[0] = a[-1] = 77
+    done = threading.Event()
+
+    def write():
+        rng = np.random.default_rng(0)
+        while not done.is_set():
+            inside[rng.integers(0, n, 5000)] = rng.choice(values, 5000)
+            inside[:] = rng.choice(values)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(200):
+            pb.par_sort(inside, out=inside)
+    finally:
+        done.set()
+        writer.join()
+    assert a[0] == a[-1] == 77
+    assert np.isin(inside, values).all()
+
+
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_one_value_and_few_others(sign):
     """The others were once in one bucket with it, at every depth, with a copy for each."""

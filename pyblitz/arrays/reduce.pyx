@@ -758,8 +758,9 @@ def par_dot(a, b, out=None):
     Notes
     -----
     O(n) work for rows. Products of floats are summed pairwise, as in :func:`par_sum`: the
-    same bits for any number of threads. Matrices of floats go to NumPy, whose BLAS has
-    threads of its own; the rows of a matrix of integers are shared.
+    same bits for any number of threads. Short rows (of double, up to 38,000 elements) and
+    matrices of floats go to NumPy, whose BLAS has threads and an order of its own; the rows of
+    a matrix of integers are shared.
 
     Examples
     --------

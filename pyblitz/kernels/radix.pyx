@@ -48,6 +48,8 @@ cdef double UNEVEN = 2.5
 cdef double MOSTLY = 0.9
 # Beyond that, what sharing takes.
 cdef double SHARE_NS = 25e3
+# Of a leaf sort, at most: nothing stops it.
+cdef double ALONE_NS = 50e6
 
 cdef Leaves leaves_narrow
 cdef Leaves leaves_wide
@@ -395,7 +397,7 @@ cdef int sort_floats(Word* a, int64_t n) noexcept nogil:
                 low = i + 1
             else:
                 high = i
-        for i in range(negative):
+        for i in range(min(negative, n - low)):
             a[low + i] = sign
         i = low + negative
         while i < n and a[i] << 1 == 0:
@@ -404,23 +406,29 @@ cdef int sort_floats(Word* a, int64_t n) noexcept nogil:
     return 0
 
 
-cdef int sort_items(const Words* s) noexcept nogil:
+cdef int sort_items(const Words* s, char* room) noexcept nogil:
     """As they are, to the same bits.  HAS_NANS: not yet."""
-    if s.src != s.dst:
-        memcpy(s.dst, s.src, s.n * (8 if s.wide else 4))
+    cdef int64_t bytes = s.n * (8 if s.wide else 4)
+    cdef int rc
+    memcpy(room, s.src, bytes)
     if not s.floats:
-        return ENOMEM if s.whole(s.dst, s.n, NULL) < 0 else 0
-    if s.wide:
-        return sort_floats(<uint64_t*>s.dst, s.n)
-    return sort_floats(<uint32_t*>s.dst, s.n)
+        rc = ENOMEM if s.whole(room, s.n, NULL) < 0 else 0
+    elif s.wide:
+        rc = sort_floats(<uint64_t*>room, s.n)
+    else:
+        rc = sort_floats(<uint32_t*>room, s.n)
+    if rc == 0 and room != s.dst:
+        memcpy(s.dst, room, bytes)
+    return rc
 
 
 cdef int sort_by_leaf(const Words* s) noexcept nogil:
-    # Where load reads dst, there is a spare.
+    # Where the items are in dst, there is a spare: what another thread may write while it is
+    # sorted would lead a leaf sort astray.
     cdef char* room = s.spare if s.spare != NULL else s.dst
     cdef int rc = HAS_NANS
     if s.whole != NULL or (s.floats and floats_level_ns(s.wide) < level_ns(s.wide)):
-        rc = sort_items(s)
+        rc = sort_items(s, room)
     if rc != HAS_NANS:
         return rc
     load_words(s, 0, s.n, room)
@@ -433,21 +441,25 @@ cdef int sort_by_leaf(const Words* s) noexcept nogil:
 cdef int sort_small(const Words* s) noexcept nogil:
     cdef uint64_t few[LEAF_WORDS]
     cdef char* room = <char*>few
+    cdef char* other = s.dst
     if s.n == 0:
         return 0
     few[0] = 0
     if s.n > LEAF_WORDS:
         if whole_level_ns(s) * log2_of(s.n) < UNEVEN * pieces_ns(s.wide):
             return sort_by_leaf(s)
-        room = s.spare if s.spare != NULL else <char*>alloc_array(s.n * (8 if s.wide else 4))
+        room = <char*>alloc_array(s.n * (8 if s.wide else 4))
         if room == NULL:
             return ENOMEM
+        if s.spare != NULL:
+            # Another thread may write what is in dst.
+            other = s.spare
     # To the room first: what load reads may be dst.
     if s.wide:
-        sort_alone[uint64_t](s, <uint64_t*>room, <uint64_t*>s.dst)
+        sort_alone[uint64_t](s, <uint64_t*>room, <uint64_t*>other)
     else:
-        sort_alone[uint32_t](s, <uint32_t*>room, <uint32_t*>s.dst)
-    if s.n > LEAF_WORDS and room != s.spare:
+        sort_alone[uint32_t](s, <uint32_t*>room, <uint32_t*>other)
+    if s.n > LEAF_WORDS:
         free(room)
     return 0
 
@@ -766,10 +778,10 @@ cdef int sort_heavy(Worker* w, const Radix* r, int64_t start, int64_t n, bint eq
     rc = find_order(w, &words, True, &found)
     if rc != 0 or found:
         return rc
-    if r.mid == s.dst:
-        words.spare = <char*>alloc_array(n * size)
-        if words.spare == NULL:
-            return ENOMEM
+    # Neither where they are, nor where the caller's items are, which another thread may write.
+    words.spare = <char*>alloc_array(n * size)
+    if words.spare == NULL:
+        return ENOMEM
     rc = sort_shared(w, &words, NULL, r.depth + 1)
     free(words.spare)
     return rc
@@ -814,7 +826,7 @@ cdef int bucket_alone(const Radix* r, int64_t b, int64_t start, int64_t n, Word*
     elif n > LEAF_WORDS and (r.split != NULL or not known):
         # By splitters a word goes where it was counted, even if another thread has written since.
         range_of(a, n, &low, &high)
-    sort_bucket(s, a, <Word*>s.dst + start if r.mid != s.dst else room, n, low, high, start, r.even)
+    sort_bucket(s, a, room, n, low, high, start, r.even)
     return 0
 
 
@@ -838,7 +850,7 @@ cdef int bucket_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
                 return rc
         else:
             room = NULL
-            if r.mid == s.dst and n > LEAF_WORDS:
+            if n > LEAF_WORDS:
                 room = <char*>alloc_array(n * size)
                 if room == NULL:
                     return ENOMEM
@@ -1127,7 +1139,7 @@ cdef bint alone_is_faster(Worker* w, const Words* s, const Sample* a) noexcept n
     cdef double part = min(min(whole, leaf_ns(s.wide, words_of_bucket(s.wide))),
                            pieces_ns(s.wide) * (1 if a.once >= MOSTLY else UNEVEN))
     cdef double shared = COUNT_NS + (SCATTER_NS if a.once > 0 else 0) + a.once * part + (1 - a.once) * EQUAL_NS
-    return s.n * whole < s.n * shared / (w.pool.n_background + 1) + SHARE_NS
+    return s.n * whole < min(ALONE_NS, s.n * shared / (w.pool.n_background + 1) + SHARE_NS)
 
 
 cdef int sort_words(Worker* w, Words* s) noexcept nogil:
