@@ -42,6 +42,7 @@ TESTS = [
     "tests/test_front.py",
     "tests/test_map.py",
     "tests/test_reduce.py",
+    "tests/test_simd.py",
     "tests/test_sort.py",
     "tests/test_argsort.py",
     "tests/test_less.py",
