@@ -14,12 +14,13 @@ cimport cython
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memset
 from pyblitz.runtime.atomic cimport (
     CHECKED, DEQUE_CAPACITY, atomic_i64, atomic_ptr, atomic_u64, fence_seq_cst,
     i64_fetch_add_acquire, i64_fetch_sub_acq_rel, i64_load_acquire, i64_load_relaxed,
     i64_store_relaxed,
     ptr_cas_acq_rel, ptr_cas_release, ptr_exchange_acq_rel, ptr_exchange_acquire,
-    ptr_load_acquire, ptr_load_relaxed, ptr_store_relaxed, u32_load_acquire,
+    ptr_load_acquire, ptr_load_relaxed, ptr_store_relaxed,
     u32_load_relaxed, u32_store_relaxed, u64_load_relaxed,
     unlikely)
 from pyblitz.runtime.call cimport (
@@ -28,9 +29,10 @@ from pyblitz.runtime.call cimport (
 from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.join cimport promote_all
-from pyblitz.runtime.os cimport membarrier_register, now_ns
+from pyblitz.runtime.os cimport membarrier_register, now_ns, yield_thread
 from pyblitz.runtime.sleep cimport SLEEPER_AWAKE
-from pyblitz.runtime.stats cimport ACTIVITIES, BUSY, ELSEWHERE, SLEEPING, Span, Stats, stats_record
+from pyblitz.runtime.stats cimport (
+    ACTIVITIES, BUSY, ELSEWHERE, SLEEPING, Noted, Span, Stats, stats_read, stats_record)
 from pyblitz.runtime.pool cimport (
     POOL_CLOSED, Hooks, add_user, current_call, current_worker, enter_as_user,
     job_done, mail_level, mark_of, must_stop, pool_ended, pool_enter, pool_free, pool_help_here,
@@ -1032,45 +1034,51 @@ cdef class Recording:
             return self._read() if self._pool != NULL else self._last
 
     cdef object _read(self):
-        cdef int64_t now = now_ns(), since, k, n
-        cdef int i, what
-        cdef uint64_t packed
+        cdef int64_t now, k
+        cdef int i
         cdef Worker* w
         cdef Stats* s
         cdef Span* span
-        workers = []
-        for i in range(self._n):
-            w = pool_worker(self._pool, i)
-            s = &w.sleeper.stats
-            counters = tuple([
-                u64_load_relaxed(<atomic_u64*>(<uint64_t*>s + k)) - self._before[i * COUNTERS + k]
-                for k in range(COUNTERS)])
-            background = i < self._pool.n_background
-            times = [0] * ACTIVITIES
-            spans = []
-            # acquire: partner is the release in note_slowly
-            if u32_load_acquire(&s.noted) == self._number:
-                packed = u64_load_relaxed(&s.since)
-                since, what = <int64_t>(packed >> 3), <int>(packed & 7)
-                for k in range(ACTIVITIES):
-                    times[k] = u64_load_relaxed(&s.times[k])
-                # acquire: partner is the release in note_slowly
-                n = i64_load_acquire(&s.n_spans)
-                for k in range(n):
+        cdef Noted* noted
+        cdef Noted* all_noted = <Noted*>malloc(self._n * sizeof(Noted))
+        if all_noted == NULL:
+            raise MemoryError("no memory for what a recording has noted")
+        try:
+            for i in range(self._n):
+                # A worker that was in the middle of it when its process forked does not go on.
+                while (not stats_read(&pool_worker(self._pool, i).sleeper.stats, &all_noted[i])
+                       and not pool_is_stale(self._pool)):
+                    yield_thread()
+            now = now_ns()      # not before any of them
+            workers = []
+            for i in range(self._n):
+                w = pool_worker(self._pool, i)
+                s = &w.sleeper.stats
+                noted = &all_noted[i]
+                counters = tuple([
+                    u64_load_relaxed(<atomic_u64*>(<uint64_t*>s + k))
+                    - self._before[i * COUNTERS + k] for k in range(COUNTERS)])
+                background = i < self._pool.n_background
+                if noted.recording != self._number:
+                    # It has done one thing all the time.
+                    memset(noted, 0, sizeof(Noted))
+                    noted.since, noted.what = self._began, ELSEWHERE
+                    if background:
+                        noted.what = SLEEPING if u32_load_relaxed(
+                            &w.sleeper.asleep) != SLEEPER_AWAKE else BUSY
+                noted.times[<int>noted.what] += now - noted.since
+                spans = []
+                for k in range(noted.n_spans):
                     span = &s.spans[k]
                     spans.append((span.begin - self._began, span.end - self._began,
                                   <int>span.what))
-            else:
-                # It has done one thing all the time.
-                since, what = self._began, ELSEWHERE
-                if background:
-                    what = SLEEPING if u32_load_relaxed(
-                        &w.sleeper.asleep) != SLEEPER_AWAKE else BUSY
-            times[what] += max(now - since, 0)
-            spans.append((since - self._began, max(now, since) - self._began, what))
-            workers.append((background, i if background else i - self._pool.n_background,
-                            counters, tuple(times), spans))
-        return (now - self._began) * 1e-9, workers
+                spans.append((noted.since - self._began, now - self._began, <int>noted.what))
+                workers.append((
+                    background, i if background else i - self._pool.n_background, counters,
+                    tuple([noted.times[k] for k in range(ACTIVITIES)]), spans))
+            return (now - self._began) * 1e-9, workers
+        finally:
+            free(all_noted)
 
 
 # ---- pools of one's own -----------------------------------------------------

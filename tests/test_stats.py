@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from pyblitz._python import Recording
 
 import pyblitz as pb
 
@@ -39,6 +40,40 @@ def test_every_second_is_accounted_for(running_pool, threads):
     before = s.seconds, workers
     pb.par_sort(A)
     assert (s.seconds, s.workers) == before, "it ended with the block"
+
+
+@pytest.mark.parametrize("spans", [False, True])
+def test_what_is_read_while_workers_note_it_adds_up(native, running_pool, spans):
+    """A reader gets the times of one moment: no span is counted twice, or overlaps another."""
+    running_pool(3)
+    done = threading.Event()
+
+    def work():
+        while not done.is_set():
+            tally = native.capi.Tally()
+            native.capi.submit_many(tally, 5000)
+            tally.reach(5000)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        for _ in range(30):
+            recording = Recording(spans)
+            try:
+                for _ in range(5):
+                    seconds, workers = recording.read()
+                    for _, _, _, times, kept in workers:
+                        assert sum(times) == pytest.approx(seconds * 1e9, abs=2)
+                        if not spans or len(kept) > 65_536:
+                            continue
+                        assert kept[0][0] == 0
+                        assert kept[-1][1] == sum(times)
+                        assert all(a[1] == b[0] for a, b in itertools.pairwise(kept))
+            finally:
+                recording.finish()
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_counts(native, running_pool):

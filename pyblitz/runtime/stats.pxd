@@ -7,11 +7,13 @@ was about to wait.
 
 Each word has one writer at a time (the worker; `wakes`: the claimer of its wake), so
 counting is a load and a store, both relaxed: readers want recent numbers, no order.
+Times must add up, so a recording is a sequence lock: the worker never waits, and who
+reads while it writes reads again.
 """
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from pyblitz.runtime.atomic cimport (
-    atomic_i64, atomic_u32, atomic_u64, u32_load_acquire, u32_load_relaxed, u64_load_relaxed,
-    u64_store_relaxed, unlikely)
+    atomic_i64, atomic_u32, atomic_u64, u32_load_relaxed, u64_load_relaxed, u64_store_relaxed,
+    unlikely)
 
 cdef enum Activity:
     ELSEWHERE       # a guest slot that is free
@@ -41,15 +43,24 @@ cdef struct Stats:
     # recorder, after `began`.
     atomic_u32 recording
     atomic_i64 began
-    # -- of recording `noted`, which is written after they were cleared
-    atomic_u32 noted
-    atomic_u64 times[5]         # ns, by Activity
-    atomic_u64 since            # now_ns << 3 | Activity: the span that goes on
-    atomic_i64 n_spans          # that are kept; published after its span
+    atomic_u32 version          # odd while what follows is written
+    atomic_u32 noted            # the recording that the rest is of
+    atomic_i64 times[5]         # ns, by Activity
+    atomic_i64 since            # now_ns << 3 | Activity: the span that goes on
+    atomic_i64 n_spans          # that are kept
     Span* spans                 # NULL: no memory, or none was ever kept
+
+# What the recorder reads: of one moment.
+cdef struct Noted:
+    uint32_t recording
+    int64_t times[5]
+    int64_t since
+    Activity what
+    int64_t n_spans
 
 cdef void note_slowly(Stats* s, Activity was, Activity will_be) noexcept nogil
 cdef void stats_record(Stats* s, uint32_t recording, int64_t now) noexcept nogil
+cdef bint stats_read(Stats* s, Noted* noted) noexcept nogil
 cdef void stats_destroy(Stats* s) noexcept nogil
 
 cdef inline void count_one(atomic_u64* n) noexcept nogil:

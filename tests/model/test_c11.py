@@ -42,6 +42,8 @@ SMALL = {
     "lock latch": 60,
     "sleep, one job": 2_200,
     "sleep, retirement": 7_200,
+    "stats": 990,
+    "stats, the next recording": 12_000,
 }
 # By scenario, mutations that it notices.
 BITE = {
@@ -87,6 +89,11 @@ BITE = {
         "sleep.pyx try_to_wake u32_cas_seq_cst: release",
     ),
     "sleep, a start, and retirement": ("sleep.pyx fall_asleep u32_load_acquire: relaxed",),
+    "stats": (
+        "stats.pyx note_slowly i64_store_release #3: relaxed",
+        "stats.pyx note_slowly u32_store_release #2: relaxed",
+        "stats.pyx stats_read u32_load_acquire #1: relaxed",
+    ),
     "sleep, mail": (
         "sleep.pyx post_injected fence_seq_cst: removed",
         "sleep.pyx post_bound fence_seq_cst: removed",

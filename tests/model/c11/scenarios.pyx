@@ -34,6 +34,9 @@ from pyblitz.runtime.sleep cimport (
     REVIVE_NS, ROUNDS_UNTIL_SLEEPY, THREAD_NONE, THREAD_RETIRED, THREAD_RUNS, SLEEPER_DEAD, Idle, Sleep, Sleeper,
     no_work_found, post_bound, post_injected, post_mail, post_moved, retire, revive, sleep_init, sleeper_init, start_looking, wake_any)
 
+from pyblitz.runtime.stats cimport (
+    BUSY, ELSEWHERE, Noted, Span, Stats, note, stats_read, stats_record)
+
 cdef extern from "model.h" nogil:
     ctypedef struct Site:
         const char* file
@@ -822,6 +825,67 @@ cdef void sleep_mail(int t) noexcept nogil:
         inject(1)
 
 
+# ---- what a worker notes, and who reads it meanwhile ------------------------------
+
+cdef Stats* stats
+
+cdef void stats_new() noexcept nogil:
+    global stats
+    stats = <Stats*>malloc(sizeof(Stats))
+    memset(stats, 0, sizeof(Stats))
+    # As if there was a recording before: MAX_SPANS are too many here.
+    stats.spans = <Span*>malloc(4 * sizeof(Span))
+    stats_record(stats, 2, now_ns() - 2000)
+
+cdef void stats_look(uint32_t recording) noexcept nogil:
+    """Times add up, of any recording; and spans of this one, which alone are read, follow each
+    other from its beginning."""
+    cdef Noted noted
+    cdef int64_t i, began, end
+    if not stats_read(stats, &noted) or noted.recording == 0:
+        return
+    began = end = now_ns() - 1000 * noted.recording
+    check(noted.times[<int>ELSEWHERE] + noted.times[<int>BUSY] == noted.since - began,
+          b"times do not add up")
+    if noted.recording != recording:
+        return
+    for i in range(noted.n_spans):
+        check(stats.spans[i].begin == end, b"a gap, or an overlap")
+        end = stats.spans[i].end
+    check(noted.since == end, b"the last span does not begin where the one before ended")
+    check(noted.what != stats.spans[noted.n_spans - 1].what, b"not what it does now")
+
+cdef void stats_work() noexcept nogil:
+    note(stats, ELSEWHERE, BUSY)
+    note(stats, BUSY, ELSEWHERE)
+
+cdef void stats_use(int t) noexcept nogil:
+    if t == 0:
+        stats_work()
+    else:
+        stats_look(2)
+        stats_look(2)
+
+cdef void stats_next_new() noexcept nogil:
+    stats_new()
+    note(stats, ELSEWHERE, BUSY)
+    # A microsecond ago: the clock stands still here.
+    i64_store_relaxed(&stats.times[<int>ELSEWHERE], 1000)
+    i64_store_relaxed(&stats.since, i64_load_relaxed(&stats.since) - (1000 << 3))
+    stats.spans[0].end -= 1000
+
+cdef void stats_next(int t) noexcept nogil:
+    """The next recording begins where it began, whatever the last one has left."""
+    if t == 0:
+        note(stats, BUSY, ELSEWHERE)
+        note(stats, ELSEWHERE, BUSY)
+    else:
+        stats_look(2)
+        stats_record(stats, 0, 0)
+        stats_record(stats, 4, now_ns() - 4000)
+        stats_look(4)
+
+
 # ---- what the memory itself allows: the checker's own tests ----------------------
 
 cdef atomic_i64* shared_x
@@ -1033,6 +1097,8 @@ add("sleep, two posters", pool_1, 3, sleep_2_posters, two_done, 2, 0, 0, 3)
 add("sleep, a job for either", pool_2, 3, sleep_either, one_done, 2, 0, 0, 3)
 add("sleep, two workers", pool_2, 3, sleep_2_workers, two_done, 2, 0, 0, 3)
 add("sleep, mail", pool_1, 3, sleep_mail, two_done, 2, 0, 0, 3)
+add("stats", stats_new, 2, stats_use, all_ended_2)
+add("stats, the next recording", stats_next_new, 2, stats_next, all_ended_2)
 
 add("SB", shared_new, 2, litmus_sb, outcome)
 add("SB+fences", shared_new, 2, litmus_sb_fences, outcome)
