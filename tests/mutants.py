@@ -290,8 +290,8 @@ MUTATIONS = [
     Mutation(
         "scan: a running sum of zeros loses its sign",
         "kernels/scan.pyx",
-        "cdef Item last = a[0] if before == NULL else before[0] + a[0]",
-        "cdef Item last = 0 + a[0] if before == NULL else before[0] + a[0]",
+        "cdef Item last = a[0] if before == NULL else joined(before[0], a[0], product)",
+        "cdef Item last = 0 + a[0] if before == NULL else joined(before[0], a[0], product)",
         "test_scan.py",
     ),
     Mutation(
@@ -299,6 +299,20 @@ MUTATIONS = [
         "kernels/scan.pyx",
         "combine(s, <char*>cell.last, <const char*>cell.total)",
         "combine(s, <char*>cell.last, <const char*>s.cells[0].total)",
+        "test_scan.py",
+    ),
+    Mutation(
+        "scan: the one pass of whole numbers goes on from the first block",
+        "kernels/scan.pyx",
+        "NULL if block == 0 else <char*>(cell - 1).last)",
+        "NULL if block == 0 else <char*>s.cells[0].last)",
+        "test_scan.py",
+    ),
+    Mutation(
+        "reduceat: the second piece of a cast segment begins anew",
+        "kernels/segments.pyx",
+        "lo = hi",
+        "lo = hi + 1",
         "test_scan.py",
     ),
     Mutation(

@@ -84,9 +84,28 @@ def test_integers_are_exact_at_each_number_of_threads(pool_size, dtype, n):
         np.testing.assert_array_equal(
             pb.par_cumsum(a, dtype=dtype), np.cumsum(a, dtype=dtype), strict=True
         )
+        np.testing.assert_array_equal(pb.par_cumprod(a), np.cumprod(a), strict=True)
         np.testing.assert_array_equal(
             pb.par_scan(np.maximum, a), np.maximum.accumulate(a), strict=True
         )
+
+
+@pytest.mark.parametrize(
+    ("of", "to"),
+    [("i2", "i8"), ("?", "u4"), ("u4", "f8"), ("f4", "f8"), ("i8", "i4"), ("f8", "i8")],
+)
+@pytest.mark.parametrize("step", [1, -1, 3])
+def test_what_is_cast_block_by_block_is_what_a_copy_would_be(pool_size, of, to, step):
+    """In each layout, and where a cast is not safe, too."""
+    a = values(of, (200_011 * abs(step),), 1)[::step]
+    a = np.where(np.isfinite(a), a, 1).clip(-9, 9).astype(of)[:: 1 if step == 1 else -1]
+    out = np.empty(2 * a.size, to)[::2]
+    for threads in (1, 2, 5):
+        pool_size(threads)
+        for op in (np.add, np.maximum):
+            expected = pb.par_scan(op, a.astype(to), dtype=to)
+            np.testing.assert_array_equal(pb.par_scan(op, a, dtype=to), expected, strict=True)
+            np.testing.assert_array_equal(pb.par_scan(op, a, dtype=to, out=out), expected)
 
 
 @pytest.mark.parametrize("shape", [(400_003,), (3, 100_000), (100_000, 3), (500, 501)])
@@ -104,6 +123,16 @@ def test_same_bits_for_any_number_of_threads(pool_size, shape, dtype):
                     + pb.par_cumprod(p, axis).astype("D").tobytes()
                 )
         assert len(bits) == 1
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_the_error_of_a_product_is_that_of_its_roundings(dtype):
+    """n - 1 of them, each by half an epsilon at most and any sign, in whatever grouping."""
+    n = 300_000
+    x = (1 + np.random.default_rng(1).standard_normal(n) * 1e-3).astype(dtype)
+    exact = np.cumprod(x.astype("g"))
+    errors = np.abs(pb.par_cumprod(x) / exact - 1)
+    assert (errors <= np.sqrt(1 + np.arange(n)) * np.finfo(dtype).eps).all()
 
 
 @pytest.mark.parametrize("n", [10**5, 4 * 10**5])
@@ -297,14 +326,27 @@ def test_reduceat_of_many_and_of_uneven_segments(pool_size):
         np.r_[0, 1, 2, 999_000, 999_999],
         np.repeat(500_000, 10),
         np.r_[3, 2, 1],
+        np.r_[5, 900_000],
         list(range(10, 999_999, 100)),
     ]
     for threads in (1, 2, 3, 8):
         pool_size(threads)
         for indices in lists:
-            np.testing.assert_array_equal(
-                pb.par_reduceat(np.add, a, indices), np.add.reduceat(a, indices), strict=True
-            )
+            for x in (a, a[::-1], a.astype("f4"), (a * 9).astype("i4"), a > 0):
+                np.testing.assert_array_equal(
+                    pb.par_reduceat(np.add, x, indices), np.add.reduceat(x, indices), strict=True
+                )
+    for to in ("f8", "i4", "i8", "u1"):
+        ours, numpys = (
+            f(x, lists[0], dtype=to)
+            for f, x in [
+                (lambda *args, **kw: pb.par_reduceat(np.add, *args, **kw), (a * 9).astype("i2")),
+                (np.add.reduceat, (a * 9).astype("i2")),
+            ]
+        )
+        np.testing.assert_array_equal(ours, numpys, strict=True)
+    with pytest.warns(RuntimeWarning, match="overflow encountered in reduceat"):
+        pb.par_reduceat(np.add, np.full(200_000, 1e308), [0, 100_000])
     out = np.empty(5)
     assert pb.par_reduceat(np.add, a, lists[2], out=out) is out
     np.testing.assert_array_equal(out, np.add.reduceat(a, lists[2]))

@@ -5,16 +5,19 @@ from functools import partial
 import numpy as np
 
 cimport numpy as cnp
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, intptr_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
     SLICE_ITEMS, Resolved, at, axis_of, longest_axis, may_overlap, outputs_are_safe,
-    resolve, run, run_fn, slices)
+    report_flags, resolve, run, run_fn, slices)
 from pyblitz.arrays.front cimport SCAN_NS, as_array, Left, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
+from pyblitz.kernels.cast cimport cast_loop
+from pyblitz.kernels.map cimport loop_fn
 from pyblitz.kernels.scan cimport (
-    SCAN_ADD_F32, SCAN_ADD_F64, SCAN_ADD_U32, SCAN_ADD_U64, SCAN_LOOP, Scan, scan_run)
+    SCAN_F32, SCAN_F64, SCAN_LOOP, SCAN_U32, SCAN_U64, Scan, scan_run)
+from pyblitz.kernels.segments cimport Segments, segments_run
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 
 cnp.import_array()
@@ -23,9 +26,8 @@ cdef enum:
     # Fewer rows than this are scanned one after another, each by all workers.
     FEW_ROWS = 16
 
-cdef dict sum_kinds = {
-    "i4": SCAN_ADD_U32, "u4": SCAN_ADD_U32, "i8": SCAN_ADD_U64, "u8": SCAN_ADD_U64,
-    "f4": SCAN_ADD_F32, "f8": SCAN_ADD_F64,
+cdef dict kinds = {
+    "i4": SCAN_U32, "u4": SCAN_U32, "i8": SCAN_U64, "u8": SCAN_U64, "f4": SCAN_F32, "f8": SCAN_F64,
 }
 
 
@@ -46,6 +48,13 @@ cdef int copy_row(ndarray a, ndarray out) except -1:
     return slices("accumulate", partial(copy_part, a, out), SLICE_ITEMS, cnp.PyArray_SIZE(a), "cast")
 
 
+cdef loop_fn cast_without_flags(ndarray a, object dtype):
+    """NULL: none, or one that may have something to say."""
+    if not cnp.PyArray_ISALIGNED(a) or not a.dtype.isnative or not np.can_cast(a.dtype, dtype):
+        return NULL
+    return cast_loop(ord(a.dtype.kind), cnp.PyArray_ITEMSIZE(a), ord(dtype.kind), dtype.itemsize)
+
+
 cdef int scan_row(ufunc op, ndarray a, ndarray out, Resolved r) except -1:
     """Scans one row into another, which may be the same memory."""
     cdef Scan s
@@ -55,9 +64,12 @@ cdef int scan_row(ufunc op, ndarray a, ndarray out, Resolved r) except -1:
     s.loop = r.loop
     s.data = r.data
     s.itemsize = cnp.PyArray_ITEMSIZE(out)
+    s.cast = NULL
     if a.dtype != dtype or not cnp.PyArray_ISALIGNED(a):
-        copy_row(a, out)
-        source = out
+        s.cast = cast_without_flags(a, dtype)
+        if s.cast == NULL:
+            copy_row(a, out)
+            source = out
     elif dtype.kind in "fc" and cnp.PyArray_DATA(a) == cnp.PyArray_DATA(out):
         # It may have to be begun anew.
         a = source = np.empty(n, dtype)
@@ -67,8 +79,12 @@ cdef int scan_row(ufunc op, ndarray a, ndarray out, Resolved r) except -1:
     s.src_stride = cnp.PyArray_STRIDE(source, 0)
     s.dst_stride = cnp.PyArray_STRIDE(out, 0)
     s.kind = SCAN_LOOP
-    if op is np.add and s.src_stride == s.itemsize and s.dst_stride == s.itemsize:
-        s.kind = sum_kinds.get(dtype.str[1:], SCAN_LOOP)
+    s.product = op is np.multiply
+    if (s.product or op is np.add) and s.dst_stride == s.itemsize and (
+            s.cast != NULL or s.src_stride == s.itemsize):
+        s.kind = kinds.get(dtype.str[1:], SCAN_LOOP)
+    # Of a product each step takes longer than two passes that hide it.
+    s.exact = dtype.kind in "biu" and not (s.product and s.kind != SCAN_LOOP)
     s.n = n
     run(<run_fn>scan_run, &s, "the scan")
     if u32_load_relaxed(&s.flags):
@@ -261,6 +277,42 @@ def segments_part(op, a, indices, cuts, out, dtype, axis, lo, hi):
     op.reduceat(a[at(axis, first, end)], indices[lo:hi] - first, axis, dtype, out[at(axis, lo, hi)])
 
 
+cdef bint in_order(const intptr_t* indices, int64_t count, int64_t n) noexcept nogil:
+    """Whether none is out of bounds, or below the one before."""
+    cdef int64_t i
+    for i in range(1, count):
+        if indices[i] < indices[i - 1]:
+            return False
+    return indices[0] >= 0 and indices[count - 1] < n
+
+
+cdef bint reduce_row(ufunc op, ndarray x, ndarray indices, ndarray result, Resolved r) except -1:
+    """The segments of one row, without the GIL.  False: not of these types."""
+    cdef Segments s
+    cdef object dtype = r.dtypes[2]
+    s.cast = NULL
+    if r.loop == NULL or r.dtypes[0] != r.dtypes[1] or dtype.itemsize > 32 or not cnp.PyArray_ISALIGNED(result):
+        return False
+    if x.dtype != dtype or not cnp.PyArray_ISALIGNED(x):
+        # NumPy casts floats some at a time, too, and sums those pairwise: other bits.
+        s.cast = cast_without_flags(x, dtype) if dtype.kind in "iu" else NULL
+        if s.cast == NULL:
+            return False
+    s.loop = r.loop
+    s.data = r.data
+    s.src = <const char*>cnp.PyArray_DATA(x)
+    s.stride = cnp.PyArray_STRIDE(x, 0)
+    s.n = cnp.PyArray_DIM(x, 0)
+    s.starts = <const intptr_t*>cnp.PyArray_DATA(indices)
+    s.segments = cnp.PyArray_SIZE(indices)
+    s.dst = <char*>cnp.PyArray_DATA(result)
+    s.dst_stride = cnp.PyArray_STRIDE(result, 0)
+    s.itemsize = dtype.itemsize
+    run(<run_fn>segments_run, &s, "reduceat")
+    report_flags("reduceat", u32_load_relaxed(&s.flags))
+    return True
+
+
 cdef object reduceat(ufunc op, ndarray x, object indices, object axis, object dtype, object out):
     """``op.reduceat``, or what is left to it."""
     cdef Resolved r
@@ -277,7 +329,7 @@ cdef object reduceat(ufunc op, ndarray x, object indices, object axis, object dt
         return left("indices that are no integers, or one")
     # Of the platform's type, and our own: nobody changes them any more.
     indices = indices.astype(np.intp)
-    if indices[0] < 0 or indices[-1] >= n or (indices[1:] < indices[:-1]).any():
+    if not in_order(<const intptr_t*>cnp.PyArray_DATA(indices), cnp.PyArray_SIZE(indices), n):
         return left("indices that fall")
     r = resolve_for(op, x, dtype, out)
     if r is None:
@@ -295,6 +347,8 @@ cdef object reduceat(ufunc op, ndarray x, object indices, object axis, object dt
             made = reduceat(op, x, indices, along, r.dtypes[2] if dtype is None else dtype, None)
             np.copyto(out, made, casting="unsafe")
             return out
+    if ndim == 1 and reduce_row(op, x, indices, result, r):
+        return result
     # Parts of as many elements, as far as whole segments allow.
     parts = max(<int64_t>2, min(size // SLICE_ITEMS, <int64_t>64))
     first = int(indices[0])
@@ -323,8 +377,7 @@ def par_reduceat(op, a, indices, axis=0, dtype=None, out=None):
 
     Notes
     -----
-    O(n) work.  The list of segments is cut into parts of about as many elements,
-    and NumPy does each, so every segment has NumPy's own bits.  A segment is never
+    O(n) work.  Every segment is reduced by NumPy's own loop, so it has NumPy's bits.  A segment is never
     cut: one that has nearly all elements is one thread's.  Indices that decrease
     somewhere are left to NumPy alone.
 

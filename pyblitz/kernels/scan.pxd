@@ -16,11 +16,11 @@ from pyblitz.runtime.pool cimport Worker
 
 cdef enum ScanKind:
     SCAN_LOOP       # any loop, any strides
-    # Sums of contiguous items, in several chains at a time.
-    SCAN_ADD_U32    # and signed
-    SCAN_ADD_U64
-    SCAN_ADD_F32
-    SCAN_ADD_F64
+    # Sums or products of contiguous items, in several chains at a time.
+    SCAN_U32        # and signed
+    SCAN_U64
+    SCAN_F32
+    SCAN_F64
 
 cdef struct ScanCell:
     # 32 bytes are enough for any item that has a loop here.
@@ -31,10 +31,14 @@ cdef struct ScanCell:
 
 cdef struct Scan:
     ScanKind kind
+    bint product            # of any but SCAN_LOOP: no sum
+    bint exact              # integers, of which one pass is fastest where nobody shares
     loop_fn loop            # (result before, item, result)
     void* data
     const char* src
     char* dst               # may be src
+    # NULL, or makes items of what is in src, a block at a time; it raises no flags.
+    loop_fn cast
     intptr_t src_stride
     intptr_t dst_stride
     intptr_t itemsize       # at most 32 bytes
@@ -44,6 +48,7 @@ cdef struct Scan:
     int64_t n               # items
     # -- the rest is the scan's own
     int64_t block           # items
+    intptr_t stride         # between items that are scanned
     atomic_i64 ticket       # the next block
     ScanCell* cells         # [block]
 

@@ -10,7 +10,7 @@ from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_ru
 from pyblitz.runtime.os cimport fe_clear, fe_test, yield_thread
 
 cdef enum:
-    # A running sum of floats waits for each addition; eight at a time hide that.
+    # A running sum of floats, or a product, waits for each step; eight at a time hide that.
     CHAINS = 8
     # Bytes of one chain's part of a block.  Eight of them fit into L2 with their
     # results; the odd 128 keep them off each other's sets in L1.
@@ -36,65 +36,73 @@ cdef struct Leaf:
     Bridge bridge
 
 
-# ---- sums -------------------------------------------------------------------
+# ---- sums and products ------------------------------------------------------
 
-cdef inline Item sum_of(const Item* a, int64_t n) noexcept nogil:
+cdef inline Item joined(Item a, Item b, bint product) noexcept nogil:
+    return a * b if product else a + b
+
+
+cdef inline Item all_of(const Item* a, int64_t n, bint product) noexcept nogil:
     """In eight interleaved parts: what vector registers do fastest."""
     cdef Item s[8]
-    cdef Item rest = <Item>-0.0     # which changes nothing, not even the sign of a zero
+    # Which changes nothing, not even the sign of a zero.
+    cdef Item neutral = <Item>1 if product else <Item>-0.0
+    cdef Item rest = neutral
     cdef int64_t i
     cdef int k
     for k in range(8):
-        s[k] = <Item>-0.0
+        s[k] = neutral
     for i in range(0, n - 7, 8):
         for k in range(8):
-            s[k] += a[i + k]
+            s[k] = joined(s[k], a[i + k], product)
     for i in range(n & ~<int64_t>7, n):
-        rest += a[i]
-    return (((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))) + rest
+        rest = joined(rest, a[i], product)
+    for k in range(4):
+        s[k] = joined(s[k], s[k + 4], product)
+    s[0] = joined(joined(s[0], s[2], product), joined(s[1], s[3], product), product)
+    return joined(s[0], rest, product)
 
 
-cdef inline void chains_total(const Item* a, int64_t n, Item* parts, Item* total) noexcept nogil:
-    """The sums of a full block's parts, and of the block."""
+cdef inline void chains_total(const Item* a, int64_t n, Item* parts, Item* total,
+                              bint product) noexcept nogil:
+    """Those of a full block's parts, and of the block."""
     cdef int64_t part = n // CHAINS
     cdef int k
     for k in range(CHAINS):
-        parts[k] = sum_of(a + k * part, part)
+        parts[k] = all_of(a + k * part, part, product)
     total[0] = parts[0]
     for k in range(1, CHAINS):
-        total[0] += parts[k]
+        total[0] = joined(total[0], parts[k], product)
     for k in range(CHAINS * part, n):
-        total[0] += a[k]
+        total[0] = joined(total[0], a[k], product)
 
 
-cdef inline void chains_scan(const Item* a, Item* out, int64_t n, Item* parts,
-                             const Item* before) noexcept nogil:
-    """before: NULL for the first block."""
+cdef inline void chains_scan(const Item* a, Item* out, int64_t n, const Item* parts,
+                             const Item* before, bint product) noexcept nogil:
+    """before: NULL for the first block; parts: NULL for one chain."""
     cdef Item c[CHAINS]
     cdef int64_t part = n // CHAINS, i = 1
     cdef int k
     # The first element is not added to a zero, which would lose its sign.
-    cdef Item last = a[0] if before == NULL else before[0] + a[0]
-    if Item is float or Item is double:
-        if part > 0:
-            c[1] = parts[0] if before == NULL else before[0] + parts[0]
-            for k in range(2, CHAINS):
-                c[k] = c[k - 1] + parts[k - 1]
-            out[0] = c[0] = last
-            for k in range(1, CHAINS):
-                c[k] += a[k * part]
-                out[k * part] = c[k]
-            for i in range(1, part):
-                for k in range(CHAINS):
-                    c[k] += a[k * part + i]
-                    out[k * part + i] = c[k]
-            last = c[CHAINS - 1]
-            i = CHAINS * part
-    # Of integers, all: an addition takes one cycle, so there is nothing to hide.
-    if i == 1:
+    cdef Item last = a[0] if before == NULL else joined(before[0], a[0], product)
+    if parts != NULL and part > 0:
+        c[1] = parts[0] if before == NULL else joined(before[0], parts[0], product)
+        for k in range(2, CHAINS):
+            c[k] = joined(c[k - 1], parts[k - 1], product)
+        out[0] = c[0] = last
+        for k in range(1, CHAINS):
+            c[k] = joined(c[k], a[k * part], product)
+            out[k * part] = c[k]
+        for i in range(1, part):
+            for k in range(CHAINS):
+                c[k] = joined(c[k], a[k * part + i], product)
+                out[k * part + i] = c[k]
+        last = c[CHAINS - 1]
+        i = CHAINS * part
+    else:
         out[0] = last
     for i in range(i, n):
-        last += a[i]
+        last = joined(last, a[i], product)
         out[i] = last
 
 
@@ -116,42 +124,49 @@ cdef inline void fold(Scan* s, const char* left, const char* items, char* into, 
 
 cdef inline void combine(Scan* s, char* left, const char* right) noexcept nogil:
     """left = left op right."""
-    if s.kind == SCAN_LOOP:
-        fold(s, left, right, left, 1, 0, 0)
-    elif s.kind == SCAN_ADD_U32:
-        (<uint32_t*>left)[0] += (<const uint32_t*>right)[0]
-    elif s.kind == SCAN_ADD_U64:
-        (<uint64_t*>left)[0] += (<const uint64_t*>right)[0]
-    elif s.kind == SCAN_ADD_F32:
-        (<float*>left)[0] += (<const float*>right)[0]
-    else:
-        (<double*>left)[0] += (<const double*>right)[0]
+    fold(s, left, right, left, 1, 0, 0)
 
 
-cdef inline void subtract(Scan* s, char* left, const char* right) noexcept nogil:
-    """left -= right, of integers."""
-    if s.kind == SCAN_ADD_U32:
-        (<uint32_t*>left)[0] -= (<const uint32_t*>right)[0]
+cdef inline void some_total(ScanKind kind, const char* a, int64_t n, char* parts, char* total,
+                            bint product) noexcept nogil:
+    if kind == SCAN_U32:
+        chains_total(<const uint32_t*>a, n, <uint32_t*>parts, <uint32_t*>total, product)
+    elif kind == SCAN_U64:
+        chains_total(<const uint64_t*>a, n, <uint64_t*>parts, <uint64_t*>total, product)
+    elif kind == SCAN_F32:
+        chains_total(<const float*>a, n, <float*>parts, <float*>total, product)
     else:
-        (<uint64_t*>left)[0] -= (<const uint64_t*>right)[0]
+        chains_total(<const double*>a, n, <double*>parts, <double*>total, product)
+
+
+cdef inline void some_scan(ScanKind kind, const char* a, char* out, int64_t n, const char* parts,
+                           const char* before, bint product) noexcept nogil:
+    if kind == SCAN_U32:
+        chains_scan(<const uint32_t*>a, <uint32_t*>out, n, <const uint32_t*>parts,
+                    <const uint32_t*>before, product)
+    elif kind == SCAN_U64:
+        chains_scan(<const uint64_t*>a, <uint64_t*>out, n, <const uint64_t*>parts,
+                    <const uint64_t*>before, product)
+    elif kind == SCAN_F32:
+        chains_scan(<const float*>a, <float*>out, n, <const float*>parts, <const float*>before,
+                    product)
+    else:
+        chains_scan(<const double*>a, <double*>out, n, <const double*>parts,
+                    <const double*>before, product)
 
 
 cdef void block_total(Scan* s, const char* a, int64_t n, char* parts, char* total) noexcept nogil:
     if s.kind == SCAN_LOOP:
         memcpy(total, a, s.itemsize)
         if n > 1:
-            fold(s, total, a + s.src_stride, total, n - 1, s.src_stride, 0)
-    elif s.kind == SCAN_ADD_U32:
-        chains_total(<const uint32_t*>a, n, <uint32_t*>parts, <uint32_t*>total)
-    elif s.kind == SCAN_ADD_U64:
-        chains_total(<const uint64_t*>a, n, <uint64_t*>parts, <uint64_t*>total)
-    elif s.kind == SCAN_ADD_F32:
-        chains_total(<const float*>a, n, <float*>parts, <float*>total)
+            fold(s, total, a + s.stride, total, n - 1, s.stride, 0)
+    elif s.product:
+        some_total(s.kind, a, n, parts, total, True)
     else:
-        chains_total(<const double*>a, n, <double*>parts, <double*>total)
+        some_total(s.kind, a, n, parts, total, False)
 
 
-cdef void block_scan(Scan* s, const char* a, char* out, int64_t n, char* parts,
+cdef void block_scan(Scan* s, const char* a, char* out, int64_t n, const char* parts,
                      const char* before) noexcept nogil:
     if s.kind == SCAN_LOOP:
         if before == NULL:
@@ -159,23 +174,17 @@ cdef void block_scan(Scan* s, const char* a, char* out, int64_t n, char* parts,
         else:
             fold(s, before, a, out, 1, 0, 0)
         if n > 1:
-            fold(s, out, a + s.src_stride, out + s.dst_stride, n - 1, s.src_stride, s.dst_stride)
-    elif s.kind == SCAN_ADD_U32:
-        chains_scan(<const uint32_t*>a, <uint32_t*>out, n, <uint32_t*>parts,
-                    <const uint32_t*>before)
-    elif s.kind == SCAN_ADD_U64:
-        chains_scan(<const uint64_t*>a, <uint64_t*>out, n, <uint64_t*>parts,
-                    <const uint64_t*>before)
-    elif s.kind == SCAN_ADD_F32:
-        chains_scan(<const float*>a, <float*>out, n, <float*>parts, <const float*>before)
+            fold(s, out, a + s.stride, out + s.dst_stride, n - 1, s.stride, s.dst_stride)
+    elif s.product:
+        some_scan(s.kind, a, out, n, parts, before, True)
     else:
-        chains_scan(<const double*>a, <double*>out, n, <double*>parts, <const double*>before)
+        some_scan(s.kind, a, out, n, parts, before, False)
 
 
 cdef uint32_t await_state(const Scan* s, const ScanCell* cell) noexcept nogil:
     """What a cell holds, after a wait for its total.  Who took the block is busy with
     that and waits for nobody; but it may be preempted, so this gives up, unless
-    items are overwritten and nobody else can know their total."""
+    items are cast or overwritten and nobody else can know their total."""
     cdef int spins = 0
     # acquire: partner of the stores in scan_leaf
     cdef uint32_t state = u32_load_acquire(&cell.state)
@@ -183,7 +192,7 @@ cdef uint32_t await_state(const Scan* s, const ScanCell* cell) noexcept nogil:
         spins += 1
         if spins < SPINS:
             spin_hint()
-        elif s.src != s.dst:
+        elif s.cast == NULL and s.src != s.dst:
             break
         else:
             yield_thread()
@@ -191,30 +200,39 @@ cdef uint32_t await_state(const Scan* s, const ScanCell* cell) noexcept nogil:
     return state
 
 
-cdef void total_of(Scan* s, int64_t block, char* total) noexcept nogil:
-    """The total of a block, of this thread's own making if there is none."""
-    cdef double parts[CHAINS]
-    if await_state(s, &s.cells[block]) != NOTHING:
-        memcpy(total, s.cells[block].total, s.itemsize)
-    else:
-        block_total(s, s.src + block * s.block * s.src_stride, s.block, <char*>parts, total)
-
-
 cdef void look_back(Scan* s, int64_t block, char* before) noexcept nogil:
     """The result of all blocks before this one, combined from left to right."""
     cdef int64_t i = block - 1
     cdef double total[4]
+    cdef double parts[CHAINS]
+    cdef uint32_t state
     # acquire: partner of the stores in scan_leaf
-    while i >= 0 and u32_load_acquire(&s.cells[i].state) != LAST:
+    while i > 0 and u32_load_acquire(&s.cells[i].state) != LAST:
         i -= 1
-    if i >= 0:
-        memcpy(before, s.cells[i].last, s.itemsize)
-    else:
-        i = 0
-        total_of(s, 0, before)
-    for i in range(i + 1, block):
-        total_of(s, i, <char*>total)
-        combine(s, before, <char*>total)
+    for i in range(i, block):
+        state = await_state(s, &s.cells[i])
+        if state == LAST:
+            memcpy(before, s.cells[i].last, s.itemsize)
+            continue
+        if state == TOTAL:
+            memcpy(total, s.cells[i].total, s.itemsize)
+        else:
+            block_total(s, s.src + i * s.block * s.src_stride, s.block, <char*>parts,
+                        <char*>total)
+        if i == 0:
+            memcpy(before, total, s.itemsize)
+        else:
+            combine(s, before, <char*>total)
+
+
+cdef inline void cast_block(Scan* s, const char* a, char* out, intptr_t n) noexcept nogil:
+    cdef char* args[2]
+    cdef intptr_t steps[2]
+    args[0] = <char*>a
+    args[1] = out
+    steps[0] = s.src_stride
+    steps[1] = s.dst_stride
+    s.cast(args, &n, steps, NULL)
 
 
 cdef int scan_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
@@ -234,16 +252,17 @@ cdef int scan_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     hi = min(lo + s.block, s.n)
     a = s.src + lo * s.src_stride
     out = s.dst + lo * s.dst_stride
-    if (s.kind == SCAN_ADD_U32 or s.kind == SCAN_ADD_U64) and not w.sharing and block > 0:
-        # Nobody else is at work and waits for a total; the sums are exact either way.
-        if u32_load_acquire(&s.cells[block - 1].state) == LAST:
-            block_scan(s, a, out, hi - lo, <char*>parts, <char*>s.cells[block - 1].last)
-            memcpy(cell.last, s.dst + (hi - 1) * s.dst_stride, s.itemsize)
-            # Somebody may have looked at the block before it had a result.
-            memcpy(cell.total, cell.last, s.itemsize)
-            subtract(s, <char*>cell.total, <const char*>s.cells[block - 1].last)
-            u32_store_release(&cell.state, LAST)
-            return 0
+    if s.cast != NULL:
+        cast_block(s, a, out, hi - lo)
+        a = out
+    # acquire: partner of the stores below
+    if s.exact and not w.sharing and (
+            block == 0 or u32_load_acquire(&s.cells[block - 1].state) == LAST):
+        # Nobody else is at work and waits for a total: one pass gives the same bits.
+        block_scan(s, a, out, hi - lo, NULL, NULL if block == 0 else <char*>(cell - 1).last)
+        memcpy(cell.last, out + (hi - lo - 1) * s.dst_stride, s.itemsize)
+        u32_store_release(&cell.state, LAST)
+        return 0
     fe_clear()
     block_total(s, a, hi - lo, <char*>parts, <char*>cell.total)
     if block == 0:
@@ -255,7 +274,9 @@ cdef int scan_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
         memcpy(cell.last, before, s.itemsize)
         combine(s, <char*>cell.last, <const char*>cell.total)
     u32_store_release(&cell.state, LAST)
-    block_scan(s, a, out, hi - lo, <char*>parts, NULL if block == 0 else <char*>before)
+    # Totals of parts begin chains; a sum of integers has nothing to hide.
+    block_scan(s, a, out, hi - lo, NULL if s.exact else <char*>parts,
+               NULL if block == 0 else <char*>before)
     flags = fe_test()
     if flags:
         # relaxed: read after the join
@@ -273,6 +294,7 @@ cdef int scan_run(Worker* w, Scan* s) noexcept nogil:
     else:
         s.block = CHAINS * (CHAIN_BYTES // s.itemsize)
     blocks = (s.n + s.block - 1) // s.block
+    s.stride = s.src_stride if s.cast == NULL else s.dst_stride
     s.cells = <ScanCell*>malloc(blocks * sizeof(ScanCell))
     if s.cells == NULL:
         return ENOMEM

@@ -127,11 +127,11 @@ SMALL: Cases = {
     **cases(
         "scan.pml",
         """
-        scan: BLOCKS=4: 213_100
-        scan, in place: IN_PLACE: 129_460
-        scan, integers: INTEGERS: 302_208
-        scan, integers, in place: IN_PLACE INTEGERS: 166_478
-        scan, stopped: IN_PLACE INTEGERS FLAGS: 293_418
+        scan: BLOCKS=4: 273_437
+        scan, in place: IN_PLACE: 133_717
+        scan, integers: INTEGERS: 830_074
+        scan, integers, in place: IN_PLACE INTEGERS: 437_433
+        scan, stopped: IN_PLACE INTEGERS FLAGS: 791_451
         """,
     ),
     **cases(
@@ -372,7 +372,7 @@ MUTANTS = [
         """
         BLOCKS=3: total_after_state last_after_state total_at_once ticket_torn last_twice
         BLOCKS=3 IN_PLACE: by_position scan_before_total recompute_in_place
-        BLOCKS=3 INTEGERS: shortcut_no_total shortcut_state_first shortcut_unchecked
+        BLOCKS=3 INTEGERS: total_of_last shortcut_state_first shortcut_unchecked
         BLOCKS=3 IN_PLACE FLAGS: stop_with_ticket no_wait
         """,
     ),

@@ -1,6 +1,5 @@
 /* Scans: one pass over a row, in blocks that are taken by ticket; each looks back for the result of
- * all blocks before it; pyblitz/kernels/scan.pyx (await_state, total_of, look_back, scan_leaf,
- * scan_run).  Checked with Spin: see run.py.
+ * all blocks before it; pyblitz/kernels/scan.pyx (await_state, look_back, scan_leaf, scan_run).  Checked with Spin: see run.py.
  *
  * What it proves, within the bounds, by visiting every state:
  *
@@ -14,9 +13,11 @@
  *
  * WORKERS take BLOCKS leaves, in any interleaving: so some begin late, or never.  By define:
  *
- *   IN_PLACE  the results are written over the items
- *   INTEGERS  any leaf may try the shortcut, also while others share: `sharing` is no more than a
- *             hint, for a beat may share what a worker that does not share has begun
+ *   IN_PLACE  the results are written over the items, or these are cast to where results go: who
+ *             misses a total cannot compute it
+ *   INTEGERS  any leaf may try the shortcut, which computes no total, also while others share:
+ *             `sharing` is no more than a hint, for a beat may share what a worker that does not
+ *             share has begun
  *   FLAGS     any leaf may find floating-point flags, and stop the scan
  *
  * A value is how many blocks it is the fold of, from the first; a total is that of its block and no
@@ -37,11 +38,11 @@
 #define ticket_torn 5         /* the ticket is read, and then written */
 #define recompute_in_place 6  /* who misses a total computes it, though items are overwritten */
 #define scan_before_total 7   /* the block is scanned, in place, before its total is computed */
-#define shortcut_no_total 8   /* the shortcut writes no total */
+#define total_of_last 8       /* who sees LAST takes the total, which the shortcut does not write */
 #define shortcut_state_first 9 /* the shortcut publishes LAST before the last result */
 #define shortcut_unchecked 10 /* the shortcut does not look whether the block before has a result */
 #define stop_with_ticket 11   /* who has a ticket looks once more whether the scan was stopped */
-#define last_twice 12         /* the totals are added from the block with the last result on */
+#define last_twice 12         /* the total of a block is added to its last result */
 #define no_wait 13            /* the cells are freed when the scan is stopped */
 /* HARMLESS */
 #define wait_for_last 20      /* in place, a waiter waits for the last result: only longer */
@@ -100,11 +101,11 @@ byte state[BLOCKS], total[BLOCKS], last[BLOCKS];
 #define overwrite(b) overwritten = overwritten | (in_place -> BIT(b) : 0)
 
 proctype Worker() {
-    byte block, i, before;
+    byte block, i, before, seen;
 
 next: /* a leaf of the bridge, or none is left, or wanted */
     atomic {
-        block = 0; i = 0; before = 0;
+        block = 0; i = 0; before = 0; seen = 0;
         if
         :: leaves == 0 || stopped -> goto over
         :: else -> leaves--; running++
@@ -137,17 +138,22 @@ next: /* a leaf of the bridge, or none is left, or wanted */
     :: else
     fi;
     if
-    :: integers && block > 0 -> /* not sharing */
+    :: integers -> /* not sharing */
         atomic {
             touch;
             if
-            :: state[block - 1] == LAST || is(shortcut_unchecked) -> skip
+            :: block == 0 || is(shortcut_unchecked) -> skip
+            :: block > 0 && without(shortcut_unchecked) && state[block - 1] == LAST -> skip
             :: else -> goto slowly
             fi
         };
         atomic {
             touch; compute(block);
-            before = last[block - 1]; assert(before == block); /* written, and right */
+            if
+            :: block > 0 -> before = last[block - 1]
+            :: else
+            fi;
+            assert(before == block); /* written, and right */
             overwrite(block)
         };
         if
@@ -155,10 +161,6 @@ next: /* a leaf of the bridge, or none is left, or wanted */
         :: else
         fi;
         atomic { touch; last[block] = before + 1 };
-        if
-        :: without(shortcut_no_total) -> atomic { touch; total[block] = block + 1 }
-        :: else
-        fi;
         atomic { touch; state[block] = LAST; done = done | BIT(block) };
         goto ended /* integers raise no flags */
     :: true
@@ -178,29 +180,17 @@ slowly: /* block_total */
     :: block == 0 -> goto publish
     :: else
     fi;
-    atomic { touch; state[block] = TOTAL; i = block };
+    atomic { touch; state[block] = TOTAL; i = block - 1 };
 
     /* look_back */
 back:
     atomic {
-        touch;
         if
-        :: i > 0 && (state[i - 1] != LAST || is(never_last)) -> i--; goto back
+        :: i > 0 && (state[i] != LAST || is(never_last)) -> touch; i--; goto back
         :: else
         fi
     };
-    if
-    :: i > 0 ->
-        atomic {
-            touch; before = last[i - 1]; assert(before == i);
-            if
-            :: is(last_twice) -> i--
-            :: else
-            fi
-        }
-    :: else
-    fi;
-total_of: /* i: the next block whose total is missing */
+before_block: /* i: the next block whose result, or total, is missing */
     if
     :: i == block -> goto publish
     :: else
@@ -208,17 +198,30 @@ total_of: /* i: the next block whose total is missing */
     atomic { /* await_state */
         touch; assert(begun & BIT(i));
         if
-        :: state[i] != NOTHING && (without(wait_for_last) || !in_place) -> goto read
-        :: state[i] == NOTHING && is(total_at_once) -> goto read
+        :: state[i] != NOTHING && (without(wait_for_last) || !in_place) -> seen = state[i]; goto read
+        :: state[i] == NOTHING && is(total_at_once) -> seen = TOTAL; goto read
         :: state[i] == NOTHING && (!in_place || is(recompute_in_place)) -> goto recompute
         :: in_place && without(recompute_in_place) &&
-           state[i] >= (is(wait_for_last) -> LAST : TOTAL) -> goto read /* else it waits */
+           state[i] >= (is(wait_for_last) -> LAST : TOTAL) -> /* else it waits */
+            seen = state[i]; goto read
         fi
     };
 recompute:
-    atomic { compute(i); assert(before == i); before++; i++; goto total_of };
-read:
-    atomic { touch; assert(total[i] == i + 1 && before == i); before++; i++; goto total_of };
+    atomic { compute(i); assert(before == i); before++; i++; goto before_block };
+read: /* what await_state saw: the state may be another one now */
+    atomic {
+        touch;
+        if
+        :: seen == LAST && without(total_of_last) ->
+            assert(last[i] == i + 1); before = last[i];
+            if
+            :: is(last_twice) -> before++
+            :: else
+            fi
+        :: else -> assert(total[i] == i + 1 && before == i); before++
+        fi;
+        i++; goto before_block
+    };
 
 publish: /* before: the result of all blocks before */
     assert(before == block);

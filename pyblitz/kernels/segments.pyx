@@ -1,0 +1,83 @@
+"""Segments; see segments.pxd."""
+from libc.string cimport memcpy
+from pyblitz.runtime.atomic cimport u32_fetch_or_relaxed, u32_store_relaxed
+from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
+from pyblitz.runtime.os cimport fe_clear, fe_test
+
+cdef enum:
+    LEAF_ITEMS = 16384
+    CAST_ITEMS = 1024
+
+
+cdef inline void fold(const Segments* s, char* into, const char* items, intptr_t n,
+                      intptr_t stride) noexcept nogil:
+    """into = into op each item."""
+    cdef char* args[3]
+    cdef intptr_t steps[3]
+    args[0] = args[2] = into
+    args[1] = <char*>items
+    steps[0] = steps[2] = 0
+    steps[1] = stride
+    s.loop(args, &n, steps, s.data)
+
+
+cdef inline void cast_some(const Segments* s, int64_t first, char* to, intptr_t n) noexcept nogil:
+    cdef char* args[2]
+    cdef intptr_t steps[2]
+    args[0] = <char*>s.src + first * s.stride
+    args[1] = to
+    steps[0] = s.stride
+    steps[1] = s.itemsize
+    s.cast(args, &n, steps, NULL)
+
+
+cdef void reduce_segment(const Segments* s, int64_t first, int64_t end, char* into) noexcept nogil:
+    """The first item, and those from there to the end, if it is not that of an empty one."""
+    cdef double some[4 * CAST_ITEMS]
+    cdef int64_t lo = first + 1, hi
+    if s.cast == NULL:
+        memcpy(into, s.src + first * s.stride, s.itemsize)
+        if end - first > 1:
+            fold(s, into, s.src + (first + 1) * s.stride, end - first - 1, s.stride)
+        return
+    cast_some(s, first, into, 1)
+    while lo < end:
+        hi = min(lo + CAST_ITEMS, end)
+        cast_some(s, lo, <char*>some, hi - lo)
+        fold(s, into, <char*>some, hi - lo, s.itemsize)
+        lo = hi
+
+
+cdef int64_t segment_from(const Segments* s, int64_t item) noexcept nogil:
+    """The first that begins at or after an item."""
+    cdef int64_t lo = 0, hi = s.segments, mid
+    while lo < hi:
+        mid = (lo + hi) >> 1
+        if s.starts[mid] < item:
+            lo = mid + 1
+        else:
+            hi = mid
+    return lo
+
+
+cdef int segments_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Segments* s = <Segments*>ctx
+    cdef int64_t i = segment_from(s, lo), end
+    cdef int flags
+    fe_clear()
+    while i < s.segments and s.starts[i] < hi:
+        end = s.starts[i + 1] if i + 1 < s.segments else s.n
+        reduce_segment(s, s.starts[i], end, s.dst + i * s.dst_stride)
+        i += 1
+    flags = fe_test()
+    if flags:
+        # relaxed: read after the join
+        u32_fetch_or_relaxed(&s.flags, flags)
+    return 0
+
+
+cdef int segments_run(Worker* w, Segments* s) noexcept nogil:
+    cdef Bridge b
+    u32_store_relaxed(&s.flags, 0)
+    bridge_init(&b, segments_leaf, NULL, s, LEAF_ITEMS)
+    return bridge_run(w, &b, s.n)
