@@ -11,6 +11,8 @@ from pyblitz.arrays.program cimport Program
 
 cdef object apply(ufunc u, tuple args, dict options)
 cdef Program program_of(list nodes, list outs, bint in_order)
+# As an array, if that is done before a program would begin; others stay.
+cdef Node done_if_few(Node node)
 cdef object array_of(Node node)
 cdef list collect(list nodes, object out)
 cdef object find_node(Node mask, int which)

@@ -6,10 +6,11 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
+from pyblitz._config import share_from
 from pyblitz.arrays.common cimport check, may_overlap, numpys, run, run_fn, same_memory
 from pyblitz.arrays.front cimport overlaps_itself
 from pyblitz.arrays.nodes cimport (
-    NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INPUT, NODE_KEPT, Filter, Node, again,
+    NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INPUT, NODE_KEPT, Filter, Node, again,
     call_ufunc, depends, keep, kept, node_of, sliced, visit)
 from pyblitz.arrays.program cimport MAX_STEPS, Program, _TooLarge, one_program
 from pyblitz.kernels.collect cimport (
@@ -180,6 +181,69 @@ cdef int run_only(Program p) except -1:
     return 0
 
 
+# ---- a few elements ---------------------------------------------------------
+
+cdef enum:
+    FEW_NODES = 16
+
+# A result of so many bytes, of a few nodes, is done by NumPy before a program would be.
+cdef int64_t few_bytes = 0 if share_from() else 32768
+
+
+def set_few_bytes(int64_t n):
+    """For tests; what it was."""
+    global few_bytes
+    was, few_bytes = few_bytes, n
+    return was
+
+
+cdef bint is_few(Node node) noexcept:
+    """Whether by_numpy does it, and faster than a program."""
+    cdef int64_t items = 1
+    cdef int nodes = FEW_NODES
+    if node.shape is None or node.args == ():
+        return False
+    for length in node.shape:
+        items *= <int64_t>length
+    return items * (<cnp.dtype>node.dtype).itemsize <= few_bytes and is_ufuncs(node, &nodes)
+
+
+cdef bint is_ufuncs(Node node, int* nodes) noexcept:
+    """Made by ufuncs of one result and casts alone, and of no more nodes."""
+    cdef Node n
+    nodes[0] -= 1
+    if nodes[0] < 0:
+        return False
+    if node.kind == NODE_CALL:
+        if node.resolved.dtypes is None or len(node.resolved.dtypes) - len(node.args) != 1:
+            return False
+    elif node.kind != NODE_CAST:
+        return node.kind == NODE_INPUT or node.kind == NODE_CONSTANT
+    for arg in node.args:
+        n = arg
+        if not is_ufuncs(n, nodes):
+            return False
+    return True
+
+
+cdef object by_numpy(Node node):
+    """Its values, step by step.  What steps are made of has the dtypes of their loops."""
+    cdef tuple args = node.args
+    if args == ():
+        return node.what
+    if node.kind == NODE_CAST:
+        return by_numpy(args[0]).astype(node.dtype)
+    if len(args) == 1:
+        return node.what(by_numpy(args[0]))
+    if len(args) == 2:
+        return node.what(by_numpy(args[0]), by_numpy(args[1]))
+    return node.what(*[by_numpy(arg) for arg in args])
+
+
+cdef Node done_if_few(Node node):
+    return node_of(by_numpy(node)) if is_few(node) else node
+
+
 # ---- arrays -----------------------------------------------------------------
 
 cdef object array_of(Node node):
@@ -194,6 +258,8 @@ cdef list collect(list nodes, object out):
     n = nodes[0]
     if n.domain is not None:
         return collect_kept(nodes, out)
+    if out is None and len(nodes) == 1 and is_few(n):
+        return [by_numpy(n)]
     if out is None:
         outs = [empty_for(node) for node in nodes]
     else:

@@ -9,7 +9,7 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport Resolved, is_associative, report_flags, resolve, run, run_fn
 from pyblitz.arrays.compiled cimport CompiledKernel
-from pyblitz.arrays.evaluate cimport apply, array_of, find_node, program_of
+from pyblitz.arrays.evaluate cimport apply, array_of, done_if_few, find_node, program_of
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CALL, NODE_CONSTANT, NODE_INPUT, Node, call_blocks, cast, node_of, side_by_side)
 from pyblitz.arrays.program cimport Program, _TooLarge
@@ -225,8 +225,9 @@ cdef object started(object op, ndarray result, object initial):
 
 cdef object from_start(object op, ndarray result, object initial):
     """NumPy's own start shows in the sign of a zero."""
-    if initial is no_value and (result.dtype.kind not in "fc" or result != 0):
-        return result[()]
+    value = result[()]
+    if initial is no_value and (result.descr.kind not in b"fc" or value != 0):
+        return value
     return started(op, result, initial)
 
 
@@ -236,6 +237,7 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
         return op.reduce(np.asarray(node.what), axis=None, initial=initial)
     if r is None:
         r = resolve_reduction(op, node)
+    node = done_if_few(node)
     if node.kind == NODE_INPUT and r.dtypes is not None and r.loop != NULL and r.associative:
         a = node.what
         if (is_row(a) and r.dtypes[0] is a.dtype and r.dtypes[1] is a.dtype and r.dtypes[2] is a.dtype

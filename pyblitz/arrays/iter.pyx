@@ -186,6 +186,7 @@ cdef bint splittable(object x, ParIter like):
 cdef object call(object fn, tuple inputs, dict options):
     """A ufunc on lazy arrays and others."""
     cdef ParIter x, first = None
+    cdef list one = []
     cdef bint traced = False
     for a in inputs:
         if isinstance(a, ParIter):
@@ -193,12 +194,13 @@ cdef object call(object fn, tuple inputs, dict options):
             traced = traced or x.traced
             if first is None or len(x.parts) > len(first.parts):
                 first = x
+            a = x.parts[0]
+        one.append(a)
     if len(first.parts) > 1 and not all([splittable(a, first) for a in inputs]):
         inputs = tuple([(<ParIter>a).settled() if isinstance(a, ParIter) else a for a in inputs])
         return call(fn, inputs, options)
     if len(first.parts) == 1:
-        return wrapped(apply(fn, tuple([(<ParIter>a).parts[0] if isinstance(a, ParIter) else a
-                                        for a in inputs]), options), traced)
+        return wrapped(apply(fn, tuple(one), options), traced)
     columns = [parts_of(a, first.parts) if not is_scalar(a) else [a] * len(first.parts) for a in inputs]
     results = [apply(fn, row, options) for row in zip(*columns)]
     if fn.nout == 1:
@@ -1150,10 +1152,15 @@ cdef object check_out(object out):
 
 
 cdef object binary(object fn, object a, object b):
-    for x in (a, b):
-        if not isinstance(x, (ParIter, np.ndarray, int, float, complex, np.generic, list, tuple)):
-            return NotImplemented
+    if not (is_operand(a) and is_operand(b)):
+        return NotImplemented
     return call(fn, (a, b), {})
+
+
+cdef bint is_operand(object x):
+    # The common ones first.
+    return type(x) is ParIter or type(x) is int or type(x) is float or isinstance(
+        x, (ParIter, np.ndarray, int, float, complex, np.generic, list, tuple))
 
 
 cdef bint before_2_3 = np.lib.NumpyVersion(np.__version__) < "2.3.0"

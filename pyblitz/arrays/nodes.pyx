@@ -114,6 +114,7 @@ cdef object call_ufunc(ufunc u, list nodes, dict options):
     cdef Node n, one
     cdef int i
     cdef object dtype = None
+    cdef cnp.dtype want
     cdef str casting = "same_kind"
     for node in nodes:
         n = node
@@ -132,13 +133,18 @@ cdef object call_ufunc(ufunc u, list nodes, dict options):
     for i in range(len(nodes)):
         n = nodes[i]
         want = r.dtypes[i]
-        if want.kind == "m" and (n.dtype is None or n.dtype.kind != "m"):
+        if want.kind == b"m" and (n.dtype is None or n.dtype.kind != "m"):
             # NumPy 2.5 warns of numbers that are to be times.
             u(*[(<Node>x).what if (<Node>x).kind == NODE_CONSTANT else np.empty(0, (<Node>x).dtype)
                 for x in nodes])
         if n.kind == NODE_CONSTANT:
             try:
-                value = np.asarray(n.what, want) if n.dtype is None or type(n.what) is bool else n.what.astype(want)
+                if n.dtype is not None and type(n.what) is not bool:
+                    value = n.what.astype(want)
+                elif want.kind == b"m":
+                    value = np.asarray(n.what, want)
+                else:
+                    value = cnp.PyArray_FROM_OTF(n.what, want.type_num, 0)
             except OverflowError:
                 return None
             n = new_node(NODE_CONSTANT, value, (), (), want, None)

@@ -380,7 +380,11 @@ cdef class Program:
             return CALL_ITEMS
         if bytes == 0:
             return INT64_MAX if self.n_lines == 1 else 4096
-        return min(<intptr_t>4096, max(<intptr_t>64, (SCRATCH_BYTES // bytes - 72) & ~<intptr_t>63))
+        # What is read and written beside them is to stay in L1, too.
+        for a in self.operands:
+            if cnp.PyArray_NDIM(<ndarray>a) > 0:
+                bytes += cnp.PyArray_ITEMSIZE(<ndarray>a)
+        return min(<intptr_t>4096, max(<intptr_t>64, (SCRATCH_BYTES // bytes) & ~<intptr_t>63))
 
     cdef bint may_write(self, int where, object out, Places* p):
         """Whether the line that makes a value can write it into ``out``."""
