@@ -76,6 +76,48 @@ def test_parts_are_those_of_searchsorted(words, parts, simd_level, native):
             assert np.array_equal(native.kernels.parts_of(keys, splitters), expected), level
 
 
+@pytest.mark.parametrize("words", ["u4", "u8"])
+@pytest.mark.parametrize("parts", [4, 8])
+@pytest.mark.parametrize("room", [0, 3, 1000])
+def test_words_go_to_their_parts_and_nowhere_else(words, parts, room, simd_level, native):
+    """Each region has just so much room, or more; what is behind it is somebody else's."""
+    rng = np.random.default_rng(parts)
+    most = np.iinfo(words).max
+    for n in (1, 5, 8, 16, 17, 100, 255, 256):
+        splitters = np.sort(rng.integers(0, most, parts - 1, dtype=words))
+        splitters[1] = splitters[0]  # one part has none
+        keys = rng.integers(0, most, n, dtype=words, endpoint=True)
+        keys[: n // 2] = rng.choice(splitters, n // 2)
+        part = np.searchsorted(splitters, keys, side="right")
+        counts = np.bincount(part, minlength=parts)
+        starts = np.cumsum(np.r_[0, counts[:-1] + room])
+        expected = np.full(starts[-1] + counts[-1] + room + 64, 7, words)
+        for p in range(parts):
+            expected[starts[p] : starts[p] + counts[p]] = keys[part == p]
+        for level in levels.names():
+            simd_level(level)
+            mid = np.full_like(expected, 7)
+            to = starts.copy()
+            found = native.kernels.moved(keys, splitters, to, starts + counts + room, mid)
+            if found is None:
+                continue
+            assert found == (True, counts.tolist())
+            assert np.array_equal(to, starts + counts)
+            for p in range(parts):
+                used = slice(starts[p], starts[p] + counts[p])
+                assert np.array_equal(mid[used], expected[used]), "in their order"
+            assert (mid[-64:] == 7).all()
+            if room == 0:
+                assert np.array_equal(mid, expected)
+            # One word too many for any part stops it, and is not written.
+            for p in np.flatnonzero(counts):
+                ends = starts + counts + room
+                ends[p] = starts[p] + counts[p] - 1
+                mid = np.full_like(expected, 7)
+                assert native.kernels.moved(keys, splitters, starts.copy(), ends, mid)[0] is False
+                assert mid[ends[p]] in (7, *expected[starts[p] + counts[p] + room :][:1])
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_floats_of_all_bits_sort_the_same(dtype, simd_level, leaves_take, pool_size):
     """NaNs of both signs and all payloads, zeros of both signs, infinities, subnormals."""

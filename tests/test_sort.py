@@ -945,6 +945,39 @@ def test_another_thread_writes_what_is_sorted_in_place(way, dtype, leaves_take, 
     assert np.isin(inside, values).all()
 
 
+@pytest.mark.races
+@pytest.mark.parametrize("dtype", ["i4", "i8", "f8"])
+@pytest.mark.parametrize("threads", [2, 3])
+def test_another_thread_writes_what_goes_to_a_few_parts(dtype, threads, leaves_take, pool_size):
+    """Words that are there once, of which there are others when they are moved than when they
+    were counted: into the result, and in place."""
+    leaves_take(*IN_PARTS)
+    pool_size(threads)
+    n = 60_000
+    a, out = np.zeros(n + 2, dtype), np.zeros(n + 2, dtype)
+    a[0] = a[-1] = out[0] = out[-1] = 77
+    many = np.random.default_rng(0).permutation(n).astype(dtype)
+    done = threading.Event()
+
+    def write():
+        rng = np.random.default_rng(0)
+        while not done.is_set():
+            a[1:-1] = many
+            a[1 + rng.integers(0, n, 1000)] = rng.choice(many, 1000)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(150):
+            pb.par_sort(a[1:-1], out=out[1:-1])
+            assert np.isin(out[1:-1], np.r_[many, 0]).all()
+            pb.par_sort(a[1:-1], out=a[1:-1])
+    finally:
+        done.set()
+        writer.join()
+    assert a[0] == a[-1] == out[0] == out[-1] == 77
+
+
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_one_value_and_few_others(sign):
     """The others were once in one bucket with it, at every depth, with a copy for each."""

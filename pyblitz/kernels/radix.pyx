@@ -43,6 +43,9 @@ cdef enum:
 cdef double COUNT_NS = 1.2
 cdef double SCATTER_NS = 1.0
 cdef double EQUAL_NS = 0.3      # of a part whose words are all equal
+# To be counted and moved to one of few parts by vectors, for each part: 4 bytes, and 8.
+cdef double NARROW_PART_NS = 0.1
+cdef double WIDE_PART_NS = 0.24
 # How many times as long pieces may take of words that do not lie evenly, or are there often.
 cdef double UNEVEN = 2.5
 cdef double MOSTLY = 0.9
@@ -609,7 +612,8 @@ cdef struct Radix:
     int64_t base            # of the words in the whole result
     Cut cut
     Split* split            # instead of the cut, or NULL
-    uint8_t* parts          # of each word, where there are splitters
+    bint moves              # a few parts: by vectors
+    uint8_t* parts          # of each word, where there are splitters, and NULL if it moves
     int64_t buckets
     bint even               # whether few words are there more than once
     int64_t block           # words
@@ -663,6 +667,22 @@ cdef void scatter_parts(const Radix* r, const Word* chunk, int64_t lo, int64_t n
         to[parts[i]] += 1
 
 
+cdef void count_few(const Radix* r, const Word* chunk, int64_t n, int64_t* counts) noexcept nogil:
+    if Word is uint64_t:
+        simd.count_wide(chunk, n, &r.split.wide, counts)
+    else:
+        simd.count_narrow(chunk, n, &r.split.narrow, counts)
+
+
+cdef bint scatter_few(const Radix* r, const Word* chunk, int64_t n, int64_t* to,
+                      const int64_t* ends) noexcept nogil:
+    """As scatter_chunk."""
+    if Word is uint64_t:
+        return simd.move_wide(chunk, n, &r.split.wide, to, ends, <uint64_t*>r.mid)
+    else:
+        return simd.move_narrow(chunk, n, &r.split.narrow, to, ends, <uint32_t*>r.mid)
+
+
 cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Radix* r = <Radix*>ctx
     cdef Words* s = r.words
@@ -672,7 +692,12 @@ cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
     while lo < hi:
         end = min(hi, lo + CHUNK)
         s.load(s.ctx, lo, end, chunk)
-        if r.split != NULL:
+        if r.moves:
+            if s.wide:
+                count_few[uint64_t](r, chunk, end - lo, counts)
+            else:
+                count_few[uint32_t](r, <uint32_t*>chunk, end - lo, counts)
+        elif r.split != NULL:
             if s.wide:
                 count_parts[uint64_t](r, chunk, lo, end - lo, counts)
             else:
@@ -695,7 +720,13 @@ cdef int scatter_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nog
     while lo < hi:
         end = min(hi, lo + CHUNK)
         s.load(s.ctx, lo, end, chunk)
-        if r.split != NULL:
+        if r.moves:
+            if s.wide:
+                good = scatter_few[uint64_t](r, chunk, end - lo, r.offsets + row, r.ends + row)
+            else:
+                good = scatter_few[uint32_t](
+                    r, <uint32_t*>chunk, end - lo, r.offsets + row, r.ends + row)
+        elif r.split != NULL:
             if s.wide:
                 scatter_parts[uint64_t](r, chunk, lo, end - lo, r.offsets + row)
             else:
@@ -826,7 +857,11 @@ cdef int bucket_alone(const Radix* r, int64_t b, int64_t start, int64_t n, Word*
     elif n > LEAF_WORDS and (r.split != NULL or not known):
         # By splitters a word goes where it was counted, even if another thread has written since.
         range_of(a, n, &low, &high)
-    sort_bucket(s, a, room, n, low, high, start, r.even)
+    if r.moves and whole_by_leaf(a, n):
+        # What was reckoned with: pieces of so many words are too many, or too large.
+        s.store(s.ctx, a, n, start)
+    else:
+        sort_bucket(s, a, room, n, low, high, start, r.even)
     return 0
 
 
@@ -938,16 +973,18 @@ cdef void exact_range(const Words* s, uint64_t* low, uint64_t* high) noexcept no
         lo = end
 
 
-cdef void choose_splitters(const Words* s, const Sample* a, Split* split) noexcept nogil:
+cdef void choose_splitters(const Words* s, const Sample* a, int64_t moves_to, Split* split) noexcept nogil:
     """What is there often has a part of its own: from itself to the next greater word."""
     cdef uint64_t chosen[MAX_PARTS]
     cdef uint64_t key, before = 0, last = ~<uint64_t>0 if s.wide else UINT32_MAX
     cdef int64_t parts = MIN_PARTS, i, node, step
     cdef int levels = 0, few = simd.few_wide if s.wide else simd.few_narrow, k
-    if a.once < MOSTLY:
+    if moves_to:
+        parts = moves_to
+    elif a.once < MOSTLY:
         # Enough of them for what is there often to have two splitters.
         parts = few = min(few, <int>MANY_PARTS)
-    while parts < MAX_PARTS and parts * (PART_WORDS if parts < few else MAX_PART_WORDS) < s.n:
+    while not moves_to and parts < MAX_PARTS and parts * (PART_WORDS if parts < few else MAX_PART_WORDS) < s.n:
         parts *= 2
     while 1 << levels < parts:
         levels += 1
@@ -971,9 +1008,10 @@ cdef void choose_splitters(const Words* s, const Sample* a, Split* split) noexce
             split.narrow.tree[(1 << k) + node] = <uint32_t>chosen[i]
 
 
-cdef int choose_cut(const Words* s, const Sample* a, int64_t steps, Cut* c, Split** split) noexcept nogil:
+cdef int choose_cut(const Words* s, const Sample* a, int64_t steps, int64_t moves_to, Cut* c,
+                    Split** split) noexcept nogil:
     """Between the 0.5 and 99.5 percent quantiles, so that outliers do not stretch the range;
-    or splitters, where equal steps would not be equal parts."""
+    or splitters, where equal steps would not be equal parts, or to a few parts."""
     cdef int64_t worst
     cdef bint uneven
     make_cut(c, a.keys[a.n // 200], a.keys[a.n - 1 - a.n // 200], steps, False)
@@ -981,11 +1019,11 @@ cdef int choose_cut(const Words* s, const Sample* a, int64_t steps, Cut* c, Spli
     split[0] = NULL
     # More than four times the mean: with few buckets, each has a good part of the sample.
     uneven = a.once < MOSTLY or (worst * 32 > a.n and worst * steps > 4 * a.n)
-    if uneven or (not s.wide and simd.few_narrow > MAX_STEPS):
+    if moves_to or uneven or (not s.wide and simd.few_narrow > MAX_STEPS):
         split[0] = <Split*>malloc(sizeof(Split))
         if split[0] == NULL:
             return ENOMEM
-        choose_splitters(s, a, split[0])
+        choose_splitters(s, a, moves_to, split[0])
     return 0
 
 
@@ -1021,6 +1059,7 @@ cdef int sort_shared(Worker* w, Words* s, const Sample* sample, int depth) noexc
     cdef int rc = ENOMEM
     r.words = s
     r.split = NULL
+    r.moves = False
     r.even = False
     r.parts = NULL
     r.depth = depth
@@ -1032,7 +1071,8 @@ cdef int sort_shared(Worker* w, Words* s, const Sample* sample, int depth) noexc
             if sample == NULL:
                 return ENOMEM
         r.even = sample.once >= MOSTLY
-        rc = choose_cut(s, sample, r.buckets, &r.cut, &r.split)
+        r.moves = few_are_faster(w, s, sample)
+        rc = choose_cut(s, sample, r.buckets, few_parts(w) if r.moves else 0, &r.cut, &r.split)
         free(taken)
         if rc != 0:
             return rc
@@ -1044,10 +1084,11 @@ cdef int sort_shared(Worker* w, Words* s, const Sample* sample, int depth) noexc
     r.buckets = r.cut.last + 2
     if r.split != NULL:
         r.buckets = <int64_t>1 << r.split.wide.levels
-        r.parts = <uint8_t*>alloc_array(s.n)
-        if r.parts == NULL:
-            free(r.split)
-            return ENOMEM
+        if not r.moves:
+            r.parts = <uint8_t*>alloc_array(s.n)
+            if r.parts == NULL:
+                free(r.split)
+                return ENOMEM
     # Some for each thread, so that one that comes late has less to do.
     blocks = max((s.n + BLOCK_WORDS - 1) // BLOCK_WORDS,
                  min(<int64_t>4 * (w.pool.n_background + 1), s.n // MIN_BLOCK_WORDS))
@@ -1133,13 +1174,36 @@ cdef int sort_once_packed(Worker* w, Words* s, const Sample* sample) noexcept no
     return rc
 
 
+cdef double parts_ns(Worker* w, const Words* s, const Sample* a) noexcept nogil:
+    """What a word takes, of parts as large as a bucket."""
+    cdef double part = min(min(whole_level_ns(s) * a.levels, leaf_ns(s.wide, words_of_bucket(s.wide))),
+                           pieces_ns(s.wide) * (1 if a.once >= MOSTLY else UNEVEN))
+    return (COUNT_NS + (SCATTER_NS if a.once > 0 else 0) + a.once * part + (1 - a.once) * EQUAL_NS) / (
+        w.pool.n_background + 1)
+
+
+cdef int few_parts(const Worker* w) noexcept nogil:
+    """Two for each thread, of few; 4 or 8."""
+    return 4 if w.pool.n_background < 2 else 8
+
+
+cdef double few_parts_ns(Worker* w, const Words* s, const Sample* a) noexcept nogil:
+    """The same of so few parts, each by the leaf sort."""
+    cdef int threads = w.pool.n_background + 1, parts = few_parts(w)
+    cdef double leaf = leaf_ns(s.wide, s.n // parts)
+    if a.once < MOSTLY or simd.move_wide == NULL or s.n * leaf > ALONE_NS * parts:
+        return INT32_MAX
+    return parts * (WIDE_PART_NS if s.wide else NARROW_PART_NS) / threads + leaf / min(threads, parts)
+
+
+cdef bint few_are_faster(Worker* w, const Words* s, const Sample* a) noexcept nogil:
+    return few_parts_ns(w, s, a) < parts_ns(w, s, a)
+
+
 cdef bint alone_is_faster(Worker* w, const Words* s, const Sample* a) noexcept nogil:
     """By the leaf sort, all at once."""
     cdef double whole = whole_level_ns(s) * a.levels
-    cdef double part = min(min(whole, leaf_ns(s.wide, words_of_bucket(s.wide))),
-                           pieces_ns(s.wide) * (1 if a.once >= MOSTLY else UNEVEN))
-    cdef double shared = COUNT_NS + (SCATTER_NS if a.once > 0 else 0) + a.once * part + (1 - a.once) * EQUAL_NS
-    return s.n * whole < min(ALONE_NS, s.n * shared / (w.pool.n_background + 1) + SHARE_NS)
+    return s.n * whole < min(ALONE_NS, s.n * min(parts_ns(w, s, a), few_parts_ns(w, s, a)) + SHARE_NS)
 
 
 cdef int sort_words(Worker* w, Words* s) noexcept nogil:

@@ -1,5 +1,5 @@
 """Functions that a user's Cython module would offer in its ``__pyx_capi__``."""
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from pyblitz.kernels.map cimport map_grain
 from pyblitz.kernels.radix cimport set_paces
 from pyblitz.kernels.simd.levels cimport NarrowSplitters, WideSplitters, simd
@@ -75,6 +75,38 @@ def parts_of(keys, splitters):
         narrow_keys = keys
         simd.split_narrow(&narrow_keys[0], len(keys), &narrow, &parts[0])
     return list(found)
+
+
+def moved(keys, splitters, to, ends, mid):
+    """Whether the words fit into mid, those of part p from to[p] on, which moves, and before
+    ends[p]; and how many each part has.  None: no vectors for it."""
+    cdef NarrowSplitters narrow
+    cdef WideSplitters wide
+    cdef int i
+    cdef int64_t counts[8]
+    cdef int64_t[::1] places = to
+    cdef const int64_t[::1] last = ends
+    cdef const uint32_t[::1] narrow_keys
+    cdef const uint64_t[::1] wide_keys
+    cdef uint32_t[::1] narrow_mid
+    cdef uint64_t[::1] wide_mid
+    narrow.levels = wide.levels = 2 if len(splitters) == 3 else 3
+    for i in range(len(splitters)):
+        wide.in_order[i] = int(splitters[i])
+        narrow.in_order[i] = int(splitters[i]) & 0xFFFFFFFF
+    for i in range(8):
+        counts[i] = 0
+    if simd.move_wide == NULL:
+        return None
+    if keys.dtype.itemsize == 8:
+        wide_keys, wide_mid = keys, mid
+        simd.count_wide(&wide_keys[0], len(keys), &wide, counts)
+        fit = simd.move_wide(&wide_keys[0], len(keys), &wide, &places[0], &last[0], &wide_mid[0])
+    else:
+        narrow_keys, narrow_mid = keys, mid
+        simd.count_narrow(&narrow_keys[0], len(keys), &narrow, counts)
+        fit = simd.move_narrow(&narrow_keys[0], len(keys), &narrow, &places[0], &last[0], &narrow_mid[0])
+    return bool(fit), [counts[i] for i in range(len(splitters) + 1)]
 
 
 def leaves_take(leaf, pieces, floats):

@@ -5,6 +5,7 @@
 #ifndef PYBLITZ_SIMD_KERNELS_H
 #define PYBLITZ_SIMD_KERNELS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -54,9 +55,20 @@ typedef struct {
   int (*doubtful_unsigned)(const uint64_t *x, const uint64_t *y, intptr_t n,
                            int descending, int strict);
   int few_narrow, few_wide; /* so many parts cost little more than two */
+  /* NULL where there are no vectors for it. */
+  void (*count_narrow)(const uint32_t *words, intptr_t n,
+                       const pb_narrow_splitters *s, int64_t *counts);
+  int (*move_narrow)(const uint32_t *words, intptr_t n,
+                     const pb_narrow_splitters *s, int64_t *to,
+                     const int64_t *ends, uint32_t *mid);
+  void (*count_wide)(const uint64_t *words, intptr_t n,
+                     const pb_wide_splitters *s, int64_t *counts);
+  int (*move_wide)(const uint64_t *words, intptr_t n,
+                   const pb_wide_splitters *s, int64_t *to,
+                   const int64_t *ends, uint64_t *mid);
 } pb_kernels;
 
-#define PB_LEVEL(NAME, LEVEL, NARROW, WIDE)                                         \
+#define PB_LEVEL(NAME, LEVEL, NARROW, WIDE, ...)                              \
   {                                                                           \
     NAME, pb_float_##LEVEL##_sum, pb_double_##LEVEL##_sum,                    \
         pb_float_##LEVEL##_dot, pb_double_##LEVEL##_dot,                      \
@@ -67,8 +79,10 @@ typedef struct {
         pb_narrow_##LEVEL##_range, pb_wide_##LEVEL##_range,                   \
         pb_float_##LEVEL##_doubtful, pb_double_##LEVEL##_doubtful,            \
         pb_signed_##LEVEL##_doubtful, pb_unsigned_##LEVEL##_doubtful,         \
-        NARROW, WIDE                                                          \
+        NARROW, WIDE, __VA_ARGS__                                             \
   }
+
+#define PB_NO_MOVE NULL, NULL, NULL, NULL
 
 PB_SUMS(pb_float_base, float, 16, )
 PB_SUMS(pb_double_base, double, 16, )
@@ -90,10 +104,16 @@ PB_SPLIT_BY_REGISTERS(pb_split_narrow_v4, uint32_t, pb_narrow_splitters, 32, 16,
 PB_SPLIT_BY_REGISTERS(pb_split_wide_v4, uint64_t, pb_wide_splitters, 64, 8,
                       PB_WIDE_ROW, PB_WIDE_MOST,
                       _mm_storel_epi64((__m128i *)(parts + i), _mm512_cvtepi64_epi8(at)))
+PB_PART(pb_narrow_v4, uint32_t, pb_narrow_splitters)
+PB_PART(pb_wide_v4, uint64_t, pb_wide_splitters)
+PB_MOVE(pb_narrow_v4, uint32_t, pb_narrow_splitters, 32, 16, __mmask16)
+PB_MOVE(pb_wide_v4, uint64_t, pb_wide_splitters, 64, 8, __mmask8)
 
 /* From the lowest one up.  Of v2 only its name is used: what x86-64 has from the first on. */
 static const pb_kernels pb_levels[] = {
-    PB_LEVEL("v2", base, 16, 16), PB_LEVEL("v3", v3, 32, 16), PB_LEVEL("v4", v4, 256, 128)};
+    PB_LEVEL("v2", base, 16, 16, PB_NO_MOVE), PB_LEVEL("v3", v3, 32, 16, PB_NO_MOVE),
+    PB_LEVEL("v4", v4, 256, 128, pb_narrow_v4_count, pb_narrow_v4_move, pb_wide_v4_count,
+             pb_wide_v4_move)};
 
 static inline int pb_best_level(void) {
   __builtin_cpu_init();
@@ -107,9 +127,9 @@ static inline int pb_best_level(void) {
 #else
 PB_SPLIT_LEVEL(base, , 16, 8)
 #if defined(__aarch64__)
-static const pb_kernels pb_levels[] = {PB_LEVEL("neon", base, 16, 16)};
+static const pb_kernels pb_levels[] = {PB_LEVEL("neon", base, 16, 16, PB_NO_MOVE)};
 #else
-static const pb_kernels pb_levels[] = {PB_LEVEL("any", base, 16, 16)};
+static const pb_kernels pb_levels[] = {PB_LEVEL("any", base, 16, 16, PB_NO_MOVE)};
 #endif
 static inline int pb_best_level(void) { return 0; }
 #endif

@@ -52,5 +52,16 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
         # So many parts cost little more than two.
         int few_narrow
         int few_wide
+        # Words to 4 or 8 parts, by the splitters' levels, which are 2 or 3: how many each has
+        # more; and those of part p to mid + to[p] and on.  0: there are more than fit before
+        # ends[p].  NULL: no vectors for it.
+        void (*count_narrow)(const uint32_t* words, intptr_t n, const NarrowSplitters* s,
+                             int64_t* counts) noexcept nogil
+        int (*move_narrow)(const uint32_t* words, intptr_t n, const NarrowSplitters* s, int64_t* to,
+                           const int64_t* ends, uint32_t* mid) noexcept nogil
+        void (*count_wide)(const uint64_t* words, intptr_t n, const WideSplitters* s,
+                           int64_t* counts) noexcept nogil
+        int (*move_wide)(const uint64_t* words, intptr_t n, const WideSplitters* s, int64_t* to,
+                         const int64_t* ends, uint64_t* mid) noexcept nogil
 
 cdef Kernels simd

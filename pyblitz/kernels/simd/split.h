@@ -113,6 +113,119 @@ enum { PB_NARROW_ROW = 5, PB_NARROW_MOST = 8, PB_WIDE_ROW = 4, PB_WIDE_MOST = 7 
   }
 #endif
 
+/* Words to 4 or 8 parts: of a vector, those of each part are pressed together and stored.
+ * COUNT adds how many words each part has.  MOVE stores those of part p from mid + to[p] on, and
+ * moves to[p]; 0: there are more than fit before ends[p], and some were stored. */
+#if defined(PB_X86)
+#define PB_PART(NAME, T, S)                                                   \
+  static inline int NAME##_part(T word, const S *s, int parts) {              \
+    int k, part = 0;                                                          \
+    for (k = 1; k < parts; k++)                                               \
+      part += word >= s->in_order[k - 1];                                     \
+    return part;                                                              \
+  }
+
+#define PB_MOVE(NAME, T, S, BITS, LANES, MASK)                                \
+  static inline PB_CODE_V4 void NAME##_count_of(                              \
+      const T *words, intptr_t n, const S *s, int64_t *counts,                \
+      const int parts) {                                                      \
+    const __m512i minus = _mm512_set1_epi##BITS(-1);                          \
+    __m512i splitters[8], above[8];                                           \
+    int64_t before = n & ~(intptr_t)(LANES - 1);                              \
+    intptr_t i;                                                               \
+    int k;                                                                    \
+    for (k = 1; k < parts; k++) {                                             \
+      splitters[k] = _mm512_set1_epi##BITS((int##BITS##_t)s->in_order[k - 1]); \
+      above[k] = _mm512_setzero_si512();                                      \
+    }                                                                         \
+    for (i = 0; i + LANES <= n; i += LANES) {                                 \
+      const __m512i word = _mm512_loadu_si512(words + i);                     \
+      _Pragma("GCC unroll 8") for (k = 1; k < parts; k++) above[k] =          \
+          _mm512_mask_sub_epi##BITS(                                          \
+              above[k],                                                       \
+              _mm512_cmpge_epu##BITS##_mask(word, splitters[k]), above[k],    \
+              minus);                                                         \
+    }                                                                         \
+    for (k = 1; k < parts; k++) {                                             \
+      const int64_t after = _mm512_reduce_add_epi##BITS(above[k]);            \
+      counts[k - 1] += before - after;                                        \
+      before = after;                                                         \
+    }                                                                         \
+    counts[parts - 1] += before;                                              \
+    for (; i < n; i++)                                                        \
+      counts[NAME##_part(words[i], s, parts)]++;                              \
+  }                                                                           \
+  /* ROOMY: all of them fit, whatever part they are of. */                    \
+  static inline PB_CODE_V4 int NAME##_move_some(                              \
+      const T *words, intptr_t n, const S *s, int64_t *to,                    \
+      const int64_t *ends, T *mid, const int parts, const int roomy) {        \
+    __m512i splitters[8];                                                     \
+    T *at[8], *end[8];                                                        \
+    intptr_t i = 0;                                                           \
+    int k;                                                                    \
+    for (k = 0; k < parts; k++) {                                             \
+      at[k] = mid + to[k];                                                    \
+      end[k] = mid + ends[k];                                                 \
+    }                                                                         \
+    for (k = 1; k < parts; k++)                                               \
+      splitters[k] = _mm512_set1_epi##BITS((int##BITS##_t)s->in_order[k - 1]); \
+    for (; i + LANES <= n; i += LANES) {                                      \
+      const __m512i word = _mm512_loadu_si512(words + i);                     \
+      MASK rest = (MASK)~(MASK)0;                                             \
+      _Pragma("GCC unroll 8") for (k = 0; k < parts; k++) {                   \
+        const MASK more = k + 1 < parts ? _mm512_cmpge_epu##BITS##_mask(      \
+                                              word, splitters[k + 1])         \
+                                        : 0;                                  \
+        const MASK mine = rest & (MASK)~more;                                 \
+        const __m512i some = _mm512_maskz_compress_epi##BITS(mine, word);     \
+        const int count = __builtin_popcount(mine);                           \
+        if (roomy || at[k] + LANES <= end[k])                                 \
+          _mm512_storeu_si512(at[k], some);                                   \
+        else if (at[k] + count <= end[k])                                     \
+          _mm512_mask_storeu_epi##BITS(                                       \
+              at[k], (MASK)((UINT32_C(1) << count) - 1), some);               \
+        else                                                                  \
+          return 0;                                                           \
+        at[k] += count;                                                       \
+        rest = more;                                                          \
+      }                                                                       \
+    }                                                                         \
+    for (; i < n; i++) {                                                      \
+      k = NAME##_part(words[i], s, parts);                                    \
+      if (at[k] >= end[k])                                                    \
+        return 0;                                                             \
+      *at[k]++ = words[i];                                                    \
+    }                                                                         \
+    for (k = 0; k < parts; k++)                                               \
+      to[k] = at[k] - mid;                                                    \
+    return 1;                                                                 \
+  }                                                                           \
+  static inline PB_CODE_V4 int NAME##_move_of(                                \
+      const T *words, intptr_t n, const S *s, int64_t *to,                    \
+      const int64_t *ends, T *mid, const int parts) {                         \
+    int k, roomy = 1;                                                         \
+    for (k = 0; k < parts; k++)                                               \
+      roomy &= to[k] + n + LANES <= ends[k];                                  \
+    if (roomy)                                                                \
+      return NAME##_move_some(words, n, s, to, ends, mid, parts, 1);          \
+    return NAME##_move_some(words, n, s, to, ends, mid, parts, 0);            \
+  }                                                                           \
+  static PB_CODE_V4 void NAME##_count(const T *words, intptr_t n, const S *s, \
+                                      int64_t *counts) {                      \
+    if (s->levels == 2)                                                       \
+      NAME##_count_of(words, n, s, counts, 4);                                \
+    else                                                                      \
+      NAME##_count_of(words, n, s, counts, 8);                                \
+  }                                                                           \
+  static PB_CODE_V4 int NAME##_move(const T *words, intptr_t n, const S *s,   \
+                                    int64_t *to, const int64_t *ends,         \
+                                    T *mid) {                                 \
+    if (s->levels == 2)                                                       \
+      return NAME##_move_of(words, n, s, to, ends, mid, 4);                   \
+    return NAME##_move_of(words, n, s, to, ends, mid, 8);                     \
+  }
+#endif
+
 #define PB_SPLIT_LEVEL(LEVEL, ATTR, NARROW, WIDE)                             \
   PB_SPLIT_BY_TREE(pb_split_narrow_##LEVEL##_by_tree, uint32_t,               \
                    pb_narrow_splitters, ATTR)                                 \
