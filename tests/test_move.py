@@ -542,6 +542,17 @@ def test_repeat(a, n, axis, data):
         )
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "f8", "D", "S3"])
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_repeat_a_few_times_each(dtype, n):
+    """By a loop for each number; leaves begin in the middle of an item, and end there."""
+    for items in (100_000, 100_003, 333_331):
+        a = np.arange(items).astype(dtype)
+        assert_same(pb.par_repeat(a, n), np.repeat(a, n))
+    b = np.arange(300_000).reshape(3, -1).astype(dtype)
+    assert_same(pb.par_repeat(b, n, axis=1), np.repeat(b, n, axis=1))
+
+
 def test_repeat_uneven():
     a = np.arange(100_000)
     counts = np.zeros(100_000, int)

@@ -87,7 +87,7 @@ cdef double ARGSORT_NS = 2.0
 # it gains anything.  Several keys and ranks, merging, distinct values, those of two bytes,
 # membership, partitions, the first few of a row.
 cdef double ORDER_NS = 1.0
-cdef double MERGE_NS = 0.25
+cdef double MERGE_NS = 0.2
 cdef double UNIQUE_NS = 0.5
 cdef double SHORTS_NS = 0.031
 cdef double ISIN_NS = 1.0

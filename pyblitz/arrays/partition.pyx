@@ -13,7 +13,7 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport at, axis_of, longest_axis, run, run_fn, slices
 from pyblitz.arrays.front cimport (
-    FIRST_NS, PARTITION_NS, SHARE_NS, as_array, count_left, Left, left, left_dtype, pays, too_small)
+    FIRST_NS, PARTITION_NS, SHARE_NS, as_array, Left, left, left_dtype, pays, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.argsort import par_argsort
 from pyblitz.arrays.map import par_map
@@ -34,8 +34,9 @@ from pyblitz.runtime.pool cimport Worker
 cnp.import_array()
 
 cdef enum:
-    # Items of a row; see vectors_are_faster.
-    FAST_WIDE = 1048576
+    # Items of a row, on two threads; see vectors_are_faster.
+    FAST_FLOATS = 1048576
+    FAST_INTEGERS = 2097152
     FAST_NARROW = 33554432
     FAST_ORDERS = 524288
     # Items of a part that NumPy ends alone.
@@ -258,9 +259,12 @@ cdef bint vectors_are_faster(object dtype, int64_t n, bint indices):
     """Of one row: where NumPy's partition has vector instructions, it is over before two threads
     have sampled, counted and moved.  Measured where its sort takes 0.1 to 0.2 ns a halving."""
     cdef bint wide = dtype.itemsize == 8
+    cdef int64_t fewest = FAST_ORDERS if indices else FAST_NARROW
+    if wide and not indices:
+        fewest = FAST_FLOATS if dtype.kind == "f" else FAST_INTEGERS
     if SHARE_NS == 0 or dtype.kind not in "iuf" or dtype.itemsize < 4 or not dtype.isnative:
         return False
-    return n < (FAST_ORDERS if indices else FAST_WIDE if wide else FAST_NARROW) and level_ns(wide) < FAST_HALVING
+    return n < fewest and level_ns(wide) < FAST_HALVING
 
 
 cdef object sorted_instead(ndarray x, object axis, object order, bint indices):
@@ -280,6 +284,8 @@ cdef object partition(object a, object kth, object axis, object kind, object ord
         return too_small
     if dtype.hasobject or sort_fields(x, order) is None:
         return left_dtype(dtype)
+    if (x.ndim == 1 or axis is None) and vectors_are_faster(dtype, cnp.PyArray_SIZE(x), indices):
+        return left("one row that its vector instructions partition")
     if np.asarray(kth).dtype.kind not in "iu" or np.ndim(kth) > 1 or np.size(kth) == 0:
         return left("positions that it may refuse")
     if axis is None:
@@ -291,9 +297,6 @@ cdef object partition(object a, object kth, object axis, object kind, object ord
     if np.min(kth) < -n or np.max(kth) >= n:
         return left("positions that it may refuse")
     kths = kths_of(kth, n)
-    if n == cnp.PyArray_SIZE(x) and vectors_are_faster(dtype, n, indices):
-        count_left("par_argpartition" if indices else "par_partition", "one row that its vector instructions partition")
-        return (np.argpartition if indices else np.partition)(x, kth, axis)
     if dtype.kind in "SUV":
         # NumPy, too, sorts such.
         return sorted_instead(x, axis, order, indices)

@@ -532,11 +532,38 @@ cdef int index_run(Worker* w, Take* t, int64_t* to) noexcept nogil:
 
 # ---- repetition -------------------------------------------------------------
 
+cdef inline void repeat_each(const Word* src, Word* dst, int64_t items, int each) noexcept nogil:
+    cdef int64_t i
+    cdef int k
+    for i in range(items):
+        for k in range(each):
+            dst[each * i + k] = src[i]
+
+
+cdef int64_t repeat_few(const Word* src, Word* dst, int64_t items, int64_t each) noexcept nogil:
+    """How many results those are; a few times each."""
+    if each == 2:
+        repeat_each(src, dst, items, 2)
+    elif each == 3:
+        repeat_each(src, dst, items, 3)
+    elif each == 4:
+        repeat_each(src, dst, items, 4)
+    else:
+        return 0
+    return each * items
+
+
 cdef void repeat_words(const Repeat* r, const Word* src, Word* dst, int64_t item, int64_t lo,
                        int64_t hi) noexcept nogil:
     """Results lo .. hi of one row; the first is of `item`."""
     cdef int64_t k, end
     cdef Word x
+    if r.ends == NULL and lo % r.each == 0:
+        k = (hi - lo) // r.each
+        end = repeat_few(src + item, dst + lo, k, r.each)
+        if end > 0:
+            lo += end
+            item += k
     while lo < hi:
         end = min((item + 1) * r.each if r.ends == NULL else r.ends[item], hi)
         x = src[item]
