@@ -249,6 +249,13 @@ def par_lexsort(keys, axis=-1, *, descending=False):
 
 # ---- records that are columns -----------------------------------------------
 
+cdef object picked(object a, ndarray order):
+    """Rows in that order.  Of a few, an index takes a tenth of what ``take`` does."""
+    if cnp.PyArray_CheckExact(a) and not pays(cnp.PyArray_SIZE(<ndarray>a), ORDER_NS):
+        return a[order]
+    return par_take(a, order, axis=0)
+
+
 cdef object sort_by_key(object keys, tuple values, object descending, bint alone):
     cdef ndarray order
     cdef list columns = columns_of(keys, "par_sort_by_key")
@@ -262,11 +269,11 @@ cdef object sort_by_key(object keys, tuple values, object descending, bint alone
     if type(found) is Left:
         return found
     order = found
-    columns = [par_take(key, order) for key in columns]
+    columns = [picked(key, order) for key in columns]
     first = columns[0]
     if type(keys) in (tuple, list) and (len(columns) > 1 or np.ndim(keys[0]) > 0):
         first = tuple(columns)
-    return (first, *[par_take(value, order, axis=0) for value in values])
+    return (first, *[picked(value, order) for value in values])
 
 
 def sorted_by_key_alone(keys, *values, stable=None, descending=None):
