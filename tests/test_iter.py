@@ -1031,6 +1031,23 @@ def test_cancelled_in_the_middle():
         assert x.max() == a.max()
 
 
+@pytest.mark.parametrize("n", [2, 300_000])
+def test_a_shared_step_is_done_once(n):
+    """In a few elements, too: what it warns of, it warns of once."""
+    set_few_bytes(FEW)
+    try:
+        a = np.full(n, np.inf)
+        z = pb.par_iter(a)
+        y = z - z
+        for end in (lambda: (y * y).collect(), lambda: (y * y).sum(), lambda: (y + y * y).max()):
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                end()
+            assert [str(w.message) for w in seen] == ["invalid value encountered in subtract"]
+    finally:
+        set_few_bytes(0)
+
+
 def test_sums_of_products():
     """They are added as they are made."""
     a = np.random.default_rng(3).random(70_001)

@@ -352,6 +352,30 @@ def test_reduceat_of_many_and_of_uneven_segments(pool_size):
     np.testing.assert_array_equal(out, np.add.reduceat(a, lists[2]))
 
 
+def test_true_is_any_byte_but_0(pool_size):
+    """Such bools come from views; each counts as 1."""
+    for n in (300, 40_000, 300_000):
+        a = (np.arange(n) % 5).astype("u1").view(bool)
+        for threads in (1, 3):
+            pool_size(threads)
+            np.testing.assert_array_equal(pb.par_cumsum(a), np.cumsum(a), strict=True)
+            np.testing.assert_array_equal(pb.par_cumsum(a, dtype="f4"), np.cumsum(a, dtype="f4"))
+            for at in ([0, 5], [3, 7, n - 1]):
+                np.testing.assert_array_equal(
+                    pb.par_reduceat(np.add, a, at), np.add.reduceat(a, at), strict=True
+                )
+            np.testing.assert_array_equal((pb.par_iter(a) + np.int16(1)).collect(), a + np.int16(1))
+
+
+def test_reduceat_of_times_over_what_it_reads():
+    x = np.arange(40_000).astype("m8[s]")
+    y = x.copy()
+    expected = np.add.reduceat(y, [0, 5, 9], out=y[:3])
+    got = pb.par_reduceat(np.add, x, [0, 5, 9], out=x[:3])
+    np.testing.assert_array_equal(got, expected, strict=True)
+    np.testing.assert_array_equal(x, y)
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -226,22 +226,28 @@ cdef bint is_ufuncs(Node node, int* nodes) noexcept:
     return True
 
 
-cdef object by_numpy(Node node):
-    """Its values, step by step.  What steps are made of has the dtypes of their loops."""
+cdef object by_numpy(Node node, dict done):
+    """Its values, each step once.  What steps are made of has the dtypes of their loops."""
     cdef tuple args = node.args
     if args == ():
         return node.what
+    made = done.get(node)
+    if made is not None:
+        return made
     if node.kind == NODE_CAST:
-        return by_numpy(args[0]).astype(node.dtype)
-    if len(args) == 1:
-        return node.what(by_numpy(args[0]))
-    if len(args) == 2:
-        return node.what(by_numpy(args[0]), by_numpy(args[1]))
-    return node.what(*[by_numpy(arg) for arg in args])
+        made = by_numpy(args[0], done).astype(node.dtype)
+    elif len(args) == 1:
+        made = node.what(by_numpy(args[0], done))
+    elif len(args) == 2:
+        made = node.what(by_numpy(args[0], done), by_numpy(args[1], done))
+    else:
+        made = node.what(*[by_numpy(arg, done) for arg in args])
+    done[node] = made
+    return made
 
 
 cdef Node done_if_few(Node node):
-    return node_of(by_numpy(node)) if is_few(node) else node
+    return node_of(by_numpy(node, {})) if is_few(node) else node
 
 
 # ---- arrays -----------------------------------------------------------------
@@ -259,7 +265,7 @@ cdef list collect(list nodes, object out):
     if n.domain is not None:
         return collect_kept(nodes, out)
     if out is None and len(nodes) == 1 and is_few(n):
-        return [by_numpy(n)]
+        return [by_numpy(n, {})]
     if out is None:
         outs = [empty_for(node) for node in nodes]
     else:

@@ -210,11 +210,14 @@ cdef bint computes_alike(object t):
             and not issubclass(t, computing_otherwise))
 
 
+cdef object from_dlpack(object x):
+    """As an array, if it can be one by no other protocol; NumPy's functions do not look for it."""
+    return np.from_dlpack(x) if not hasattr(x, "__array__") and hasattr(x, "__dlpack__") else x
+
+
 cdef object convert(object x):
     """As a plain array, without a copy if that can be."""
-    if not hasattr(x, "__array__") and hasattr(x, "__dlpack__"):
-        return np.from_dlpack(x)
-    a = np.asarray(x)
+    a = np.asarray(from_dlpack(x))
     # Of what NumPy knows nothing, its own function says what is wrong.
     return x if a.ndim == 0 and a.dtype.hasobject else a
 
@@ -745,7 +748,8 @@ cdef class Operation:
 
     cdef object go_back(self, str why, tuple args, dict kwargs, int64_t bytes=0):
         """To the namesake, from the slow road.  bytes: of what they became, at least."""
-        kwargs = self.without_own(kwargs)
+        args = tuple([from_dlpack(x) for x in args])
+        kwargs = {name: from_dlpack(x) for name, x in self.without_own(kwargs).items()}
         if self.namesake is not None:
             result = self.namesake(*args, **kwargs)
         elif not args:

@@ -76,7 +76,7 @@ cdef class Program:
     cdef int find_ends(self, Places* p, int n_values) except -1
     cdef int choose_registers(self, Places* p) except -1
     cdef int fill(self, Places* p, tuple shape, int first_output) except -1
-    cdef int64_t block_of(self, intptr_t bytes)
+    cdef int64_t block_of(self, intptr_t bytes, int registers)
     cdef bint may_write(self, int where, object out, Places* p)
     cdef int copied(self, int where, object dtype) except -1
     cdef int fill_step(self, int i, Places* p) except -1

@@ -295,7 +295,7 @@ cdef class Program:
         self.fill(&p, shape, -1 if in_order else first_out)
         for i in range(n_values):
             self.slots[i] = slot_of(self.values[i], &p)
-        self.m.block = self.block_of(p.bytes)
+        self.m.block = self.block_of(p.bytes, p.registers)
         return 0
 
     cdef int place_outs(self, Places* p, list outs) except -1:
@@ -372,8 +372,10 @@ cdef class Program:
             self.fill_step(k, p)
         return 0
 
-    cdef int64_t block_of(self, intptr_t bytes):
+    cdef int64_t block_of(self, intptr_t bytes, int registers):
         """Elements of a block, of which the registers take so many bytes each."""
+        # A register has room for one more, in whole cache lines.
+        cdef intptr_t room = SCRATCH_BYTES - 72 * registers
         if self.n_lines == 0:
             return INT64_MAX
         if self.calls is not None:
@@ -384,7 +386,7 @@ cdef class Program:
         for a in self.operands:
             if cnp.PyArray_NDIM(<ndarray>a) > 0:
                 bytes += cnp.PyArray_ITEMSIZE(<ndarray>a)
-        return min(<intptr_t>4096, max(<intptr_t>64, (SCRATCH_BYTES // bytes) & ~<intptr_t>63))
+        return min(<intptr_t>4096, max(<intptr_t>64, (room // bytes) & ~<intptr_t>63))
 
     cdef bint may_write(self, int where, object out, Places* p):
         """Whether the line that makes a value can write it into ``out``."""

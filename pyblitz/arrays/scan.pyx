@@ -344,7 +344,11 @@ cdef object reduceat(ufunc op, ndarray x, object indices, object axis, object dt
         if out.shape != shape:
             return left("an out of another shape")
         if result.dtype != r.dtypes[2] or not outputs_are_safe([x, out], 1) or may_overlap(result, x):
-            made = reduceat(op, x, indices, along, r.dtypes[2] if dtype is None else dtype, None)
+            # Of times, the unit may not be named.
+            made = reduceat(op, x, indices, along, r.dtypes[2] if dtype is None and r.dtypes[2].kind not in "mM"
+                            else dtype, None)
+            if type(made) is Left:
+                return made
             np.copyto(out, made, casting="unsafe")
             return out
     if ndim == 1 and reduce_row(op, x, indices, result, r):

@@ -62,13 +62,34 @@ cdef loop_fn to_number(char kind, int size, From* of) noexcept nogil:
         return NULL
 
 
+cdef void truth(char** args, const intptr_t* dims, const intptr_t* steps, To* data) noexcept nogil:
+    """Of bools: any byte but 0 is True, and True is 1."""
+    cdef const char* a = args[0]
+    cdef char* o = args[1]
+    cdef intptr_t i
+    for i in range(dims[0]):
+        (<To*>(o + i * steps[1]))[0] = (<const uint8_t*>(a + i * steps[0]))[0] != 0
+
+
+cdef loop_fn truth_loop(char kind, int size) noexcept nogil:
+    if kind == b"f":
+        return <loop_fn>(truth[double]) if size == 8 else <loop_fn>(truth[float])
+    if size == 8:
+        return <loop_fn>(truth[uint64_t])
+    if size == 4:
+        return <loop_fn>(truth[uint32_t])
+    return <loop_fn>(truth[uint16_t]) if size == 2 else <loop_fn>(truth[uint8_t])
+
+
 cdef loop_fn cast_loop(char kind, int size, char to_kind, int to_size) noexcept nogil:
-    # Half and extended precision are left to others; a bool is a byte of 0 or 1.
+    # Half and extended precision are left to others.
     if (kind == b"f" or to_kind == b"f") and not (
             (kind != b"f" or size == 4 or size == 8) and (to_kind != b"f" or to_size == 4 or to_size == 8)):
         return NULL
     if to_kind != b"f" and to_kind != b"i" and to_kind != b"u":
         return NULL
+    if kind == b"b":
+        return truth_loop(to_kind, to_size)
     if kind == b"f":
         return to_number(to_kind, to_size, <double*>NULL) if size == 8 else to_number(to_kind, to_size, <float*>NULL)
     if kind == b"i":
@@ -79,7 +100,7 @@ cdef loop_fn cast_loop(char kind, int size, char to_kind, int to_size) noexcept 
         if size == 2:
             return to_number(to_kind, to_size, <int16_t*>NULL)
         return to_number(to_kind, to_size, <int8_t*>NULL)
-    if kind != b"u" and kind != b"b":
+    if kind != b"u":
         return NULL
     if size == 8:
         return to_number(to_kind, to_size, <uint64_t*>NULL)

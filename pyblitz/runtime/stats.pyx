@@ -37,9 +37,9 @@ cdef bint stats_read(Stats* s, Noted* noted) noexcept nogil:
 
 
 cdef void note_slowly(Stats* s, Activity was, Activity will_be) noexcept nogil:
-    cdef int64_t now = now_ns()
     # acquire: partner is the release in stats_record
     cdef uint32_t recording = u32_load_acquire(&s.recording)
+    cdef int64_t now = now_ns()     # not before that recording began
     # relaxed, here and below: this worker wrote it
     cdef uint32_t version = u32_load_relaxed(&s.version)
     cdef bint first = u32_load_relaxed(&s.noted) != recording
