@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from test_left_alone import form, numbers
+from test_left_alone import HasDlpack, form, numbers
 
 import pyblitz as pb
 from pyblitz.arrays import front
@@ -365,26 +365,13 @@ def raised(call, *args):
         return type(e)
 
 
-class Dlpack:
-    """Has that protocol alone."""
-
-    def __init__(self, a):
-        self.a = a
-
-    def __dlpack__(self, **options):
-        return self.a.__dlpack__(**options)
-
-    def __dlpack_device__(self):
-        return self.a.__dlpack_device__()
-
-
 @pytest.mark.parametrize("n", [5, 1000, 200_000])
 @pytest.mark.parametrize("name", ["partition", "argpartition", "cumsum", "sort", "take", "repeat"])
 def test_what_has_dlpack_alone_is_an_array_to_numpy_too(n, name):
     """Where a call goes to the namesake, which knows no such protocol."""
     a = np.random.default_rng(0).permutation(n).astype("f8")  # whose sums are exact
     args = {"take": ([1, 0],), "repeat": (2,), "cumsum": (), "sort": ()}.get(name, (2,))
-    got = getattr(pb, f"par_{name}")(Dlpack(a), *args)
+    got = getattr(pb, f"par_{name}")(HasDlpack(a), *args)
     if "partition" in name:
         assert (got if name == "partition" else a[got])[2] == np.sort(a)[2]
     else:

@@ -227,22 +227,24 @@ cdef bint is_ufuncs(Node node, int* nodes) noexcept:
 
 
 cdef object by_numpy(Node node, dict done):
-    """Its values, each step once.  What steps are made of has the dtypes of their loops."""
+    """Its values.  What its steps are made of has the dtypes of their loops."""
     cdef tuple args = node.args
-    if args == ():
+    if node.kind == NODE_CAST:
+        return operand(args[0], done).astype(node.dtype)
+    if len(args) == 1:
+        return node.what(operand(args[0], done))
+    if len(args) == 2:
+        return node.what(operand(args[0], done), operand(args[1], done))
+    return node.what(*[operand(arg, done) for arg in args])
+
+
+cdef object operand(Node node, dict done):
+    """Each step is done once, however often it is named."""
+    if node.args == ():
         return node.what
     made = done.get(node)
-    if made is not None:
-        return made
-    if node.kind == NODE_CAST:
-        made = by_numpy(args[0], done).astype(node.dtype)
-    elif len(args) == 1:
-        made = node.what(by_numpy(args[0], done))
-    elif len(args) == 2:
-        made = node.what(by_numpy(args[0], done), by_numpy(args[1], done))
-    else:
-        made = node.what(*[by_numpy(arg, done) for arg in args])
-    done[node] = made
+    if made is None:
+        made = done[node] = by_numpy(node, done)
     return made
 
 

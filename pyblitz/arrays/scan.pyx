@@ -381,8 +381,8 @@ def par_reduceat(op, a, indices, axis=0, dtype=None, out=None):
 
     Notes
     -----
-    O(n) work.  Every segment is reduced by NumPy's own loop, so it has NumPy's bits.  A segment is never
-    cut: one that has nearly all elements is one thread's.  Indices that decrease
+    O(n) work.  Every segment is reduced by NumPy's own loop, so it has NumPy's bits.  A segment
+    is never cut: one that has nearly all elements is one thread's.  Indices that decrease
     somewhere are left to NumPy alone.
 
     Examples

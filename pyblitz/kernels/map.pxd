@@ -92,3 +92,26 @@ cdef void map_begin(Map* m) noexcept nogil
 cdef int map_walk(Worker* w, Map* m, int64_t lo, int64_t hi, sink_fn sink, void* state) noexcept nogil
 cdef int64_t compress(char* to, const char* items, intptr_t step, intptr_t itemsize,
                       const char* mask, int64_t n) noexcept nogil
+
+cdef inline void run_unary(loop_fn loop, const char* a, intptr_t stride, char* out, intptr_t out_stride,
+                           intptr_t n) noexcept nogil:
+    cdef char* args[2]
+    cdef intptr_t steps[2]
+    args[0] = <char*>a
+    args[1] = out
+    steps[0] = stride
+    steps[1] = out_stride
+    loop(args, &n, steps, NULL)
+
+cdef inline void run_fold(loop_fn loop, void* data, const char* left, const char* items, intptr_t stride,
+                          char* into, intptr_t into_stride, intptr_t n) noexcept nogil:
+    """into[i] = (left, or into[i - 1]) op items[i]; into_stride 0: into = left op all items."""
+    cdef char* args[3]
+    cdef intptr_t steps[3]
+    args[0] = <char*>left
+    args[1] = <char*>items
+    args[2] = into
+    steps[0] = into_stride
+    steps[1] = stride
+    steps[2] = into_stride
+    loop(args, &n, steps, data)

@@ -1049,23 +1049,18 @@ cdef int64_t buckets_for(const Words* s) noexcept nogil:
     return buckets
 
 
-cdef int sort_shared(Worker* w, Words* s, const Sample* sample, int depth) noexcept nogil:
-    """sample: NULL, if none was taken."""
+cdef int choose_buckets(Worker* w, Radix* r, const Sample* sample) noexcept nogil:
+    """By the sample; NULL: by one that is taken now."""
+    cdef Words* s = r.words
     cdef Sample* taken = NULL
-    cdef Radix r
-    cdef int64_t blocks, b, k, sum, count
     cdef uint64_t low, high
-    cdef bint sharing = w.sharing
-    cdef int rc = ENOMEM
-    r.words = s
+    cdef int rc
     r.split = NULL
     r.moves = False
     r.even = False
     r.parts = NULL
-    r.depth = depth
-    r.mid = s.spare if s.spare != NULL else s.dst
     r.buckets = buckets_for(s)
-    if depth < 2:
+    if r.depth < 2:
         if sample == NULL:
             sample = taken = take_sample(s)
             if sample == NULL:
@@ -1076,7 +1071,6 @@ cdef int sort_shared(Worker* w, Words* s, const Sample* sample, int depth) noexc
         free(taken)
         if rc != 0:
             return rc
-        rc = ENOMEM
     else:
         # Samples have misled twice: by what is certain to tell some apart.
         exact_range(s, &low, &high)
@@ -1087,54 +1081,91 @@ cdef int sort_shared(Worker* w, Words* s, const Sample* sample, int depth) noexc
         if not r.moves:
             r.parts = <uint8_t*>alloc_array(s.n)
             if r.parts == NULL:
-                free(r.split)
                 return ENOMEM
-    # Some for each thread, so that one that comes late has less to do.
-    blocks = max((s.n + BLOCK_WORDS - 1) // BLOCK_WORDS,
-                 min(<int64_t>4 * (w.pool.n_background + 1), s.n // MIN_BLOCK_WORDS))
+    return 0
+
+
+cdef int64_t choose_blocks(const Worker* w, Radix* r) noexcept nogil:
+    """How many: some for each thread, so that one that comes late has less to do."""
+    cdef int64_t n = r.words.n
+    cdef int64_t blocks = max((n + BLOCK_WORDS - 1) // BLOCK_WORDS,
+                              min(<int64_t>4 * (w.pool.n_background + 1), n // MIN_BLOCK_WORDS))
     blocks = max(<int64_t>1, min(<int64_t>MAX_BLOCKS, blocks))
-    r.block = (s.n + blocks - 1) // blocks
-    blocks = (s.n + r.block - 1) // r.block
-    r.offsets = <int64_t*>calloc(blocks * r.buckets, sizeof(int64_t))
-    r.ends = <int64_t*>malloc(blocks * r.buckets * sizeof(int64_t))
-    r.starts = <int64_t*>malloc((r.buckets + 1) * sizeof(int64_t))
+    r.block = (n + blocks - 1) // blocks
+    return (n + r.block - 1) // r.block
+
+
+cdef void counts_to_offsets(Radix* r, int64_t blocks) noexcept nogil:
+    cdef int64_t b, k, count, sum = 0
+    for b in range(r.buckets):
+        r.starts[b] = sum
+        for k in range(blocks):
+            count = r.offsets[k * r.buckets + b]
+            r.offsets[k * r.buckets + b] = sum
+            sum += count
+            r.ends[k * r.buckets + b] = sum
+    r.starts[r.buckets] = sum
+
+
+cdef void store_unsorted(const Radix* r) noexcept nogil:
+    """What was not sorted goes back as it is."""
+    cdef const Words* s = r.words
+    cdef int64_t b
+    for b in range(r.buckets):
+        if not r.done[b]:
+            fill_equal(r, b)
+            s.store(s.ctx, r.mid + r.starts[b] * (8 if s.wide else 4),
+                    r.starts[b + 1] - r.starts[b], r.starts[b])
+
+
+cdef int count_scatter_sort(Worker* w, Radix* r, int64_t blocks) noexcept nogil:
+    cdef Words* s = r.words
+    cdef int rc = bridged(w, count_leaf, NULL, r, r.block, s.n)
+    if rc != 0:
+        return rc
+    counts_to_offsets(r, blocks)
     u32_store_relaxed(&r.changed, 0)
-    r.done = <uint8_t*>calloc(r.buckets, 1)
-    # Of few leaves none may wait for the end of the first.
-    w.sharing = w.pool.n_background > 0
-    if r.offsets != NULL and r.ends != NULL and r.starts != NULL and r.done != NULL:
-        rc = bridged(w, count_leaf, NULL, &r, r.block, s.n)
-        if rc == 0:
-            sum = 0
-            for b in range(r.buckets):
-                r.starts[b] = sum
-                for k in range(blocks):
-                    count = r.offsets[k * r.buckets + b]
-                    r.offsets[k * r.buckets + b] = sum
-                    sum += count
-                    r.ends[k * r.buckets + b] = sum
-            r.starts[r.buckets] = sum
-            if unequal(&r):
-                bridge_init(&r.bridge, scatter_leaf, NULL, &r, r.block)
-                rc = bridge_run(w, &r.bridge, s.n)
-            if rc == 0 and u32_load_relaxed(&r.changed):
-                rc = CHANGED
-        if rc == 0:
-            rc = bridged(w, bucket_leaf, NULL, &r, 1, r.buckets)
-            if rc != 0 and s.spare != NULL:
-                # What was not sorted goes back as it is.
-                for b in range(r.buckets):
-                    if not r.done[b]:
-                        fill_equal(&r, b)
-                        s.store(s.ctx, r.mid + r.starts[b] * (8 if s.wide else 4),
-                                r.starts[b + 1] - r.starts[b], r.starts[b])
-    w.sharing = sharing
+    if unequal(r):
+        bridge_init(&r.bridge, scatter_leaf, NULL, r, r.block)
+        rc = bridge_run(w, &r.bridge, s.n)
+    if rc == 0 and u32_load_relaxed(&r.changed):
+        rc = CHANGED
+    if rc != 0:
+        return rc
+    rc = bridged(w, bucket_leaf, NULL, r, 1, r.buckets)
+    if rc != 0 and s.spare != NULL:
+        store_unsorted(r)
+    return rc
+
+
+cdef int sort_shared(Worker* w, Words* s, const Sample* sample, int depth) noexcept nogil:
+    """sample: NULL, if none was taken."""
+    cdef Radix r
+    cdef int64_t blocks
+    cdef bint sharing = w.sharing
+    cdef int rc
+    r.words = s
+    r.depth = depth
+    r.mid = s.spare if s.spare != NULL else s.dst
+    rc = choose_buckets(w, &r, sample)
+    if rc == 0:
+        blocks = choose_blocks(w, &r)
+        r.offsets = <int64_t*>calloc(blocks * r.buckets, sizeof(int64_t))
+        r.ends = <int64_t*>malloc(blocks * r.buckets * sizeof(int64_t))
+        r.starts = <int64_t*>malloc((r.buckets + 1) * sizeof(int64_t))
+        r.done = <uint8_t*>calloc(r.buckets, 1)
+        rc = ENOMEM
+        if r.offsets != NULL and r.ends != NULL and r.starts != NULL and r.done != NULL:
+            # Of few leaves none may wait for the end of the first.
+            w.sharing = w.pool.n_background > 0
+            rc = count_scatter_sort(w, &r, blocks)
+            w.sharing = sharing
+        free(r.offsets)
+        free(r.ends)
+        free(r.starts)
+        free(r.done)
     free(r.split)
     free(r.parts)
-    free(r.offsets)
-    free(r.ends)
-    free(r.starts)
-    free(r.done)
     return rc
 
 

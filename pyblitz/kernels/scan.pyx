@@ -6,6 +6,7 @@ from libc.string cimport memcpy
 from pyblitz.runtime.atomic cimport (
     i64_fetch_add_relaxed, i64_store_relaxed, spin_hint, u32_fetch_or_relaxed,
     u32_load_acquire, u32_store_relaxed, u32_store_release)
+from pyblitz.kernels.map cimport run_fold, run_unary
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run
 from pyblitz.runtime.os cimport fe_clear, fe_test, yield_thread
 
@@ -108,23 +109,9 @@ cdef inline void chains_scan(const Item* a, Item* out, int64_t n, const Item* pa
 
 # ---- blocks -----------------------------------------------------------------
 
-cdef inline void fold(Scan* s, const char* left, const char* items, char* into, intptr_t n,
-                      intptr_t stride, intptr_t into_stride) noexcept nogil:
-    """into[i] = (left, or into[i - 1]) op items[i]."""
-    cdef char* args[3]
-    cdef intptr_t steps[3]
-    args[0] = <char*>left
-    args[1] = <char*>items
-    args[2] = into
-    steps[0] = into_stride
-    steps[1] = stride
-    steps[2] = into_stride
-    s.loop(args, &n, steps, s.data)
-
-
 cdef inline void combine(Scan* s, char* left, const char* right) noexcept nogil:
     """left = left op right."""
-    fold(s, left, right, left, 1, 0, 0)
+    run_fold(s.loop, s.data, left, right, 0, left, 0, 1)
 
 
 cdef inline void some_total(ScanKind kind, const char* a, int64_t n, char* parts, char* total,
@@ -159,7 +146,7 @@ cdef void block_total(Scan* s, const char* a, int64_t n, char* parts, char* tota
     if s.kind == SCAN_LOOP:
         memcpy(total, a, s.itemsize)
         if n > 1:
-            fold(s, total, a + s.stride, total, n - 1, s.stride, 0)
+            run_fold(s.loop, s.data, total, a + s.stride, s.stride, total, 0, n - 1)
     elif s.product:
         some_total(s.kind, a, n, parts, total, True)
     else:
@@ -172,9 +159,9 @@ cdef void block_scan(Scan* s, const char* a, char* out, int64_t n, const char* p
         if before == NULL:
             memcpy(out, a, s.itemsize)
         else:
-            fold(s, before, a, out, 1, 0, 0)
+            run_fold(s.loop, s.data, before, a, 0, out, 0, 1)
         if n > 1:
-            fold(s, out, a + s.stride, out + s.dst_stride, n - 1, s.stride, s.dst_stride)
+            run_fold(s.loop, s.data, out, a + s.stride, s.stride, out + s.dst_stride, s.dst_stride, n - 1)
     elif s.product:
         some_scan(s.kind, a, out, n, parts, before, True)
     else:
@@ -225,16 +212,6 @@ cdef void look_back(Scan* s, int64_t block, char* before) noexcept nogil:
             combine(s, before, <char*>total)
 
 
-cdef inline void cast_block(Scan* s, const char* a, char* out, intptr_t n) noexcept nogil:
-    cdef char* args[2]
-    cdef intptr_t steps[2]
-    args[0] = <char*>a
-    args[1] = out
-    steps[0] = s.src_stride
-    steps[1] = s.dst_stride
-    s.cast(args, &n, steps, NULL)
-
-
 cdef int scan_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Leaf* leaf = <Leaf*>ctx
     cdef Scan* s = leaf.scan
@@ -253,7 +230,7 @@ cdef int scan_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     a = s.src + lo * s.src_stride
     out = s.dst + lo * s.dst_stride
     if s.cast != NULL:
-        cast_block(s, a, out, hi - lo)
+        run_unary(s.cast, a, s.src_stride, out, s.dst_stride, hi - lo)
         a = out
     # acquire: partner of the stores below
     if s.exact and not w.sharing and (

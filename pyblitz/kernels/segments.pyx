@@ -1,5 +1,6 @@
 """Segments; see segments.pxd."""
 from libc.string cimport memcpy
+from pyblitz.kernels.map cimport run_fold, run_unary
 from pyblitz.runtime.atomic cimport u32_fetch_or_relaxed, u32_store_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.os cimport fe_clear, fe_test
@@ -9,28 +10,6 @@ cdef enum:
     CAST_ITEMS = 1024
 
 
-cdef inline void fold(const Segments* s, char* into, const char* items, intptr_t n,
-                      intptr_t stride) noexcept nogil:
-    """into = into op each item."""
-    cdef char* args[3]
-    cdef intptr_t steps[3]
-    args[0] = args[2] = into
-    args[1] = <char*>items
-    steps[0] = steps[2] = 0
-    steps[1] = stride
-    s.loop(args, &n, steps, s.data)
-
-
-cdef inline void cast_some(const Segments* s, int64_t first, char* to, intptr_t n) noexcept nogil:
-    cdef char* args[2]
-    cdef intptr_t steps[2]
-    args[0] = <char*>s.src + first * s.stride
-    args[1] = to
-    steps[0] = s.stride
-    steps[1] = s.itemsize
-    s.cast(args, &n, steps, NULL)
-
-
 cdef void reduce_segment(const Segments* s, int64_t first, int64_t end, char* into) noexcept nogil:
     """The first item, and those from there to the end, if it is not that of an empty one."""
     cdef double some[4 * CAST_ITEMS]
@@ -38,13 +17,13 @@ cdef void reduce_segment(const Segments* s, int64_t first, int64_t end, char* in
     if s.cast == NULL:
         memcpy(into, s.src + first * s.stride, s.itemsize)
         if end - first > 1:
-            fold(s, into, s.src + (first + 1) * s.stride, end - first - 1, s.stride)
+            run_fold(s.loop, s.data, into, s.src + (first + 1) * s.stride, s.stride, into, 0, end - first - 1)
         return
-    cast_some(s, first, into, 1)
+    run_unary(s.cast, s.src + first * s.stride, s.stride, into, s.itemsize, 1)
     while lo < end:
         hi = min(lo + CAST_ITEMS, end)
-        cast_some(s, lo, <char*>some, hi - lo)
-        fold(s, into, <char*>some, hi - lo, s.itemsize)
+        run_unary(s.cast, s.src + lo * s.stride, s.stride, <char*>some, s.itemsize, hi - lo)
+        run_fold(s.loop, s.data, into, <char*>some, s.itemsize, into, 0, hi - lo)
         lo = hi
 
 
