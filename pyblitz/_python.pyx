@@ -813,7 +813,7 @@ cdef class CancelScope:
     Inside the block every operation of pyblitz that this thread calls, and whatever
     such an operation leads to in other threads, raises `TimeoutError` when the time
     is up, or `concurrent.futures.CancelledError` after `cancel`.  It looks between
-    its leaves, some 10 to 100 microseconds apart, in sorts up to 50 milliseconds; a
+    its leaves, some 10 to 100 microseconds apart, in sorts up to 100 milliseconds; a
     Python function that runs at that moment runs to its end, and a compiled one until it
     polls.  What NumPy does by itself (small arrays, objects) is not stopped.  What an operation has written
     to ``out`` by then stays.

@@ -20,7 +20,7 @@ ROWS = [
     ["runtime.sleep"],
     ["runtime.pool"],
     ["runtime.join", "runtime.scope", "runtime.bridge", "runtime.lane"],
-    ["kernels.simd.levels"],
+    ["kernels.prefetch", "kernels.simd.levels"],
     ["kernels.*"],
     ["_config"],
     ["_python"],

@@ -3,15 +3,10 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
+from pyblitz.kernels.prefetch cimport prefetch
 from pyblitz.kernels.radix cimport (
     CHUNK, SHARED_WORDS, Words, bent_step, bridged, each, log2_of, sort_plain, sort_words)
 from pyblitz.runtime.os cimport alloc_array
-
-cdef extern from *:
-    """
-    #define pb_prefetch(p) __builtin_prefetch(p)
-    """
-    void pb_prefetch(const void*) nogil
 
 cdef enum:
     AHEAD = 32          # how many items ahead one is asked for
@@ -84,7 +79,7 @@ cdef void fetch(const char* base, intptr_t step, const int64_t* items, int64_t l
     if items != NULL:
         for i in range(n):
             if i + AHEAD < n:
-                pb_prefetch(base + items[lo + i + AHEAD] * step)
+                prefetch(base + items[lo + i + AHEAD] * step)
             memcpy(&x, base + items[lo + i] * step, sizeof(Item))
             out[i] = x
     elif step == sizeof(Item):
@@ -522,7 +517,7 @@ cdef int sort_ties(Worker* w, const Order* o, uint64_t* words, int64_t n, uint8_
 cdef inline void prefetch_key(const Order* o, uint64_t word) noexcept nogil:
     cdef int64_t i = word & index_mask(o)
     if o.items == NULL:
-        pb_prefetch(o.fields[o.tied].base + i * o.fields[o.tied].step)
+        prefetch(o.fields[o.tied].base + i * o.fields[o.tied].step)
 
 
 cdef int ties_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:

@@ -4,20 +4,11 @@ from libc.stdint cimport (
     int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t)
 from libc.stdlib cimport calloc, free
 from pyblitz.kernels.distinct cimport hash_key, key_of_double, key_of_float
+from pyblitz.kernels.prefetch cimport prefetch
 from pyblitz.runtime.atomic cimport (
     atomic_i64, i64_cas_relaxed, i64_load_relaxed, u32_fetch_or_relaxed,
     u32_load_relaxed, u32_store_relaxed)
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__)
-    #define pb_prefetch(p) __builtin_prefetch(p)
-    #else
-    #define pb_prefetch(p) ((void)(p))
-    #endif
-    """
-    void pb_prefetch(const void* p) noexcept nogil
 
 cdef enum:
     LEAF_ITEMS = 16384
@@ -188,7 +179,7 @@ cdef bint put_keys(Keys* keys, const Bare* items, int64_t n, bint floats) noexce
         lanes = min(<int64_t>LANES, n - at)
         for k in range(lanes):
             key[k] = key_of(items[at + k], floats)
-            pb_prefetch(keys.slots + (hash_key(key[k]) >> keys.shift))
+            prefetch(keys.slots + (hash_key(key[k]) >> keys.shift))
         for k in range(lanes):
             if key[k] == 0:
                 u32_store_relaxed(&keys.zero, 1)
@@ -219,7 +210,7 @@ cdef inline void ask_keys(const Keys* keys, const Bare* items, int64_t n, bint f
         for k in range(lanes):
             key[k] = key_of(items[at + k], floats)
             slot[k] = hash_key(key[k]) >> keys.shift
-            pb_prefetch(slots + slot[k])
+            prefetch(slots + slot[k])
         for k in range(lanes):
             first = i64_load_relaxed(slots + slot[k])
             second = i64_load_relaxed(slots + slot[k] + 1)

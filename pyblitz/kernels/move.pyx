@@ -4,20 +4,12 @@ from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from pyblitz.kernels.map cimport LEAF_BYTES, map_grain, map_of_loop, map_run
+from pyblitz.kernels.prefetch cimport prefetch_l2
 from pyblitz.runtime.atomic cimport atomic_u32, u32_load_relaxed, u32_store_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run, leaf_fn
 from pyblitz.runtime.pool cimport must_stop
 
 cdef extern from *:
-    """
-    /* Into L2: more lines can be on their way to it than to L1. */
-    #if defined(__GNUC__)
-    #define pb_prefetch(p) __builtin_prefetch(p, 0, 2)
-    #else
-    #define pb_prefetch(p) ((void)(p))
-    #endif
-    """
-    void pb_prefetch(const void* p) noexcept nogil
     bint unlikely(bint) noexcept nogil      # Cython's own
 
 ctypedef struct Pair:
@@ -374,7 +366,7 @@ cdef inline bint ready(const Take* t, int64_t lo, int64_t count, int64_t* to) no
 cdef void gather(const Word* src, const int64_t* index, int64_t count, Word* dst) noexcept nogil:
     cdef int64_t k, ahead = max(count - AHEAD, <int64_t>0)
     for k in range(ahead):
-        pb_prefetch(src + index[k + AHEAD])
+        prefetch_l2(src + index[k + AHEAD])
         dst[k] = src[index[k]]
     for k in range(ahead, count):
         dst[k] = src[index[k]]
@@ -407,7 +399,7 @@ cdef void gather_bytes(const Take* t, int64_t lo, int64_t hi, int64_t row, int64
         n = min(hi - lo, t.count - at)
         for k in range(n):
             if k + 8 < n:
-                pb_prefetch(src + index[at + k + 8] * size)
+                prefetch_l2(src + index[at + k + 8] * size)
             memcpy(t.dst + (lo + k) * size, src + index[at + k] * size, size)
         lo += n
         at = 0

@@ -10,8 +10,8 @@ sort_words     words of 4 or 8 bytes, by whichever way is faster here: all at on
                moves them to buckets, in equal steps or between splitters, each of which fits
                into a cache and is sorted by the leaf sort, all at once or cut once more into
                pieces of some hundred words; or, with AVX-512, to two parts for each of a few
-               threads, for the leaf sort.  Leaf sort and pieces are timed once; a sample says how
-               the words lie
+               threads, for the leaf sort.  Leaf sort, pieces and moves are timed once; a sample says
+               how the words lie
 sort_keys      numbers, through it; of 1 or 2 bytes by counting
 
 What each gives depends on the data alone, never on the number of threads.

@@ -4,6 +4,7 @@ from libc.stdint cimport INT32_MAX, UINT32_MAX, uint8_t
 from libc.math cimport log2
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
+from pyblitz.kernels.prefetch cimport prefetch_write
 from pyblitz.kernels.simd.levels cimport MAX_PARTS, NarrowSplitters, WideSplitters, simd
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, i64_load_relaxed, i64_store_relaxed, u32_load_relaxed, u32_store_relaxed)
@@ -11,6 +12,7 @@ from pyblitz.runtime.bridge cimport bridge_limit, bridge_wants
 from pyblitz.runtime.os cimport alloc_array, now_ns
 
 cdef enum:
+    LINE_BYTES = 64
     SAMPLES = 1024
     FEW_SAMPLES = 256
     FEW_SAMPLES_BELOW = 262144
@@ -31,28 +33,30 @@ cdef enum:
     # Words by which a leaf sort is timed, and the logarithm of their number.
     TIMED_WORDS = 8192
     TIMED_LEVELS = 13
+    TIMED_RUNS = 4          # at least, and for so long:
+    TIMED_NS = 500_000
     MIN_BLOCK_WORDS = 4096
+    FEW_PARTS = 4
     MIN_PARTS = 16
     MANY_PARTS = 64
     MAX_STEPS = 128         # where more parts are cheap, steps are not cheaper
     PART_WORDS = 32768      # between two splitters, aimed at
     MAX_PART_WORDS = 1048576    # where more splitters cost more
 
-# Nanoseconds that a word takes one thread, on a Zen 5; leaf sorts and pieces, which differ most
-# from processor to processor, are timed where they run.
-cdef double COUNT_NS = 1.2
-cdef double SCATTER_NS = 1.0
+# Nanoseconds that a word takes one thread; what differs most from processor to processor is timed
+# where it runs.
 cdef double EQUAL_NS = 0.3      # of a part whose words are all equal
-# To be counted and moved to one of few parts by vectors, for each part: 4 bytes, and 8.
-cdef double NARROW_PART_NS = 0.1
-cdef double WIDE_PART_NS = 0.24
 # How many times as long pieces may take of words that do not lie evenly, or are there often.
 cdef double UNEVEN = 2.5
 cdef double MOSTLY = 0.9
 # Beyond that, what sharing takes.
 cdef double SHARE_NS = 25e3
 # Of a leaf sort, at most: nothing stops it.
-cdef double ALONE_NS = 50e6
+cdef double ALONE_NS = 100e6
+# What the others must take less by, as a share: no estimate is better than that.
+cdef double SURELY = 0.85
+# Of a halving by the leaf sort, where words are equal before its networks begin.
+cdef double REPEATED = 0.75
 
 cdef Leaves leaves_narrow
 cdef Leaves leaves_wide
@@ -63,6 +67,10 @@ cdef struct Paces:
     atomic_i64 leaf         # the leaf sort, all at once
     atomic_i64 pieces       # cut into pieces
     atomic_i64 floats       # the leaf sort of floats
+    atomic_i64 counts       # put between splitters, and counted
+    atomic_i64 moves        # the same, and moved there
+    atomic_i64 few          # both, by vectors, for each of few parts
+    atomic_i64 steps        # both, to parts in equal steps
 
 cdef Paces narrow_paces
 cdef Paces wide_paces
@@ -79,13 +87,22 @@ cdef void use_leaves(Leaves narrow, Leaves wide) noexcept nogil:
     set_paces(0, 0, 0)
 
 
+cdef inline Paces* paces_of(bint wide) noexcept nogil:
+    return &wide_paces if wide else &narrow_paces
+
+
 cdef void set_paces(int64_t leaf, int64_t pieces, int64_t floats) noexcept nogil:
-    i64_store_relaxed(&narrow_paces.leaf, leaf)
-    i64_store_relaxed(&narrow_paces.pieces, pieces)
-    i64_store_relaxed(&wide_paces.leaf, leaf)
-    i64_store_relaxed(&wide_paces.pieces, pieces)
-    i64_store_relaxed(&narrow_paces.floats, floats)
-    i64_store_relaxed(&wide_paces.floats, floats)
+    cdef Paces* paces
+    cdef int wide
+    for wide in range(2):
+        paces = paces_of(wide)
+        i64_store_relaxed(&paces.leaf, leaf)
+        i64_store_relaxed(&paces.pieces, pieces)
+        i64_store_relaxed(&paces.floats, floats)
+        i64_store_relaxed(&paces.counts, 0)
+        i64_store_relaxed(&paces.moves, 0)
+        i64_store_relaxed(&paces.few, 0)
+        i64_store_relaxed(&paces.steps, 0)
 
 
 cdef void sort_timed(Word* a, Word* room, sort_fn leaf) noexcept nogil:
@@ -101,20 +118,27 @@ cdef void sort_timed(Word* a, Word* room, sort_fn leaf) noexcept nogil:
     sort_by_pieces(&s, a, room, TIMED_WORDS, low, high, 0, False)
 
 
-cdef int64_t timed(bint wide, sort_fn leaf) noexcept nogil:
-    """Picoseconds a word, in pieces without a leaf: the fastest of some runs, for the first one
-    warms up."""
-    cdef uint64_t* words = <uint64_t*>malloc(2 * TIMED_WORDS * sizeof(uint64_t))
+cdef void random_words(uint64_t* words, bint wide, uint64_t* state) noexcept nogil:
     # Of random bits, some are NaNs as floats: exponents that are not all ones.
-    cdef uint64_t state = 1, numbers = ~(<uint64_t>1 << 62) if wide else ~0x4000000040000000u
-    cdef int64_t best = INT32_MAX, begun
-    cdef int i, turn
+    cdef uint64_t numbers = ~(<uint64_t>1 << 62) if wide else ~0x4000000040000000u
+    cdef int i
+    for i in range(TIMED_WORDS):
+        state[0] = state[0] * 6364136223846793005u + 1442695040888963407u
+        words[i] = (state[0] ^ (state[0] >> 32)) & numbers
+
+
+cdef int64_t timed(bint wide, sort_fn leaf) noexcept nogil:
+    """Picoseconds a word, in pieces without a leaf: the fastest of some runs, for the first ones
+    warm up."""
+    cdef uint64_t* words = <uint64_t*>malloc(2 * TIMED_WORDS * sizeof(uint64_t))
+    cdef uint64_t state = 1
+    cdef int64_t best = INT32_MAX, end = now_ns() + TIMED_NS, begun
+    cdef int runs = 0
     if words == NULL:
         return best
-    for turn in range(4):
-        for i in range(TIMED_WORDS):
-            state = state * 6364136223846793005u + 1442695040888963407u
-            words[i] = (state ^ (state >> 32)) & numbers
+    while runs < TIMED_RUNS or now_ns() < end:
+        runs += 1
+        random_words(words, wide, &state)
         begun = now_ns()
         if wide:
             sort_timed[uint64_t](words, words + TIMED_WORDS, leaf)
@@ -138,14 +162,14 @@ cdef double level_ns(bint wide) noexcept nogil:
     """What a word takes the leaf sort for each halving of what is to be sorted."""
     if leaves_of(wide).words == NULL:
         return INT32_MAX
-    return pace(wide, leaves_of(wide).words, &(&wide_paces if wide else &narrow_paces).leaf) / (
+    return pace(wide, leaves_of(wide).words, &paces_of(wide).leaf) / (
         1000.0 * TIMED_LEVELS)
 
 
 cdef double floats_level_ns(bint wide) noexcept nogil:
     if leaves_of(wide).floats == NULL:
         return INT32_MAX
-    return pace(wide, leaves_of(wide).floats, &(&wide_paces if wide else &narrow_paces).floats) / (
+    return pace(wide, leaves_of(wide).floats, &paces_of(wide).floats) / (
         1000.0 * TIMED_LEVELS)
 
 
@@ -161,7 +185,7 @@ cdef double leaf_ns(bint wide, int64_t n) noexcept nogil:
 
 cdef double pieces_ns(bint wide) noexcept nogil:
     """What a word of a bucket takes in pieces."""
-    return pace(wide, NULL, &(&wide_paces if wide else &narrow_paces).pieces) / 1000.0
+    return pace(wide, NULL, &paces_of(wide).pieces) / 1000.0
 
 
 cdef int each(Worker* w, leaf_fn leaf, void* ctx, int64_t grain, int64_t n) noexcept nogil:
@@ -632,17 +656,25 @@ cdef void count_chunk(const Cut* cut, const Word* chunk, int64_t n, int64_t* cou
         counts[bucket_of(&c, chunk[i])] += 1
 
 
+cdef inline void put_word(Word* to, Word word) noexcept nogil:
+    """Stores are done in order: without the hint, those to other buckets wait for this one's next
+    line to come."""
+    to[0] = word
+    prefetch_write(to + LINE_BYTES // sizeof(Word))
+
+
 cdef bint scatter_chunk(const Cut* cut, const Word* chunk, int64_t n, int64_t* to,
                         const int64_t* ends, Word* mid) noexcept nogil:
     """False: more words for a bucket than were counted."""
     cdef Cut c = cut[0]
-    cdef int64_t i, b
+    cdef int64_t i, b, at
     for i in range(n):
         b = bucket_of(&c, chunk[i])
-        if to[b] >= ends[b]:
+        at = to[b]
+        if at >= ends[b]:
             return False
-        mid[to[b]] = chunk[i]
-        to[b] += 1
+        to[b] = at + 1
+        put_word(mid + at, chunk[i])
     return True
 
 
@@ -661,10 +693,11 @@ cdef void scatter_parts(const Radix* r, const Word* chunk, int64_t lo, int64_t n
     """As they were counted, whatever the words are now."""
     cdef const uint8_t* parts = r.parts + lo
     cdef Word* mid = <Word*>r.mid
-    cdef int64_t i
+    cdef int64_t i, at
     for i in range(n):
-        mid[to[parts[i]]] = chunk[i]
-        to[parts[i]] += 1
+        at = to[parts[i]]
+        to[parts[i]] = at + 1
+        put_word(mid + at, chunk[i])
 
 
 cdef void count_few(const Radix* r, const Word* chunk, int64_t n, int64_t* counts) noexcept nogil:
@@ -936,7 +969,7 @@ cdef void halvings(Sample* a, int64_t n) noexcept nogil:
         if j - i == 1:
             once += 1
         else:
-            sum += (j - i) * log2(<double>a.n / (j - i))
+            sum += REPEATED * (j - i) * log2(<double>a.n / (j - i))
         i = j
     a.levels = (sum + once * log2(<double>n)) / a.n
     a.once = <double>once / a.n
@@ -1205,17 +1238,98 @@ cdef int sort_once_packed(Worker* w, Words* s, const Sample* sample) noexcept no
     return rc
 
 
+cdef int64_t time_pass(Radix* r, int64_t* counts) noexcept nogil:
+    """Picoseconds a word; of them, of the counting."""
+    cdef int64_t begun = now_ns()
+    memset(r.offsets, 0, r.buckets * sizeof(int64_t))
+    count_leaf(NULL, r, 0, TIMED_WORDS)
+    counts[0] = (now_ns() - begun) * 1000 // TIMED_WORDS
+    counts_to_offsets(r, 1)
+    scatter_leaf(NULL, r, 0, TIMED_WORDS)
+    return max((now_ns() - begun) * 1000 // TIMED_WORDS, <int64_t>1)
+
+
+cdef void time_moves(bint wide, Paces* paces) noexcept nogil:
+    """As ``timed``, of what sort_shared does before it sorts parts."""
+    cdef uint64_t* words = <uint64_t*>malloc(2 * TIMED_WORDS * sizeof(uint64_t))
+    cdef uint8_t parts[TIMED_WORDS]
+    cdef int64_t offsets[MAX_PARTS]
+    cdef int64_t ends[MAX_PARTS]
+    cdef int64_t starts[MAX_PARTS + 1]
+    cdef int64_t counts = INT32_MAX, both = INT32_MAX, few = INT32_MAX, steps = INT32_MAX, some = 0
+    cdef int64_t end = now_ns() + TIMED_NS
+    cdef uint64_t state = 1
+    cdef Sample* sample
+    cdef Split split
+    cdef Inner inner
+    cdef Words s
+    cdef Radix r
+    cdef int runs = 0
+    memset(&r, 0, sizeof(r))
+    s.wide = wide
+    s.n = TIMED_WORDS
+    s.load = load_inner
+    s.ctx = &inner
+    inner.outer = &s
+    inner.src = <char*>words
+    r.words = &s
+    r.parts = parts
+    r.offsets = offsets
+    r.ends = ends
+    r.starts = starts
+    r.block = TIMED_WORDS
+    r.mid = <char*>(words + TIMED_WORDS)
+    while words != NULL and (runs < TIMED_RUNS or now_ns() < end):
+        runs += 1
+        random_words(words, wide, &state)
+        sample = take_sample(&s)
+        if sample == NULL:
+            break
+        r.split = NULL
+        make_cut(&r.cut, sample.keys[0], sample.keys[sample.n - 1], MANY_PARTS, False)
+        r.buckets = r.cut.last + 2
+        steps = min(steps, time_pass(&r, &some))
+        r.split = &split
+        sample.once = 0     # many parts
+        choose_splitters(&s, sample, 0, &split)
+        r.buckets = <int64_t>1 << split.wide.levels
+        both = min(both, time_pass(&r, &some))
+        counts = min(counts, max(some, <int64_t>1))
+        if simd.move_wide != NULL:
+            r.moves = True
+            choose_splitters(&s, sample, FEW_PARTS, &split)
+            r.buckets = FEW_PARTS
+            few = min(few, time_pass(&r, &some))
+            r.moves = False
+        free(sample)
+    free(words)
+    # relaxed: as in pace
+    i64_store_relaxed(&paces.steps, steps)
+    i64_store_relaxed(&paces.few, (few + FEW_PARTS - 1) // FEW_PARTS)
+    i64_store_relaxed(&paces.moves, both)
+    i64_store_relaxed(&paces.counts, counts)
+
+
+cdef double moves_ns(bint wide, atomic_i64* kept) noexcept nogil:
+    """Of what time_moves finds, in nanoseconds."""
+    # relaxed: as in pace
+    if i64_load_relaxed(kept) == 0:
+        time_moves(wide, paces_of(wide))
+    return i64_load_relaxed(kept) / 1000.0
+
+
 cdef double parts_ns(Worker* w, const Words* s, const Sample* a) noexcept nogil:
     """What a word takes, of parts as large as a bucket."""
-    cdef double part = min(min(whole_level_ns(s) * a.levels, leaf_ns(s.wide, words_of_bucket(s.wide))),
+    cdef Paces* paces = paces_of(s.wide)
+    cdef double part = min(leaf_ns(s.wide, words_of_bucket(s.wide)),
                            pieces_ns(s.wide) * (1 if a.once >= MOSTLY else UNEVEN))
-    return (COUNT_NS + (SCATTER_NS if a.once > 0 else 0) + a.once * part + (1 - a.once) * EQUAL_NS) / (
-        w.pool.n_background + 1)
+    cdef atomic_i64* pass_ = &paces.steps if a.once >= MOSTLY else &paces.moves if a.once > 0 else &paces.counts
+    return (moves_ns(s.wide, pass_) + a.once * part + (1 - a.once) * EQUAL_NS) / (w.pool.n_background + 1)
 
 
 cdef int few_parts(const Worker* w) noexcept nogil:
     """Two for each thread, of few; 4 or 8."""
-    return 4 if w.pool.n_background < 2 else 8
+    return FEW_PARTS if w.pool.n_background < 2 else 2 * FEW_PARTS
 
 
 cdef double few_parts_ns(Worker* w, const Words* s, const Sample* a) noexcept nogil:
@@ -1224,7 +1338,8 @@ cdef double few_parts_ns(Worker* w, const Words* s, const Sample* a) noexcept no
     cdef double leaf = leaf_ns(s.wide, s.n // parts)
     if a.once < MOSTLY or simd.move_wide == NULL or s.n * leaf > ALONE_NS * parts:
         return INT32_MAX
-    return parts * (WIDE_PART_NS if s.wide else NARROW_PART_NS) / threads + leaf / min(threads, parts)
+    return (parts * moves_ns(s.wide, &paces_of(s.wide).few) / threads
+            + leaf / min(threads, parts))
 
 
 cdef bint few_are_faster(Worker* w, const Words* s, const Sample* a) noexcept nogil:
@@ -1234,7 +1349,8 @@ cdef bint few_are_faster(Worker* w, const Words* s, const Sample* a) noexcept no
 cdef bint alone_is_faster(Worker* w, const Words* s, const Sample* a) noexcept nogil:
     """By the leaf sort, all at once."""
     cdef double whole = whole_level_ns(s) * a.levels
-    return s.n * whole < min(ALONE_NS, s.n * min(parts_ns(w, s, a), few_parts_ns(w, s, a)) + SHARE_NS)
+    cdef double shared = min(parts_ns(w, s, a), few_parts_ns(w, s, a))
+    return s.n * whole < ALONE_NS and SURELY * s.n * whole < s.n * shared + SHARE_NS
 
 
 cdef int sort_words(Worker* w, Words* s) noexcept nogil:

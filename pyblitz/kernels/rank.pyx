@@ -1,12 +1,7 @@
 """Ranks; see rank.pxd."""
 from libc.stdint cimport uint64_t
+from pyblitz.kernels.prefetch cimport prefetch_write
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
-
-cdef extern from *:
-    """
-    #define pb_prefetch_write(p) __builtin_prefetch((p), 1)
-    """
-    void pb_prefetch_write(void*) nogil
 
 cdef enum:
     LEAF_ITEMS = 16384
@@ -19,7 +14,7 @@ cdef inline void write_run(const Ranks* r, int64_t lo, int64_t hi, uint64_t bits
     cdef int64_t i
     for i in range(lo, hi):
         if i + AHEAD < r.n:
-            pb_prefetch_write(out + r.order[i + AHEAD])
+            prefetch_write(out + r.order[i + AHEAD])
         out[r.order[i]] = bits
 
 
@@ -37,7 +32,7 @@ cdef int ranks_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
     if r.kind == RANK_ORDINAL:
         for start in range(lo, hi):
             if start + AHEAD < r.n:
-                pb_prefetch_write(out + r.order[start + AHEAD])
+                prefetch_write(out + r.order[start + AHEAD])
             out[r.order[start]] = start + 1
         return 0
     while last - first > 1:     # the run that lo is in

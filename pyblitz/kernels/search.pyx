@@ -1,12 +1,7 @@
 """Binary searches; see search.pxd."""
 from libc.stdint cimport int32_t, uint32_t, uint64_t
+from pyblitz.kernels.prefetch cimport prefetch
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
-
-cdef extern from *:
-    """
-    #define pb_prefetch(p) __builtin_prefetch(p)
-    """
-    void prefetch "pb_prefetch"(const void*) nogil
 
 cdef enum:
     # Keys that are searched together: as many as misses of one core overlap.
