@@ -23,6 +23,7 @@ A = np.random.default_rng(0).random(200_000)
 B = A.astype(">f8")
 T = A.reshape(200, 1000)
 U = (A * 200).astype("u1")
+ONES = np.ones(200_000, "f4")
 JOBS = [
     (lambda: pb.par_map(np.sqrt, A), np.sqrt(A)),
     (lambda: pb.par_map(np.sqrt, B), np.sqrt(A)),
@@ -33,6 +34,14 @@ JOBS = [
     (lambda: pb.par_sort(A, kind="stable"), np.sort(A)),
     (lambda: pb.par_sort(T, axis=0), np.sort(T, axis=0)),
     (lambda: pb.par_sort(U), np.sort(U)),
+    (lambda: (pb.par_iter(A) * 2 + 1).sum() > 2e5, True),
+    (lambda: pb.par_dot(ONES[::2], ONES[::-2]), 100_000),
+    (lambda: pb.par_copy(T.T), T.T),
+    (lambda: pb.par_take(A, U), A[U]),
+    (lambda: pb.par_bincount(U), np.bincount(U)),
+    (lambda: pb.par_histogram(A, 50)[0], np.histogram(A, 50)[0]),
+    (lambda: pb.par_reduceat(np.add, U, [0, 4000], dtype="f8"),
+     np.add.reduceat(U, [0, 4000], dtype="f8")),
     (lambda: capi.fib(15), 610),
     (lambda: capi.scope_tree(3, 5), 155),
     (lambda: capi.mark_all(1000, 7)[1], [1] * 1000),
@@ -63,7 +72,7 @@ def vsz():
     with open("/proc/self/statm") as f:
         return int(f.read().split()[0]) * resource.getpagesize()
 """
-ALL = 13
+ALL = 20
 
 
 # ---- control groups ---------------------------------------------------------

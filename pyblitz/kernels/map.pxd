@@ -26,7 +26,7 @@ cdef enum:
     LEAF_BYTES = 131072
     # What the registers of one block take together: fits into L1 or a little more.
     SCRATCH_BYTES = 32768
-    SCRATCH_DOUBLES = 4096
+    NEAR_DOUBLES = 1024     # of it, on the stack
 
 cdef enum StepKind:
     STEP_LOOP

@@ -215,8 +215,8 @@ cdef int walk_runs(Worker* w, Map* m, int64_t lo, int64_t hi, char* scratch, sin
 
 
 cdef int walk_near(Worker* w, Map* m, int64_t lo, int64_t hi, sink_fn sink, void* state) noexcept nogil:
-    """With scratch memory on the stack."""
-    cdef double scratch[SCRATCH_DOUBLES]
+    """With scratch memory on the stack, which may be small."""
+    cdef double scratch[NEAR_DOUBLES]
     return walk_runs(w, m, lo, hi, <char*>scratch, sink, state)
 
 
@@ -228,7 +228,7 @@ cdef int map_walk(Worker* w, Map* m, int64_t lo, int64_t hi, sink_fn sink, void*
         return walk_runs(w, m, lo, hi, NULL, sink, state)
     for k in range(m.operands, m.operands + m.registers):
         bytes += (m.sizes[k] * (m.block + 1) + 63) & ~<intptr_t>63
-    if bytes <= SCRATCH_BYTES:
+    if bytes <= <intptr_t>(NEAR_DOUBLES * sizeof(double)):
         return walk_near(w, m, lo, hi, sink, state)
     scratch = <char*>malloc(bytes)
     if scratch == NULL:

@@ -1249,18 +1249,24 @@ cdef int64_t time_pass(Radix* r, int64_t* counts) noexcept nogil:
     return max((now_ns() - begun) * 1000 // TIMED_WORDS, <int64_t>1)
 
 
+cdef struct Trial:
+    # Of time_moves: too much for a small stack.
+    uint64_t words[TIMED_WORDS]
+    uint64_t moved[TIMED_WORDS]
+    uint8_t parts[TIMED_WORDS]
+    int64_t offsets[MAX_PARTS]
+    int64_t ends[MAX_PARTS]
+    int64_t starts[MAX_PARTS + 1]
+    Split split
+
+
 cdef void time_moves(bint wide, Paces* paces) noexcept nogil:
     """As ``timed``, of what sort_shared does before it sorts parts."""
-    cdef uint64_t* words = <uint64_t*>malloc(2 * TIMED_WORDS * sizeof(uint64_t))
-    cdef uint8_t parts[TIMED_WORDS]
-    cdef int64_t offsets[MAX_PARTS]
-    cdef int64_t ends[MAX_PARTS]
-    cdef int64_t starts[MAX_PARTS + 1]
+    cdef Trial* t = <Trial*>malloc(sizeof(Trial))
     cdef int64_t counts = INT32_MAX, both = INT32_MAX, few = INT32_MAX, steps = INT32_MAX, some = 0
     cdef int64_t end = now_ns() + TIMED_NS
     cdef uint64_t state = 1
     cdef Sample* sample
-    cdef Split split
     cdef Inner inner
     cdef Words s
     cdef Radix r
@@ -1271,17 +1277,18 @@ cdef void time_moves(bint wide, Paces* paces) noexcept nogil:
     s.load = load_inner
     s.ctx = &inner
     inner.outer = &s
-    inner.src = <char*>words
     r.words = &s
-    r.parts = parts
-    r.offsets = offsets
-    r.ends = ends
-    r.starts = starts
     r.block = TIMED_WORDS
-    r.mid = <char*>(words + TIMED_WORDS)
-    while words != NULL and (runs < TIMED_RUNS or now_ns() < end):
+    if t != NULL:
+        inner.src = <char*>t.words
+        r.mid = <char*>t.moved
+        r.parts = t.parts
+        r.offsets = t.offsets
+        r.ends = t.ends
+        r.starts = t.starts
+    while t != NULL and (runs < TIMED_RUNS or now_ns() < end):
         runs += 1
-        random_words(words, wide, &state)
+        random_words(t.words, wide, &state)
         sample = take_sample(&s)
         if sample == NULL:
             break
@@ -1289,20 +1296,20 @@ cdef void time_moves(bint wide, Paces* paces) noexcept nogil:
         make_cut(&r.cut, sample.keys[0], sample.keys[sample.n - 1], MANY_PARTS, False)
         r.buckets = r.cut.last + 2
         steps = min(steps, time_pass(&r, &some))
-        r.split = &split
+        r.split = &t.split
         sample.once = 0     # many parts
-        choose_splitters(&s, sample, 0, &split)
-        r.buckets = <int64_t>1 << split.wide.levels
+        choose_splitters(&s, sample, 0, &t.split)
+        r.buckets = <int64_t>1 << t.split.wide.levels
         both = min(both, time_pass(&r, &some))
         counts = min(counts, max(some, <int64_t>1))
         if simd.move_wide != NULL:
             r.moves = True
-            choose_splitters(&s, sample, FEW_PARTS, &split)
+            choose_splitters(&s, sample, FEW_PARTS, &t.split)
             r.buckets = FEW_PARTS
             few = min(few, time_pass(&r, &some))
             r.moves = False
         free(sample)
-    free(words)
+    free(t)
     # relaxed: as in pace
     i64_store_relaxed(&paces.steps, steps)
     i64_store_relaxed(&paces.few, (few + FEW_PARTS - 1) // FEW_PARTS)

@@ -37,28 +37,40 @@ cdef inline Real pairwise_dot(const Real* a, const Real* b, intptr_t n) noexcept
         return simd.dot_doubles(a, b, n)
 
 
-cdef Real strided_sum(const Real* a, intptr_t step, intptr_t n) noexcept nogil:
+# Apart from what calls itself: each call of it would have rows on the stack.
+cdef Real row_sum(const Real* a, intptr_t step, intptr_t n) noexcept nogil:
     cdef Real row[ROW_ITEMS]
-    cdef intptr_t half, i
+    cdef intptr_t i
+    for i in range(n):
+        row[i] = (<const Real*>(<const char*>a + i * step))[0]
+    return pairwise_sum(row, n)
+
+
+cdef Real strided_sum(const Real* a, intptr_t step, intptr_t n) noexcept nogil:
+    cdef intptr_t half
     if n <= ROW_ITEMS:
-        for i in range(n):
-            row[i] = (<const Real*>(<const char*>a + i * step))[0]
-        return pairwise_sum(row, n)
+        return row_sum(a, step, n)
     half = (n // 2 + ROW_ITEMS - 1) & ~<intptr_t>(ROW_ITEMS - 1)
     return (strided_sum(a, step, half)
             + strided_sum(<const Real*>(<const char*>a + half * step), step, n - half))
 
 
-cdef Real strided_dot(const Real* a, intptr_t astep, const Real* b, intptr_t bstep,
-                      intptr_t n) noexcept nogil:
+cdef Real row_dot(const Real* a, intptr_t astep, const Real* b, intptr_t bstep,
+                  intptr_t n) noexcept nogil:
     cdef Real row[ROW_ITEMS]
     cdef Real col[ROW_ITEMS]
-    cdef intptr_t half, i
+    cdef intptr_t i
+    for i in range(n):
+        row[i] = (<const Real*>(<const char*>a + i * astep))[0]
+        col[i] = (<const Real*>(<const char*>b + i * bstep))[0]
+    return pairwise_dot(row, col, n)
+
+
+cdef Real strided_dot(const Real* a, intptr_t astep, const Real* b, intptr_t bstep,
+                      intptr_t n) noexcept nogil:
+    cdef intptr_t half
     if n <= ROW_ITEMS:
-        for i in range(n):
-            row[i] = (<const Real*>(<const char*>a + i * astep))[0]
-            col[i] = (<const Real*>(<const char*>b + i * bstep))[0]
-        return pairwise_dot(row, col, n)
+        return row_dot(a, astep, b, bstep, n)
     half = (n // 2 + ROW_ITEMS - 1) & ~<intptr_t>(ROW_ITEMS - 1)
     return (strided_dot(a, astep, b, bstep, half)
             + strided_dot(<const Real*>(<const char*>a + half * astep), astep,

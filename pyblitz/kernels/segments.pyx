@@ -7,7 +7,7 @@ from pyblitz.runtime.os cimport fe_clear, fe_test
 
 cdef enum:
     LEAF_ITEMS = 16384
-    CAST_ITEMS = 1024
+    CAST_ITEMS = 256
 
 
 cdef void reduce_segment(const Segments* s, int64_t first, int64_t end, char* into) noexcept nogil:
