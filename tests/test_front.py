@@ -261,6 +261,25 @@ def test_polars_and_xarray_keep_what_is_their_own():
     assert not s.left
 
 
+def test_calls_import_nothing(script):
+    """A program that has given up its rights, or its files, can still call."""
+    calls = """
+import sys
+import numpy as np
+import pyblitz as pb
+before = set(sys.modules)
+pb.par_reduceat(np.add, np.ones(9), [0, 4])
+pb.par_concatenate(([1], [2]))
+pb.par_map(np.sqrt, [1, 2])
+pb.par_sort([2, 1], descending=True)
+pb.par_lexsort(([2, 1], [3, 4]))
+pb.par_sum(np.ones(9).view(np.recarray))
+pb.par_filter([1.0, 2.0], [True, False])
+print(set(sys.modules) - before)
+"""
+    assert script(calls) == "set()\n"
+
+
 def test_masks_are_the_arrays_own_or_refused():
     a = np.ma.masked_greater(numbers("f8"), 90)
     for fn in (np.sin, np.log):

@@ -16,6 +16,7 @@ from arrays import arrays, assert_same, values
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pyblitz.arrays.evaluate import set_few_bytes
+from pyblitz.arrays.front import left_alone
 
 import pyblitz as pb
 
@@ -548,7 +549,8 @@ def test_functions_traced_and_not():
             f = x.filter(lambda v: v > 0).map(fn)
             assert_same(f.collect(), np.broadcast_to(fn(a[a > 0]), f.collect().shape).copy())
         assert "GIL" not in repr(x.map(lambda v: v * 2 + np.cos(v)))
-        assert "GIL" in repr(x.map(lambda v: np.where(v > 0, v, -v)))
+        assert "GIL" not in repr(x.map(lambda v: np.where(v > 0, v, np.clip(v, -1, 1))))
+        assert "GIL" in repr(x.map(lambda v: np.interp(v, [0, 1], [0, 1])))
         assert_same(
             x.zip(a[::-1]).map(lambda v, w: np.where(v > w, v, w)).collect(),
             np.where(a > a[::-1], a, a[::-1]),
@@ -573,7 +575,7 @@ def test_one_function_of_two_dtypes():
 
 def test_functions_of_five_arrays():
     def last(*v):
-        return np.where(v[0] >= 0, v[-1], 0)
+        return np.select([v[0] >= 0], [v[-1]])
 
     a = [np.arange(10.0) + i for i in range(6)]
     lazy = pb.par_iter(*a)
@@ -831,6 +833,122 @@ def test_objects_are_refused():
 
 
 NUMPYS = ["sum", "prod", "min", "max", "mean", "var", "std", "any", "all"]
+
+
+def to_where(mask, x, y):
+    return np.where(mask, x, y)
+
+
+@pytest.mark.parametrize("x", DTYPES)
+@pytest.mark.parametrize("y", ["?", "u1", "i4", "f4", "f8", "D", ">i4"])
+def test_where(x, y):
+    """Each pair of types, side by side and apart; masks of numbers, and bools of any byte."""
+    a, b = values(x, (5_000,), 1), values(y, (5_000,), 2)
+    with np.errstate(all="ignore"):
+        check(to_where, a > 1, a, b)
+        check(to_where, a[::-2], a[::2], b[1::2])
+        check(lambda u, v: np.where(u == v, u, np.where(v != 0, v, u)), a, b)
+    odd = (np.arange(5_000) % 5).astype("u1").view("?")
+    check(to_where, odd, a, b)
+    check(to_where, odd[:, np.newaxis], a[:7], b[:1])
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i8", "u8", "f2", "f4", "f8", "g", "F"])
+def test_where_of_scalars(dtype):
+    a = np.array([0, 1, 100, 3, 0, 7]).astype(dtype)
+    for c in SCALARS:
+        check(lambda x, c=c: np.where(x != 0, x, c), a)
+        check(lambda x, c=c: np.where(x != 0, c, x), a)
+        check(lambda x, c=c: np.where(x != 0, c, 1), a)
+        check(lambda x, c=c: np.where(c, x, 0), a)
+    for c in ["a", None, [1, 2, 3, 4, 5, 6], [1, 2], b"x", np.datetime64("2020")]:
+        check(lambda x, c=c: np.where(x != 0, x, c), a)
+        check(lambda x, c=c: np.where(x != 0, c, c), a)
+
+
+def test_where_of_times():
+    days = np.arange(5).astype("M8[D]")
+    check(lambda d: np.where(d > days[2], d, np.datetime64("NaT")), days)
+    check(lambda d, s: np.where(d > days[2], d, s), days, days.astype("M8[s]"))
+    check(lambda d, m: np.where(m, d, m), days, days - days[0])
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i8", "u8", "f2", "f4", "f8", "g", "F"])
+def test_clip(dtype):
+    """By name and as a method; bounds that the dtype cannot hold, none, arrays, NaN and zeros."""
+    a = values(dtype, (1_000,), 1)
+    bounds = [None, 0, -1, 3, 300, -300, 2**63, -(2**70), 1.5, -0.0, float("nan"), np.int8(3), 1j]
+    for low in bounds:
+        for high in bounds:
+            check(lambda x, low=low, high=high: np.clip(x, low, high), a)
+    check(lambda x: x.clip(min=1), a)
+    check(lambda x: np.clip(x, max=2), a)
+    check(lambda x: np.clip(x, a[::-1], 2), a)
+    check(lambda x: np.clip(a, x, x), a)
+    check(lambda x: np.clip(x, 0, [[1], [2]]), a)
+    check(lambda x: np.clip(x, 0), a)
+    check(lambda x: np.clip(x, 0, 1, dtype="f4", casting="unsafe"), a)
+    out = np.zeros(1_000, a.dtype)
+    if dtype != "?":
+        assert np.clip(pb.par_iter(a), 0, 1, out=out) is out
+        assert_same(out, np.clip(a, 0, 1))
+
+
+@pytest.mark.parametrize("n", [10, 200_000])
+def test_where_and_clip_stay_lazy(n):
+    """In one pass with the rest; in chains and after filters, too."""
+    a = np.random.default_rng(1).standard_normal(n)
+    x = pb.par_iter(a)
+    made = np.where(x > 0, np.clip(x, 0.5, None), x * 2)
+    assert isinstance(made, pb.ParIter)
+    assert "where(" in repr(made)
+    assert "GIL" not in repr(made)
+    expected = np.where(a > 0, np.clip(a, 0.5, None), a * 2)
+    assert_same(made.collect(), expected)
+    assert made.sum() == pb.par_sum(expected)
+    kept = x.filter(lambda v: v < 1)
+    assert_same(np.where(kept > 0, kept, 0).collect(), np.where(a[a < 1] > 0, a[a < 1], 0))
+    with pytest.raises(ValueError, match="filter"):
+        np.where(kept > 0, x, 0)
+    two = x.chain(x * 3)
+    both = np.concatenate([a, a * 3])
+    assert_same(np.where(two > 0, two, both[::-1]).collect(), np.where(both > 0, both, both[::-1]))
+    assert_same(two.clip(0, 1).collect(), both.clip(0, 1))
+    assert_same(made[1:-1:2].collect(), expected[1:-1:2])
+    assert made.find_first(lambda v: v > 0.4) == expected[expected > 0.4][0]
+
+
+def test_other_functions_of_numpy_get_the_elements():
+    """Those that NumPy would ask a class for, of lazy arrays alone and among others."""
+    a = np.arange(6.0)
+    x = pb.par_iter(a)
+    assert_same(np.where(x > 2)[0], np.where(a > 2)[0])
+    assert_same(np.concatenate([x, a, [1]]), np.concatenate([a, a, [1]]))
+    assert_same(np.linalg.norm(x), np.linalg.norm(a))
+    assert_same(np.sort(x * -1), np.sort(-a))
+    assert_same(np.interp(x, a, x * 2), a * 2)
+    assert_same(np.round(x / 3, 2), np.round(a / 3, 2))
+    with pytest.raises(ValueError, match="both or neither"):
+        np.where(x > 2, x)
+
+    class Asked:
+        def __array_function__(self, fn, types, args, kwargs):
+            return fn.__name__, types
+
+    assert np.where(x > 2, Asked(), 0) == ("where", (pb.ParIter, Asked))
+
+
+@pytest.mark.parametrize("n", [10, 200_000])
+def test_functions_of_ours_compute_it_first(n):
+    """And share it: no lazy array is handed to NumPy's function of the same name."""
+    a = np.random.default_rng(1).permutation(n) * 1.0
+    x = pb.par_iter(a)
+    before = left_alone()
+    assert_same(pb.par_where(x > 2, x, 0), np.where(a > 2, a, 0))
+    assert_same(pb.par_concatenate([x, x]), np.concatenate([a, a]))
+    assert_same(pb.par_lexsort([x, x]), np.lexsort([a, a]))
+    assert_same(pb.par_cumsum(x), np.cumsum(a))
+    assert left_alone() == before
 
 
 @pytest.mark.parametrize("name", NUMPYS)

@@ -94,6 +94,8 @@ cdef class Resolved:
 
 cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint reduction)
 cdef bint is_numpys(object fn)
+# np.clip's.
+cdef object clip
 # Associative ufuncs without an identity; for these, `initial` may be applied any
 # number of times.
 cdef set idempotent

@@ -237,6 +237,18 @@ cdef int longest_axis(tuple shape, object among):
 cdef set numpy_ufuncs = {u for u in vars(np).values() if isinstance(u, np.ufunc)}
 
 
+class _Asked:
+    """Tells which ufunc a method of arrays is."""
+
+    def __array_ufunc__(self, fn, method, *inputs, **options):
+        return fn
+
+
+# It has no public name.
+cdef object clip = np.empty(0).clip(_Asked(), _Asked())
+numpy_ufuncs.add(clip)
+
+
 cdef class Resolved:
     """What a ufunc does for given dtypes, as NumPy resolved it."""
 

@@ -10,8 +10,8 @@ from pyblitz._config import share_from
 from pyblitz.arrays.common cimport check, may_overlap, numpys, run, run_fn, same_memory
 from pyblitz.arrays.front cimport overlaps_itself
 from pyblitz.arrays.nodes cimport (
-    NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INPUT, NODE_KEPT, Filter, Node, again,
-    call_ufunc, depends, keep, kept, node_of, sliced, visit)
+    NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INPUT, NODE_KEPT, NODE_WHERE, Filter, Node,
+    again, call_ufunc, call_where, depends, keep, kept, node_of, sliced, visit)
 from pyblitz.arrays.program cimport MAX_STEPS, Program, _TooLarge, one_program
 from pyblitz.kernels.collect cimport (
     Collect, collect_begin, collect_free, collect_place, collect_run, collect_write)
@@ -39,6 +39,16 @@ cdef object apply(ufunc u, tuple args, dict options):
         return as_nodes(u(*[(<Node>x).what for x in nodes], **options))
     made = call_ufunc(u, nodes, options)
     return at_once(u, nodes, options) if made is None else made
+
+
+cdef Node apply_where(tuple args):
+    """The same of np.where; see call_where."""
+    cdef list nodes = [a if type(a) is Node else node_of(a) for a in args]
+    cdef Node mask = nodes[0]
+    if mask.dtype != np.bool_:
+        mask = node_of(np.asarray(mask.what) != 0) if mask.kind == NODE_CONSTANT else apply(
+            np.not_equal, (mask, 0), {})
+    return call_where(mask, nodes[1], nodes[2])
 
 
 cdef object as_nodes(object result):
@@ -209,7 +219,7 @@ cdef bint is_few(Node node) noexcept:
 
 
 cdef bint is_ufuncs(Node node, int* nodes) noexcept:
-    """Made by ufuncs of one result and casts alone, and of no more nodes."""
+    """Made by ufuncs of one result, choices and casts alone, and of no more nodes."""
     cdef Node n
     nodes[0] -= 1
     if nodes[0] < 0:
@@ -217,7 +227,7 @@ cdef bint is_ufuncs(Node node, int* nodes) noexcept:
     if node.kind == NODE_CALL:
         if node.resolved.dtypes is None or len(node.resolved.dtypes) - len(node.args) != 1:
             return False
-    elif node.kind != NODE_CAST:
+    elif node.kind != NODE_CAST and node.kind != NODE_WHERE:
         return node.kind == NODE_INPUT or node.kind == NODE_CONSTANT
     for arg in node.args:
         n = arg

@@ -56,6 +56,8 @@ cdef object count_left(str name, str why)
 cdef str own_code(object t)
 # Whether two elements of an array may lie over each other.
 cdef bint overlaps_itself(ndarray a) noexcept
+cdef bint is_masked(object x)
+cdef bint owns_functions(object t)
 # Whether a subclass of arrays computes as arrays do.
 cdef bint computes_alike(object t)
 
@@ -122,6 +124,7 @@ cdef class Operation:
     cdef bint is_plain(self, PyObject** args, Py_ssize_t n, PyObject* names) except -1
     cdef object ask_namesake(self, PyObject** args, Py_ssize_t n, PyObject* names)
     cdef dict without_own(self, dict kwargs)
+    cdef object handed(self, object x)
     cdef object go_back(self, str why, tuple args, dict kwargs, int64_t bytes=*)
     cdef bint take_axis(self, list given, dict named) except -1
     cdef str take(self, Received r, object into, object where, str name, bint is_out)

@@ -193,6 +193,8 @@ cdef inline bint plain_axis(PyObject* x) noexcept:
 cdef object array_ufunc = np.ndarray.__array_ufunc__
 cdef object array_function = np.ndarray.__array_function__
 cdef object missing = object()
+# Classes that stand above: NumPy's functions ask them, ours compute them first.
+lazy_classes = set()
 
 
 cdef tuple classes_of_their_own():
@@ -208,6 +210,19 @@ cdef bint computes_alike(object t):
     """Whether a subclass of arrays computes as arrays do."""
     return (t.__array_ufunc__ is array_ufunc and t.__array_function__ is array_function
             and not issubclass(t, computing_otherwise))
+
+
+cdef bint is_masked(object x):
+    """There is no masked array while nobody has imported numpy.ma: a call of ours does not."""
+    if not isinstance(x, np.ndarray) or cnp.PyArray_CheckExact(x):
+        return False
+    ma = sys.modules.get("numpy.ma")
+    return ma is not None and isinstance(x, getattr(ma, "MaskedArray", ()))
+
+
+cdef bint owns_functions(object t):
+    """Whether a class that is no array's answers for NumPy's functions."""
+    return hasattr(t, "__array_function__") and t not in lazy_classes
 
 
 cdef object from_dlpack(object x):
@@ -247,7 +262,7 @@ cdef object refuse_mask(str name, str function):
 cdef object member(object x, str name, str function):
     if cnp.PyArray_CheckExact(x):
         return x
-    if isinstance(x, np.ma.MaskedArray):
+    if is_masked(x):
         refuse_mask(name, function)
     return np.asarray(convert(x))
 
@@ -746,10 +761,15 @@ cdef class Operation:
     cdef dict without_own(self, dict kwargs):
         return {name: x for name, x in kwargs.items() if name not in self.own} if self.own else kwargs
 
+    cdef object handed(self, object x):
+        if type(x) in lazy_classes and self.method is None and not self.of_ufunc:
+            return convert(x)       # a function of ours computes
+        return from_dlpack(x)
+
     cdef object go_back(self, str why, tuple args, dict kwargs, int64_t bytes=0):
         """To the namesake, from the slow road.  bytes: of what they became, at least."""
-        args = tuple([from_dlpack(x) for x in args])
-        kwargs = {name: from_dlpack(x) for name, x in self.without_own(kwargs).items()}
+        args = tuple([self.handed(x) for x in args])
+        kwargs = {name: self.handed(x) for name, x in self.without_own(kwargs).items()}
         if self.namesake is not None:
             result = self.namesake(*args, **kwargs)
         elif not args:
@@ -805,7 +825,7 @@ cdef class Operation:
     cdef str take(self, Received r, object into, object where, str name, bint is_out):
         """One argument as a plain array; or why NumPy, or its own library, is asked instead."""
         cdef object x = into[where], t = type(x)
-        if isinstance(x, np.ma.MaskedArray):
+        if is_masked(x):
             # Of a ufunc's call, its __array_wrap__ knows what to do with masks.
             if not r.is_ufunc or self.method is not None or is_out:
                 if not self.masked and not r.is_ufunc:
@@ -824,7 +844,7 @@ cdef class Operation:
             if not is_out:
                 into[where] = listed(x)
                 return "a list that is no array" if into[where] is x else None
-        elif hasattr(t, "__array_function__"):
+        elif owns_functions(t):
             r.owner = t
             return own_code(t)
         elif getattr(t, "__array_ufunc__", missing) is not missing:

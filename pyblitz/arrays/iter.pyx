@@ -16,14 +16,14 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz._html import plan
-from pyblitz.arrays.common cimport SLICE_ITEMS, Slices
+from pyblitz.arrays.common cimport SLICE_ITEMS, Slices, clip
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
-from pyblitz.arrays.evaluate cimport apply, collect, count_node, find_node, run_node
+from pyblitz.arrays.evaluate cimport apply, apply_where, collect, count_node, find_node, run_node
 from pyblitz.arrays.fold cimport (
     any_of, fold_kernel, fold_node, mean_of, reduce_parts, variance_of)
 from pyblitz.arrays.front cimport Ufunc, bare, member
-from pyblitz.arrays.front import complete_methods, ending
+from pyblitz.arrays.front import complete_methods, ending, lazy_classes
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, call_blocks, call_kernel,
     cast, depends, index_node, keep, kept, node_of, sliced)
@@ -183,8 +183,41 @@ cdef bint splittable(object x, ParIter like):
     return shape[0] == like.shape[0] or (shape[0] == 1 and like.shape[0] != 1)
 
 
+cdef object array_function = np.ndarray.__array_function__
+
+
+class _OfTheClass:
+    """A method that NumPy finds, for it looks at the class; who looks at the object, and would
+    keep what has it as an array of its own (xarray), converts it."""
+
+    def __init__(self, fn):
+        self.fn = fn
+
+    def __get__(self, x, owner=None):
+        if x is not None:
+            raise AttributeError(self.fn.__name__)
+        return self.fn
+
+
+def _array_function(x, fn, types, args, kwargs):
+    # Others that ask to be asked have their turn, as if lazy arrays were none of these.
+    for t in types:
+        if t is not ParIter and t.__array_function__ is not array_function:
+            return NotImplemented
+    if fn is np.where and len(args) == 3:
+        try:
+            return call(fn, args, {})
+        except (OverflowError, TypeError):
+            pass        # NumPy does it, or says why not
+    return fn._implementation(*args, **kwargs)
+
+
+cdef object applied(object fn, tuple args, dict options):
+    return apply_where(args) if fn is np.where else apply(fn, args, options)
+
+
 cdef object call(object fn, tuple inputs, dict options):
-    """A ufunc on lazy arrays and others."""
+    """A ufunc, or np.where, on lazy arrays and others."""
     cdef ParIter x, first = None
     cdef list one = []
     cdef bint traced = False
@@ -200,10 +233,10 @@ cdef object call(object fn, tuple inputs, dict options):
         inputs = tuple([(<ParIter>a).settled() if isinstance(a, ParIter) else a for a in inputs])
         return call(fn, inputs, options)
     if len(first.parts) == 1:
-        return wrapped(apply(fn, tuple(one), options), traced)
+        return wrapped(applied(fn, tuple(one), options), traced)
     columns = [parts_of(a, first.parts) if not is_scalar(a) else [a] * len(first.parts) for a in inputs]
-    results = [apply(fn, row, options) for row in zip(*columns)]
-    if fn.nout == 1:
+    results = [applied(fn, row, options) for row in zip(*columns)]
+    if fn is np.where or fn.nout == 1:
         return wrap(results, traced)
     return tuple([wrap(list(column), traced) for column in zip(*results)])
 
@@ -464,6 +497,8 @@ cdef class ParIter:
         ends = [r if o is None else r.collect(o) for r, o in zip(results, out)]
         return ends[0] if len(ends) == 1 else tuple(ends)
 
+    __array_function__ = _OfTheClass(_array_function)
+
     # Each is called with a lazy array on either side.
 
     def __add__(a, b):
@@ -530,6 +565,39 @@ cdef class ParIter:
 
     def __abs__(self):
         return call(np.absolute, (self,), {})
+
+    def clip(self, min=None, max=None, out=None, **options):
+        """Its elements, held between two bounds, as ``ndarray.clip``.
+
+        Parameters
+        ----------
+        min, max : array_like, optional
+            Without one of them there is no such bound.
+        out : ndarray, optional
+            Computed now, into this array.
+
+        Raises
+        ------
+        TypeError
+            When there is no common dtype.
+
+        Examples
+        --------
+        >>> pb.par_iter([1, 5, 9]).clip(2, 8).collect()
+        array([2, 5, 8])
+        """
+        if self.dtype.kind in "iu":
+            # What Python's numbers beyond the dtype mean for NumPy.
+            info = np.iinfo(self.dtype)
+            min = None if type(min) is int and min <= info.min else min
+            max = None if type(max) is int and max >= info.max else max
+        bounds = [(fn, bound) for fn, bound in ((np.maximum, min), (np.minimum, max)) if bound is not None]
+        if not bounds:
+            bounds = [(np.positive, None)]
+        fn = bounds[0][0] if len(bounds) == 1 else clip
+        return self.__array_ufunc__(
+            fn, "__call__", self, *[bound for _, bound in bounds if bound is not None],
+            out=None if out is None else (out,), **options)
 
     def astype(self, dtype):
         """Its elements as another dtype, as ``ndarray.astype``.
@@ -1506,5 +1574,6 @@ def node_beside(fn, node):
 
 
 lazy_arrays(ParIter, node_beside)
+lazy_classes.add(ParIter)
 for _class in (ParIter, ParZip, ParChunks):
     complete_methods(_class)

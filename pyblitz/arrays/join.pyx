@@ -12,7 +12,8 @@ from numpy cimport ndarray
 from pyblitz.arrays.common cimport at, axis_of, may_overlap, run, run_fn
 from pyblitz.arrays.copy cimport (
     cast_to, contiguous, copy_into, movable, native_row, pays_to_move, shape_of, takes_items)
-from pyblitz.arrays.front cimport as_array, computes_alike, convert, left, left_dtype, own_code, too_small
+from pyblitz.arrays.front cimport (
+    as_array, computes_alike, convert, is_masked, left, left_dtype, own_code, owns_functions, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.kernels.map cimport MAP_DIMS
 from pyblitz.kernels.move cimport Join, Repeat, ends_run, join_run, repeat_run
@@ -69,7 +70,7 @@ cdef object members(object arrays, list ops):
     for a in arrays:
         t = type(a)
         if t is not np.ndarray:
-            if isinstance(a, np.ma.MaskedArray):
+            if is_masked(a):
                 return left("masked arrays")
             if isinstance(a, np.ndarray):
                 if not computes_alike(t):
@@ -78,7 +79,7 @@ cdef object members(object arrays, list ops):
                 if a.__array_priority__ > most:
                     most, subtype = a.__array_priority__, t
                 a = a.view(np.ndarray)
-            elif hasattr(t, "__array_function__"):
+            elif owns_functions(t):
                 return left(own_code(t))
             elif t is int or t is float or t is complex:
                 return left("Python's numbers, whose type is the others'")

@@ -13,6 +13,7 @@ cdef enum NodeKind:
     NODE_INPUT      # what: an array
     NODE_CONSTANT   # what: a Python number, or an array of no dimension
     NODE_CALL       # what: a ufunc
+    NODE_WHERE      # what: np.where
     NODE_KERNEL     # what: a CompiledKernel
     NODE_BLOCKS     # what: a Python function of blocks
     NODE_LOOK       # what: a Python function that is shown the blocks
@@ -42,6 +43,8 @@ cdef list depends(Node node)
 # Adds what depends(node) gives and is not yet in seen.
 cdef int visit(Node node, set seen, list order) except -1
 cdef object call_ufunc(ufunc u, list nodes, dict options)
+# np.where, of numbers and times; TypeError and OverflowError: what NumPy alone does, or refuses.
+cdef Node call_where(Node mask, Node x, Node y)
 cdef Node call_kernel(object kernel, tuple args)
 cdef Node call_blocks(NodeKind kind, object fn, tuple args, object dtype)
 cdef Node cast(Node node, object dtype)

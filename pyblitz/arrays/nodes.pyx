@@ -167,6 +167,22 @@ cdef object call_ufunc(ufunc u, list nodes, dict options):
     return tuple(made)
 
 
+cdef Node call_where(Node mask, Node x, Node y):
+    cdef tuple args
+    dtype = np.result_type(*[n.what if n.dtype is None else n.dtype for n in (x, y)])
+    if dtype.kind not in "biufcmM":
+        raise TypeError(f"the result has dtype {dtype}; lazy arrays are of numbers or times")
+    args = (mask, of_type(x, dtype), of_type(y, dtype))
+    return new_node(NODE_WHERE, np.where, args, common_shape(args), dtype, common_domain(args))
+
+
+cdef Node of_type(Node n, object dtype):
+    if n.dtype is None:
+        # A number of Python's, which the dtype may be too small for.
+        return node_of(np.asarray(n.what, dtype))
+    return n if n.dtype == dtype else cast(n, dtype)
+
+
 cdef Node call_kernel(object kernel, tuple args):
     cdef CompiledKernel k = kernel
     cdef Node n

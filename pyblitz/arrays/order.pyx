@@ -11,7 +11,8 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport at, longest_axis, numpys, run, run_fn, slices
-from pyblitz.arrays.front cimport ORDER_NS, Left, left, left_dtype, member, own_code, pays, too_small
+from pyblitz.arrays.front cimport (
+    ORDER_NS, Left, is_masked, left, left_dtype, member, own_code, owns_functions, pays, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
 from pyblitz.arrays.copy import par_copy
@@ -218,8 +219,7 @@ def par_lexsort(keys, axis=-1, *, descending=False):
             and not pays(cnp.PyArray_SIZE(<ndarray>keys[0]), ORDER_NS)):
         return too_small
     if type(keys) is not tuple and type(keys) is not list:
-        known = getattr(type(keys), "__array_function__", None)
-        if known is not None and known is not np.ndarray.__array_function__:
+        if owns_functions(type(keys)) and type(keys).__array_function__ is not np.ndarray.__array_function__:
             return left(own_code(type(keys)))
         keys = member(keys, "keys", "par_lexsort")
         if keys.ndim < 2:
@@ -227,9 +227,9 @@ def par_lexsort(keys, axis=-1, *, descending=False):
     rows = []
     for i, key in enumerate(keys):
         if not cnp.PyArray_CheckExact(key):
-            if isinstance(key, np.ma.MaskedArray) and not down:
+            if is_masked(key) and not down:
                 return left("masked arrays")
-            if hasattr(type(key), "__array_function__") and not isinstance(key, np.ndarray):
+            if owns_functions(type(key)) and not isinstance(key, np.ndarray):
                 return left(own_code(type(key)))
             key = member(key, f"keys[{i}]", "par_lexsort")
         rows.append(key)

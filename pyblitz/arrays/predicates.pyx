@@ -9,7 +9,7 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.compiled cimport is_compiled
 from pyblitz.arrays.evaluate cimport apply, collect
-from pyblitz.arrays.front cimport bare, convert
+from pyblitz.arrays.front cimport bare, convert, is_masked
 from pyblitz.arrays.nodes cimport Node, node_of
 
 cnp.import_array()
@@ -56,7 +56,7 @@ cdef tuple stands_for(object what, object dtype, str name):
             return STANDS_FUNCTION, bare(what)
     if is_value(what, dtype):
         return STANDS_VALUE, of_kind(what, dtype.kind)
-    if isinstance(what, np.ma.MaskedArray) and what.dtype == np.bool_:
+    if is_masked(what) and what.dtype == np.bool_:
         # What is unknown is not selected.
         what = what.filled(False)
     mask = convert(what)
@@ -91,7 +91,7 @@ cdef ndarray predicate_mask(object a, object what, str name, bint alone):
         return collect([predicate_node(thing, node_of(np.atleast_1d(a)), name)], None)[0].reshape(a.shape)
     # Not NumPy's operator, which compares anything.
     mask = thing(a) if kind == STANDS_FUNCTION else np.equal(a, thing)
-    if isinstance(mask, np.ma.MaskedArray):
+    if is_masked(mask):
         mask = mask.filled(False)
     mask = np.asarray(mask)
     if mask.shape != a.shape:

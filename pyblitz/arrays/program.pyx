@@ -12,12 +12,12 @@ from pyblitz.arrays.common cimport Slices, fill_map, report_flags
 from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.arrays.nodes cimport (
     NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INDEX, NODE_INPUT, NODE_KEPT, NODE_KERNEL,
-    NODE_LOOK, Filter, common_shape, visit)
+    NODE_LOOK, NODE_WHERE, Filter, common_shape, visit)
 from pyblitz.kernels.cast cimport cast_loop
 from pyblitz.kernels.map cimport (
     MAP_DIMS, MAP_OPERANDS, MAP_SLOTS, SCRATCH_BYTES, STEP_CALL, STEP_COMPRESS, STEP_INDEX,
     STEP_LOOP, map_grain)
-from pyblitz.kernels.move cimport copy_loop
+from pyblitz.kernels.move cimport copy_loop, where_loop
 from pyblitz.kernels.user cimport block_loop, scalar_loop
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 from pyblitz.runtime.pool cimport Worker
@@ -438,6 +438,10 @@ cdef class Program:
                 s.loop = cast_loop(<char>ord(of.kind), of.itemsize, <char>ord(to.kind), to.itemsize)
             if s.loop == NULL:
                 self.call(s, l.kind, None, what, 1)
+        elif l.kind == NODE_WHERE:
+            to = self.type_at(l.args[1])
+            s.loop = where_loop(to.itemsize, to.alignment)
+            s.data = <void*><intptr_t>to.itemsize
         elif l.kind == NODE_KEPT:
             s.kind = STEP_COMPRESS
             s.last = l.last

@@ -12,6 +12,7 @@ from numpy cimport ndarray
 from pyblitz.arrays.common cimport axis_of, check, may_overlap, numpys, run, run_fn
 from pyblitz.arrays.compiled cimport CompiledKernel, as_less
 from pyblitz.arrays.evaluate cimport apply, find_node
+from pyblitz.arrays.front cimport is_masked
 from pyblitz.arrays.nodes cimport node_of
 from pyblitz.kernels.argsort cimport (
     FIELD_BYTES, FIELD_CHARS, FIELD_FLOAT, FIELD_SIGNED, FIELD_TIME, FIELD_UNSIGNED, Field, FieldKind,
@@ -72,7 +73,7 @@ cdef object by_numpy(object fn, object a, object axis, object kind, object order
         raise RuntimeError(f"descending: not for elements of dtype {x.dtype}")
     if x.dtype.kind in "OV":
         raise TypeError(f"descending: not for elements of dtype {x.dtype}")
-    if isinstance(x, np.ma.MaskedArray):
+    if is_masked(x):
         raise ValueError("descending: not for masked arrays")
     if x.ndim == 0:
         return fn(x, axis)
