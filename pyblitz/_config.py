@@ -14,6 +14,8 @@ import os
 import sys
 
 ENVIRONMENT_VARIABLE = "PYBLITZ_NUM_THREADS"
+SPIN_MICROSECONDS = 200
+MAX_SPIN_MICROSECONDS = 1_000_000
 MAX_THREADS = 16384
 
 
@@ -219,6 +221,21 @@ def share_from() -> int:
     if not text.isdecimal():
         raise ValueError(f"PYBLITZ_SHARE_FROM must be a number of elements, not {text!r}")
     return int(text)
+
+
+def spin_microseconds(num_threads: int) -> int:
+    """PYBLITZ_SPIN: how long a thread without work looks for some before it sleeps, while that pays
+    and nobody else wants its CPU; 0: only for some rounds.  So it is, too, where there are
+    more threads than CPUs, or a quota would pay for it."""
+    text = os.environ.get("PYBLITZ_SPIN", "").strip() or str(SPIN_MICROSECONDS)
+    if not text.isdecimal() or int(text) > MAX_SPIN_MICROSECONDS:
+        raise ValueError(
+            f"PYBLITZ_SPIN must be a number of microseconds, at most {MAX_SPIN_MICROSECONDS}, "
+            f"not {text!r}"
+        )
+    quota = cgroup_quota()
+    granted = available_cpus() if quota is None else min(available_cpus(), quota)
+    return int(text) if num_threads <= granted else 0
 
 
 def simd_level(names: list[str]) -> str:

@@ -43,7 +43,7 @@ from pyblitz.runtime.lane cimport Lane, lane_submit, lanes_free, lanes_new
 
 from pyblitz._config import (
     MAX_THREADS, asymmetric_fences, check_count, check_idle, check_pin, check_seconds,
-    default_num_threads, simd_level)
+    default_num_threads, simd_level, spin_microseconds)
 from pyblitz.kernels.simd import levels
 
 levels.choose(simd_level(levels.names()))
@@ -407,11 +407,13 @@ cdef Lane* new_lanes() except NULL:
 cdef Pool* new_pool(int num_threads, Lane* lanes) except NULL:
     """While the interpreter ends no thread may start: then it has none."""
     cdef bint asymmetric = asymmetric_fences()
+    cdef int64_t spin = spin_microseconds(num_threads) * 1000
     # After the last line of Python above: nothing gives up the GIL from here to
     # where the caller publishes the pool, so the end finds it or was seen.
     cdef Pool* p = pool_new(1 if exiting else num_threads, asymmetric, lanes)
     if p == NULL:
         raise MemoryError(f"no memory for a pool of {num_threads} threads")
+    p.sleep.spin_ns = spin
     return p
 
 

@@ -165,6 +165,37 @@ def test_what_a_pool_of_processes_grants(machine, monkeypatch, inside, openmp, a
     assert _config.default_num_threads() == threads
 
 
+@pytest.mark.parametrize(
+    ("cpus", "quota", "text", "spin"),
+    [
+        (4, None, "", 200),
+        (4, 4.0, " 70 ", 70),
+        (9, 3.5, "70", 0),
+        (3, None, "70", 0),
+        (4, None, "0", 0),
+        (4, None, "1000000", 1_000_000),
+    ],
+)
+def test_spinning(machine, monkeypatch, cpus, quota, text, spin):
+    """Of four threads: not where their CPUs are not all there, or paid for by the time."""
+    machine(cpus, quota)
+    monkeypatch.setenv("PYBLITZ_SPIN", text)
+    assert _config.spin_microseconds(4) == spin
+
+
+@pytest.mark.parametrize("text", ["1000001", "-1", "1.5", "often"])
+def test_a_bad_time_to_spin(script, text):
+    """Told by each first operation, as all of the environment."""
+    source = """
+import pyblitz as pb
+for _ in range(2):
+    try: pb.join(int, int)
+    except ValueError as e: print(e)
+"""
+    why = f"PYBLITZ_SPIN must be a number of microseconds, at most 1000000, not {text!r}"
+    assert script(source, env={"PYBLITZ_SPIN": text}).splitlines() == [why] * 2
+
+
 def test_the_environment_reaches_the_pool(script):
     source = "import pyblitz as pb, native_capi; print(pb.num_threads(), native_capi.inside()[0])"
     assert script(source, env={"PYBLITZ_NUM_THREADS": "5"}).split() == ["5", "5"]

@@ -10,6 +10,7 @@ from pyblitz.runtime.os cimport fe_clear, fe_test
 
 cdef enum:
     BLOCK_ITEMS = 32768
+    LEAST_BLOCK_ITEMS = 8192
     ROW_ITEMS = 512     # PB_ROW of simd/lanes.h
 
 
@@ -243,6 +244,16 @@ cdef int reduce_combine(Worker* w, void* ctx, int64_t lo, int64_t mid, int64_t h
     return 0
 
 
+cdef int64_t block_items(int64_t n) noexcept nogil:
+    """By n alone, for where the blocks end decides how sums are rounded.  Smaller ones where few
+    of the largest would be: the first is done before others are called in, and the last while they
+    wait."""
+    cdef int64_t items = LEAST_BLOCK_ITEMS
+    while items < BLOCK_ITEMS and (16 * items < n or n <= BLOCK_ITEMS):
+        items *= 2
+    return items
+
+
 cdef int reduce_run(Worker* w, Reduce* r) noexcept nogil:
     cdef Bridge b
     cdef int rc
@@ -252,7 +263,7 @@ cdef int reduce_run(Worker* w, Reduce* r) noexcept nogil:
     if n == 0:
         return 0
     if r.grain == 0:
-        r.grain = BLOCK_ITEMS
+        r.grain = block_items(n)
     r.partials = <Partial*>malloc((n + r.grain - 1) // r.grain * sizeof(Partial))
     if r.partials == NULL:
         return ENOMEM

@@ -14,6 +14,7 @@ from pyblitz.runtime.lazy cimport lazy_any, lazy_pop, lazy_push
 from pyblitz.runtime.os cimport now_ns
 from pyblitz.runtime.call cimport Part, progress_made, progress_of, progress_told
 from pyblitz.runtime.pool cimport Fork, current_call, hooks, must_stop
+from pyblitz.runtime.sleep cimport wake_any, wished_for
 
 cdef enum:
     # How long a leaf without a fixed size should take: some fifty times the
@@ -250,12 +251,16 @@ cdef void count_items(Worker* w, Bridge* b, int64_t items) noexcept nogil:
 
 cdef bint worth_sharing(Worker* w, Bridge* b, int64_t now) noexcept nogil:
     cdef uint64_t c
-    cdef int64_t left
+    cdef double rest
     if w.pool.n_background == 0:
         return False
+    # The time that the rest would take, at the pace of what is done, times b.done.
+    rest = (now - b.start) * <double>(b.n - b.done)
+    if rest < SHARE_AWAKE_NS * <double>b.done:
+        return False
     c = counters_load(&w.pool.sleep.counters)
-    left = SHARE_AWAKE_NS
-    if count_inactive(c) == count_sleeping(c):
-        left = SHARE_ASLEEP_NS
-    # The time that the rest would take, at the pace of what is done, is at least `left`.
-    return (now - b.start) * <double>(b.n - b.done) >= left * <double>b.done
+    if count_inactive(c) != count_sleeping(c) or rest >= SHARE_ASLEEP_NS * <double>b.done:
+        return True
+    if wished_for(&w.pool.sleep, b.start, now):
+        wake_any(&w.pool.sleep)
+    return False

@@ -28,8 +28,8 @@ from pyblitz.runtime.os cimport (
     lock_latch_is_set, lock_latch_set, lock_latch_wait, membarrier_register, now_ns,
     thread_create, thread_join, yield_thread)
 from pyblitz.runtime.sleep cimport (
-    THREAD_NONE, THREAD_RETIRED, THREAD_RUNS, Idle, no_work_found, post_injected, post_moved,
-    retire, revive, sleep_init, sleeper_destroy, sleeper_init, start_looking, wake_any,
+    THREAD_NONE, THREAD_RETIRED, THREAD_RUNS, Idle, idle_init, no_work_found, post_injected,
+    post_moved, retire, revive, sleep_init, sleeper_destroy, sleeper_init, start_looking, wake_any,
     wake_sleeper)
 
 cdef extern from *:
@@ -369,8 +369,7 @@ cdef void worker_main(void* arg) noexcept nogil:
     hooks().thread_start()
     note(&w.sleeper.stats, SLEEPING, SEARCHING)
     # Whoever started this thread left it counted as inactive: it searches.
-    idle.rounds = 0
-    idle.jec = 0
+    idle_init(&idle)
     while True:
         job = find_work(w, &more)
         if job != NULL:

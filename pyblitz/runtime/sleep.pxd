@@ -60,6 +60,15 @@ cdef struct Sleep:
     # none does.
     int keep
     int64_t retire_ns
+    # How long a worker searches on, after its rounds, while that pays.
+    int64_t spin_ns
+    # When somebody last had work too short to wake another for it (of now_ns), how many such
+    # came in a row, and after how many one is woken all the same.
+    atomic_i64 wished
+    atomic_i64 wishes
+    atomic_i64 patience
+    # When a worker last saw that somebody else wants its CPU; of now_ns.
+    atomic_i64 wanted
     # Starts the thread of sleeper i; false when the system refuses.
     bint (*start)(void* pool, int i) noexcept nogil
     void* pool
@@ -68,11 +77,24 @@ cdef struct Idle:
     # A worker's search: how often it looked, and the JEC when it got sleepy.
     uint32_t rounds
     uint32_t jec
+    # After the rounds: for how long, since when (0: not yet, SPUN: no more), and when it
+    # looked last.
+    int64_t spin
+    int64_t begun
+    int64_t looked
 
 cdef enum:
     # Measured on two cores: fewer rounds lose the worker between the phases of
     # one array operation, more are felt by a neighbour.
     ROUNDS_UNTIL_SLEEPY = 32
+    # A look that comes so late gave the CPU to somebody who wants it: nobody spins there for
+    # so long.
+    LATE_NS = 200000
+    WANTED_NS = 250000000
+    LEAST_SPIN_NS = 10000
+    SPUN = -1
+    PATIENCE = 8
+    MAX_PATIENCE = 1024
     # Between two trials to start threads that the system refused, and how many of
     # them one trial starts at most.
     REVIVE_NS = 1000000000
@@ -92,7 +114,11 @@ cdef bint wake_any(Sleep* s) noexcept nogil
 cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil
 cdef void revive(Sleep* s) noexcept nogil
 
+cdef void idle_init(Idle* idle) noexcept nogil
 cdef void start_looking(Sleep* s, Idle* idle) noexcept nogil
+cdef bint spins_on(Sleep* s, Idle* idle, int64_t now) noexcept nogil
+cdef void spin_after_sleep(const Sleep* s, Idle* idle, int64_t slept, int64_t now) noexcept nogil
+cdef bint wished_for(Sleep* s, int64_t begun, int64_t now) noexcept nogil
 cdef bint no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil
 cdef bint retire(Sleep* s, int i, Idle* idle) noexcept nogil
 

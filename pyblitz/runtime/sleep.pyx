@@ -36,6 +36,11 @@ cdef void sleep_init(Sleep* s, Inbox* inbox, Sleeper** sleepers, int n,
     i64_store_relaxed(&s.tried, 0)
     s.keep = n
     s.retire_ns = -1
+    s.spin_ns = 0
+    i64_store_relaxed(&s.wished, 0)
+    i64_store_relaxed(&s.wishes, 0)
+    i64_store_relaxed(&s.patience, PATIENCE)
+    i64_store_relaxed(&s.wanted, -WANTED_NS)
     s.start = start
     s.pool = pool
 
@@ -238,10 +243,71 @@ cdef void revive(Sleep* s) noexcept nogil:
 
 # ---- searching -------------------------------------------------------------
 
+cdef void idle_init(Idle* idle) noexcept nogil:
+    idle.rounds = 0
+    idle.jec = 0
+    idle.spin = 0
+    idle.begun = 0
+
+
 cdef void start_looking(Sleep* s, Idle* idle) noexcept nogil:
     add_inactive(&s.counters)
     idle.rounds = 0
     idle.jec = 0
+    if idle.begun > 0:
+        # It spun when it found the work that is done now.
+        idle.spin = s.spin_ns
+        i64_store_relaxed(&s.patience, PATIENCE)
+    idle.begun = 0
+
+
+cdef bint spins_on(Sleep* s, Idle* idle, int64_t now) noexcept nogil:
+    """Whether to look once more before it gets sleepy.  Between two looks it yields."""
+    if idle.spin == 0 or idle.begun == SPUN:
+        return False
+    if idle.begun == 0:
+        idle.begun = now
+    elif now - idle.looked > LATE_NS:
+        idle.spin = 0
+        idle.begun = SPUN
+        i64_store_relaxed(&s.wanted, now)
+        return False
+    idle.looked = now
+    if now - idle.begun < idle.spin:
+        return True
+    # In vain.
+    idle.begun = SPUN
+    idle.spin = idle.spin // 2 if idle.spin >= 2 * LEAST_SPIN_NS else 0
+    return False
+
+
+cdef void spin_after_sleep(const Sleep* s, Idle* idle, int64_t slept, int64_t now) noexcept nogil:
+    """If to spin would have saved that sleep, or somebody wished that it had."""
+    # relaxed: a policy, for which any recent time does
+    if ((slept < s.spin_ns or now - i64_load_relaxed(&s.wished) < s.spin_ns)
+            and now - i64_load_relaxed(&s.wanted) > WANTED_NS):
+        idle.spin = s.spin_ns
+
+
+cdef bint wished_for(Sleep* s, int64_t begun, int64_t now) noexcept nogil:
+    """All sleep, and there is work, since `begun`, that would be shared if somebody were awake.
+    True: one is to be woken, for there was such work often lately, and it spins from then on."""
+    # relaxed, all: a policy, whose numbers may be those of several that race
+    cdef int64_t last = i64_load_relaxed(&s.wished)
+    cdef int64_t wishes, patience
+    if s.spin_ns == 0 or last >= begun or now - i64_load_relaxed(&s.wanted) <= WANTED_NS:
+        return False
+    i64_store_relaxed(&s.wished, now)
+    wishes = i64_load_relaxed(&s.wishes) + 1 if begun - last < s.spin_ns else 0
+    patience = i64_load_relaxed(&s.patience)
+    if wishes < patience:
+        i64_store_relaxed(&s.wishes, wishes)
+        return False
+    i64_store_relaxed(&s.wishes, 0)
+    # Until it pays.
+    if patience < MAX_PATIENCE:
+        i64_store_relaxed(&s.patience, 2 * patience)
+    return True
 
 
 cdef bint no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil:
@@ -249,6 +315,8 @@ cdef bint no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil:
     its thread should end, by `retire`."""
     if idle.rounds < ROUNDS_UNTIL_SLEEPY:
         idle.rounds += 1
+        yield_thread()
+    elif idle.rounds == ROUNDS_UNTIL_SLEEPY and idle.spin != 0 and spins_on(s, idle, now_ns()):
         yield_thread()
     elif idle.rounds == ROUNDS_UNTIL_SLEEPY:
         idle.jec = announce_sleepy(&s.counters)
@@ -271,6 +339,7 @@ cdef bint must_look_again(Sleep* s, Sleeper* me, Idle* idle) noexcept nogil:
 cdef bint fall_asleep(Sleep* s, int i, Idle* idle) noexcept nogil:
     cdef Sleeper* me = s.sleepers[i]
     cdef bint retiring = False
+    cdef int64_t asleep_at, now
     if not (latch_get_sleepy(&me.terminate) and latch_fall_asleep(&me.terminate)):
         return False    # told to end: the caller sees it
     if not add_sleeping(&s.counters, idle.jec):
@@ -296,6 +365,7 @@ cdef bint fall_asleep(Sleep* s, int i, Idle* idle) noexcept nogil:
     else:
         count_one(&me.stats.sleeps)
         note(&me.stats, SEARCHING, SLEEPING)
+        asleep_at = now_ns()
         while not retiring and u32_load_seq_cst(&me.asleep) != SLEEPER_AWAKE:
             if not park(&me.parker, s.retire_ns if i >= s.keep else -1):
                 # Claimed by itself, and still counted as sleeping: as a worker
@@ -307,6 +377,9 @@ cdef bint fall_asleep(Sleep* s, int i, Idle* idle) noexcept nogil:
         note(&me.stats, SLEEPING, SEARCHING)
         if not retiring:
             idle.rounds = 0
+            idle.begun = 0
+            now = now_ns()
+            spin_after_sleep(s, idle, now - asleep_at, now)
     latch_wake_up(&me.terminate)
     return retiring
 

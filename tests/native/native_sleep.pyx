@@ -14,8 +14,8 @@ from pyblitz.runtime.latch cimport latch_is_set, latch_set
 from pyblitz.runtime.os cimport alloc_aligned, now_ns, yield_thread
 from pyblitz.runtime.sleep cimport (
     SLEEPER_ASLEEP, SLEEPER_AWAKE, SLEEPER_DEAD, Idle, Sleep, Sleeper,
-    THREAD_NONE, THREAD_RUNS, no_work_found, post_injected, post_mail, post_moved, sleep_init, sleeper_destroy,
-    sleeper_init, start_looking, wake_any, wake_sleeper)
+    THREAD_NONE, THREAD_RUNS, idle_init, no_work_found, post_injected, post_mail, post_moved, sleep_init,
+    sleeper_destroy, sleeper_init, spin_after_sleep, spins_on, start_looking, wake_any, wake_sleeper, wished_for)
 
 AWAKE, ASLEEP, DEAD = SLEEPER_AWAKE, SLEEPER_ASLEEP, SLEEPER_DEAD
 
@@ -30,6 +30,39 @@ cdef void run_test_job(void* worker, Job* job) noexcept nogil:
     if worker == NULL:
         i64_fetch_add_relaxed(t.returned, 1)
     i64_fetch_sub_acq_rel(t.done, -1)
+
+
+def spins(int64_t spin_ns, events):
+    """Of one worker: for each ("slept", how long, now), for how long it would spin; for each
+    ("looks", how often, now, each how much later), how often it looks on after that; for each
+    ("finds", ...) the same, and it finds work then; for each ("wish", since, now) whether it is to
+    be woken."""
+    cdef Sleep s
+    cdef Idle idle
+    cdef int64_t k, looks
+    sleep_init(&s, NULL, NULL, 0, NULL, NULL)
+    s.spin_ns = spin_ns
+    idle_init(&idle)
+    found = []
+    for what, length, now, *later in events:
+        looks = 0
+        if what == "wish":
+            found.append(wished_for(&s, length, now))
+            continue
+        if what == "slept":
+            spin_after_sleep(&s, &idle, length, now)
+            found.append(idle.spin)
+            continue
+        idle.begun = 0
+        for k in range(length):
+            if not spins_on(&s, &idle, now + k * <int64_t>later[0]):
+                break
+            looks += 1
+        found.append(looks)
+        if what == "finds":
+            start_looking(&s, &idle)
+            sub_inactive(&s.counters)
+    return found
 
 
 cdef class Dormitory:
@@ -117,6 +150,7 @@ cdef class Dormitory:
         cdef bint more, moved
         cdef int64_t found = 0
         with nogil:
+            idle_init(&idle)
             start_looking(self.s, &idle)
             while True:
                 job = injector_take(&self.sleepers[i].mailbox)

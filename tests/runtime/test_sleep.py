@@ -4,6 +4,8 @@ import threading
 
 import pytest
 
+from pyblitz._config import spin_microseconds
+
 
 @pytest.fixture
 def dormitory(native):
@@ -91,3 +93,144 @@ def test_end(dormitory, crowd, workers):
         d = dormitory(workers, awake=True)
         crowd(*[lambda i=i, d=d: d.live(i) for i in range(workers)], d.end)
         assert d.fields[:2] == (0, 0)
+
+
+US, MS = 1_000, 1_000_000
+
+
+def test_spinning_while_it_pays(native):
+    """After a sleep that spinning would have saved; half as long after each time in vain."""
+    events = [
+        ("looks", 9, 0, US),  # not before it has slept
+        ("slept", 300 * US, MS),
+        ("slept", 150 * US, 2 * MS),
+        ("looks", 999, 3 * MS, US),
+        ("slept", 300 * US, 4 * MS),
+        ("looks", 999, 5 * MS, US),
+        ("finds", 20, 6 * MS, US),  # it paid
+        *[("looks", 999, k * MS, US) for k in range(7, 13)],
+        ("slept", 199 * US, 20 * MS),
+    ]
+    expected = [0, 0, 200 * US, 200, 100 * US, 100, 20, 200, 100, 50, 25, 13, 0, 200 * US]
+    assert native.sleep.spins(200 * US, events) == expected
+    assert not any(native.sleep.spins(0, events))
+
+
+def test_no_spinning_where_others_want_the_cpu(native):
+    """A look that comes late, for they ran; and for a while after it."""
+    events = [
+        ("slept", 50 * US, MS),
+        ("looks", 9, 2 * MS, 199 * US),
+        ("looks", 9, 3 * MS, 201 * US),
+        ("looks", 9, 4 * MS, US),
+        ("slept", 50 * US, 5 * MS),
+        *[("wish", (50 + k) * MS // 10, (50 + k) * MS // 10 + 9) for k in range(20)],
+        ("slept", 50 * US, 253 * MS),
+        ("slept", 50 * US, 254 * MS),
+        ("looks", 999, 255 * MS, US),
+    ]
+    expected = [200 * US, 2, 1, 0, 0, *[False] * 20, 0, 200 * US, 200]
+    assert native.sleep.spins(200 * US, events) == expected
+
+
+def test_wishes_wake_one(native):
+    """After eight in a row that spinning would have met, and after twice as many each time until it
+    has paid; once for a piece of work, however often it asks."""
+    start, far = 10 * MS, 300 * US
+
+    def wishes(n, start, gap):
+        return [("wish", start + k * gap, start + k * gap + 5) for k in range(n)]
+
+    def woken(events):
+        found = native.sleep.spins(200 * US, events)
+        return [
+            i
+            for i, (event, is_so) in enumerate(zip(events, found, strict=True))
+            if event[0] == "wish" and is_so
+        ]
+
+    assert woken(wishes(60, start, 50 * US)) == [8, 24, 56]
+    assert woken(wishes(60, start, far)) == []
+    assert woken(wishes(8, start, 50 * US) + wishes(9, 2 * start, 50 * US)) == [16]
+    assert woken([("wish", start, start + k) for k in range(60)]) == []
+    paid = [("slept", 0, 5 * start), ("finds", 1, 5 * start, US)]
+    assert woken(wishes(9, start, 50 * US) + paid + wishes(9, 6 * start, 50 * US)) == [8, 19]
+    many = woken(wishes(9_000, start, 50 * US))
+    assert many[-1] - many[-2] == 1024
+
+
+SLEEPS = """
+import time
+import numpy as np
+import pyblitz as pb
+
+a = np.ones(2_000_000)     # more than worth a wake
+pb.set_num_threads(2)
+fewest = 400
+for _ in range(20):
+    with pb.stats() as seen:
+        for _ in range(200):
+            pb.par_sum(a)
+            end = time.perf_counter() + 3e-4
+            while time.perf_counter() < end:
+                pass
+    fewest = min(fewest, sum(w.sleeps for w in seen.workers if w.name[0] == 'p'))
+    if fewest < 20:
+        break
+print(fewest)
+"""
+
+
+needs_cpus = pytest.mark.skipif(
+    spin_microseconds(2) == 0, reason="threads spin where each has a CPU of its own"
+)
+
+
+@needs_cpus
+def test_threads_spin_between_calls(script):
+    """Of 200 gaps of 0.3 ms, in the best of some runs: others may want the CPU, too."""
+    assert int(script(SLEEPS, env={"PYBLITZ_SPIN": "0"})) > 100
+    assert int(script(SLEEPS, env={"PYBLITZ_SPIN": "5000"})) < 100
+
+
+SHORT = """
+import time
+import numpy as np
+import pyblitz as pb
+
+a = np.ones(120_000)
+pb.set_num_threads(2)
+most = 0
+for _ in range(20):
+    with pb.stats() as seen:
+        for _ in range(400):
+            pb.par_sum(a)
+            end = time.perf_counter() + 1e-4
+            while time.perf_counter() < end:
+                pass
+    most = max(most, sum(w.jobs for w in seen.workers if w.name[0] == 'p'))
+    if most > 200:
+        break
+print(most)
+"""
+
+
+@needs_cpus
+def test_calls_too_short_for_a_wake_are_shared_by_who_spins(script):
+    """10 us of work each 0.1 ms; in the best of some runs, for others may want the CPU."""
+    assert int(script(SHORT, env={"PYBLITZ_SPIN": "2000"})) > 200
+
+
+@needs_cpus
+def test_idle_threads_sleep(script):
+    """Soon after the last call, however well spinning paid before it."""
+    source = (
+        SLEEPS
+        + """
+time.sleep(0.1)
+before = time.process_time()
+time.sleep(1)
+print((time.process_time() - before) * 1e3)
+"""
+    )
+    assert float(script(source, env={"PYBLITZ_SPIN": "5000"}).split()[1]) < 1

@@ -32,7 +32,7 @@ from pyblitz.runtime.os cimport (
     parker_init, unpark)
 from pyblitz.runtime.sleep cimport (
     REVIVE_NS, ROUNDS_UNTIL_SLEEPY, THREAD_NONE, THREAD_RETIRED, THREAD_RUNS, SLEEPER_DEAD, Idle, Sleep, Sleeper,
-    no_work_found, post_bound, post_injected, post_mail, post_moved, retire, revive, sleep_init, sleeper_init, start_looking, wake_any)
+    idle_init, no_work_found, post_bound, post_injected, post_mail, post_moved, retire, revive, sleep_init, sleeper_init, start_looking, wake_any)
 
 from pyblitz.runtime.stats cimport (
     BUSY, ELSEWHERE, Noted, Span, Stats, note, stats_read, stats_record)
@@ -547,8 +547,8 @@ cdef void work(int i, int n) noexcept nogil:
     cdef Idle idle
     cdef Job* job
     cdef bint more, moved
+    idle_init(&idle)
     idle.rounds = ROUNDS_UNTIL_SLEEPY
-    idle.jec = 0
     while True:
         more = False
         moved = False
