@@ -32,6 +32,9 @@ cdef int enter(Entry* e) except -1 nogil
 # With the result of the operation, -1 if it raised; returns what it is now.
 cdef int leave(Entry* e, int rc) noexcept nogil
 cdef Pool* borrow() except NULL nogil
+# Whether what is called here has one thread, and nobody who may stop it or wants to know how far
+# it is.
+cdef bint is_alone() noexcept nogil
 
 # Runs fn(w, ctx) in this thread as a worker of its pool, whether it holds the GIL or not, and
 # returns what that returns.  For what must not be left half done: nothing stops it, neither

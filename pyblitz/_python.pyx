@@ -16,7 +16,7 @@ from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 from pyblitz.runtime.atomic cimport (
-    CHECKED, DEQUE_CAPACITY, atomic_i64, atomic_ptr, atomic_u64, fence_seq_cst,
+    CHECKED, DEQUE_CAPACITY, atomic_i64, atomic_ptr, atomic_u32, atomic_u64, fence_seq_cst,
     i64_fetch_add_acquire, i64_fetch_sub_acq_rel, i64_load_acquire, i64_load_relaxed,
     i64_store_relaxed,
     ptr_cas_acq_rel, ptr_cas_release, ptr_exchange_acq_rel, ptr_exchange_acquire,
@@ -354,6 +354,9 @@ cdef atomic_ptr global_pool
 cdef atomic_i64 entering
 ptr_store_relaxed(&global_pool, NULL)
 i64_store_relaxed(&entering, 0)
+# Its threads, for those who do not enter it.
+cdef atomic_u32 global_threads
+u32_store_relaxed(&global_threads, 0)
 
 # Guards `retired`, and what set_num_threads does as a whole.  Reentrant: the garbage
 # collector may run destructors that ask for the number of threads.
@@ -407,7 +410,7 @@ cdef Lane* new_lanes() except NULL:
 cdef Pool* new_pool(int num_threads, Lane* lanes) except NULL:
     """While the interpreter ends no thread may start: then it has none."""
     cdef bint asymmetric = asymmetric_fences()
-    cdef int64_t spin = spin_microseconds(num_threads) * 1000
+    cdef int64_t spin = 0 if exiting else spin_microseconds(num_threads) * 1000
     # After the last line of Python above: nothing gives up the GIL from here to
     # where the caller publishes the pool, so the end finds it or was seen.
     cdef Pool* p = pool_new(1 if exiting else num_threads, asymmetric, lanes)
@@ -428,7 +431,10 @@ cdef int make_global(Pool* old) except -1 nogil:
         lanes = lanes_of_this_process()
         p = new_pool(n, lanes)      # last: see there
         # acq_rel: partner is the acquire load in borrow
-        if not ptr_cas_acq_rel(&global_pool, old, p):
+        if ptr_cas_acq_rel(&global_pool, old, p):
+            # relaxed: a hint
+            u32_store_relaxed(&global_threads, n)
+        else:
             pool_retire(p)
             pool_join(p)
             pool_free(p)
@@ -458,6 +464,11 @@ cdef Pool* borrow() except NULL nogil:
         if missing:
             make_global(p)
     return p
+
+
+cdef bint is_alone() noexcept nogil:
+    # relaxed: another number of threads is slower or faster, and gives the same
+    return u32_load_relaxed(&global_threads) == 1 and current_worker() == NULL and thread_call() == NULL
 
 
 cdef int enter(Entry* e) except -1 nogil:
@@ -700,6 +711,7 @@ def set_num_threads(n):
         if exiting:
             raise RuntimeError("set_num_threads: the interpreter is shutting down")
         replace_global(new_pool(n, lanes_of_this_process()))
+        u32_store_relaxed(&global_threads, n)
     reap_dropped()
     # Who is at it already may wait for a thread that ends by calling this.
     if _reaping.acquire(blocking=False):

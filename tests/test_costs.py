@@ -7,7 +7,10 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import pyblitz as pb
 
 ROOT = Path(__file__).resolve().parent.parent
 ARRAYS = ROOT / "pyblitz" / "arrays"
@@ -58,3 +61,27 @@ def test_each_cost_is_measured(costs):
     for name in costs.SHARED:
         rows = costs.sharing(name, stand[name], 1e-5, 1)
         assert [row["unit"] for row in rows] == ["call, warm", "call, cold"]
+
+
+ALONE = {
+    "map": lambda a: pb.par_map(np.add, a, a),
+    "map_inplace": lambda a: pb.par_map_inplace(np.negative, a),
+    "copy": lambda a: pb.par_copy(a),
+    "flatten": lambda a: pb.par_flatten(a.reshape(4, -1)),
+    "concatenate": lambda a: pb.par_concatenate([a, a]),
+    "accumulate": lambda a: pb.par_scan(np.maximum, a),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_one_thread_leaves_to_numpy_what_that_does_as_fast(name, pool_size):
+    """Where nobody may stop it: then it has to look up, now and then."""
+    call, a = ALONE[name], np.ones(2_000_000)
+    for threads in (1, 2):
+        pool_size(threads)
+        call(a)
+        with pb.stats() as seen:
+            call(a)
+        assert any(w.busy for w in seen.workers) == (threads > 1)
+        with pytest.raises(TimeoutError), pb.CancelScope(timeout=0):
+            call(a)

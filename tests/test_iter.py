@@ -905,7 +905,7 @@ def test_where_and_clip_stay_lazy(n):
     assert "GIL" not in repr(made)
     expected = np.where(a > 0, np.clip(a, 0.5, None), a * 2)
     assert_same(made.collect(), expected)
-    assert made.sum() == pb.par_sum(expected)
+    assert np.isclose(made.sum(), np.sum(expected))
     kept = x.filter(lambda v: v < 1)
     assert_same(np.where(kept > 0, kept, 0).collect(), np.where(a[a < 1] > 0, a[a < 1], 0))
     with pytest.raises(ValueError, match="filter"):

@@ -58,6 +58,25 @@ def test_sums_have_the_same_bits(dtype, n, simd_level):
     assert found.count(found[0]) == len(found)
 
 
+@pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8", "f4", "f8", "i2", "F", ">i4", ">f8"])
+def test_what_is_not_zero_is_counted(dtype, simd_level):
+    """Zeros with a sign are none; NaNs, subnormals and single bits are not zero; with steps, and
+    more than 65,536 side by side, too."""
+    rng = np.random.default_rng(1)
+    some = np.array([0, 0, 1, -1 if "u" not in dtype else 1, 3], dtype)
+    if "f" in dtype:
+        some = np.append(some, np.array([-0.0, np.nan, 5e-324, -np.inf], dtype))
+    bit = np.zeros(100_000, dtype)
+    bit.view("u1")[:: 7 * bit.itemsize] = 1 << rng.integers(0, 8)
+    for a in (rng.choice(some, 300_001), np.ones(140_000, dtype), bit, np.zeros(90_000, dtype)):
+        for level in levels.names():
+            simd_level(level)
+            for b in (a, a[3:], a[::2], a[::-1], a[: len(a) // 8 * 8].reshape(8, -1).T):
+                found = pb.par_count_nonzero(b)
+                assert found == np.count_nonzero(b)
+                assert type(found) is type(np.count_nonzero(b))
+
+
 @pytest.mark.parametrize("words", ["u4", "u8"])
 @pytest.mark.parametrize("parts", [16, 32, 64, 128, 256])
 def test_parts_are_those_of_searchsorted(words, parts, simd_level, native):

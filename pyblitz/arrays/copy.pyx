@@ -10,7 +10,7 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport (
     SLICE_ITEMS, at, fill_map, longest_axis, may_overlap, run, slices)
-from pyblitz.arrays.front cimport Left, left, left_dtype, too_small
+from pyblitz.arrays.front cimport Left, alone, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.kernels.map cimport MAP_DIMS, Map
 from pyblitz.kernels.move cimport copy_run
@@ -97,6 +97,11 @@ cdef int cast_items(ndarray out, ndarray a) except -1:
     n = cnp.PyArray_DIM(out, axis)
     return slices("copy", partial(cast_part, out, a, axis),
                   max(1, SLICE_ITEMS * n // cnp.PyArray_SIZE(out)), n, "cast")
+
+
+cdef bint straight(ndarray a, str order) noexcept:
+    """Whether one thread would do what memcpy does."""
+    return order in ("C", "K") and cnp.PyArray_IS_C_CONTIGUOUS(a) and alone(cnp.PyArray_NBYTES(a))
 
 
 cdef Left share_copy(ndarray out, ndarray a, str casting):
@@ -255,6 +260,8 @@ def par_copy(a, order="K", subok=False, *, dtype=None, out=None, casting=None):
     x = a
     if type(order) is not str or order not in ("K", "C", "F", "A"):
         return left("arguments that it may refuse")
+    if dtype is None and straight(x, order):
+        return too_small
     if dtype is not None:
         dtype = np.dtype(dtype)
         if dtype.itemsize == 0 or (dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic"):
@@ -304,6 +311,8 @@ def par_flatten(a, order="C"):
     x = a
     if type(order) is not str or order not in ("C", "F", "A", "K"):
         return left("arguments that it may refuse")
+    if straight(x, order):
+        return too_small
     if order == "K":
         # As they lie in memory.
         x = x.transpose(sorted(range(x.ndim), key=lambda d: -abs(a.strides[d])))

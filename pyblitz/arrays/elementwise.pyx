@@ -9,7 +9,7 @@ from numpy cimport ndarray, ufunc
 from pyblitz.arrays.common cimport (
     FIRST_ITEMS, SLICE_ITEMS, Resolved, Slices, allocated, at, broadcast_shape, fill_map, is_numpys,
     longest_axis, make_outputs, outputs_are_safe, report_flags, resolve, run_map)
-from pyblitz.arrays.front cimport DIRECT_NS, left, left_dtype, too_small
+from pyblitz.arrays.front cimport DIRECT_NS, alone, left, left_dtype, too_small
 from pyblitz.kernels.map cimport LEAF_BYTES, MAP_DIMS, Map, map_of_loop
 from pyblitz.runtime.os cimport now_ns
 
@@ -30,6 +30,18 @@ cdef bint are_small(tuple arrays, int64_t limit) except -1:
                 if (<object>x).shape != (<object>first).shape:
                     return False
     return bytes <= limit
+
+
+cdef bint as_fast_alone(tuple arrays) except -1:
+    """Whether one thread would do what NumPy does: numbers of one type, as they lie."""
+    cdef int64_t bytes = 0
+    for x in arrays:
+        if not (cnp.PyArray_CheckExact(x) and cnp.PyArray_ISALIGNED(<ndarray>x)
+                and cnp.PyArray_DESCR(<ndarray>x) is cnp.PyArray_DESCR(<ndarray>arrays[0])):
+            return False
+        bytes += cnp.PyArray_NBYTES(<ndarray>x)
+    return alone(bytes) and cnp.PyArray_ISNOTSWAPPED(<ndarray>arrays[0]) and (
+        cnp.PyArray_ISNUMBER(<ndarray>arrays[0]) or cnp.PyArray_ISBOOL(<ndarray>arrays[0]))
 
 
 cdef class SlicedMap(Slices):
@@ -238,7 +250,8 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
     cdef int64_t begun
     cdef int i
     cdef tuple outs
-    if len(arrays) == fn.nin and where is True and are_small(arrays, LEAF_BYTES >> 2):
+    if len(arrays) == fn.nin and where is True and (
+            are_small(arrays, LEAF_BYTES >> 2) or (dtype is None and as_fast_alone(arrays))):
         return too_small
     c = Call.__new__(Call)
     c.fn, c.inputs, c.outputs, c.ops, c.given, c.order = fn, fn.nin, fn.nout, [], [], "K"
@@ -259,7 +272,7 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
     if declined is not None:
         return declined
     r = resolve(fn, tuple(c.given), c.signature, casting, False)
-    if r.pace * c.size < DIRECT_NS and r.pace > 0:
+    if (r.pace * c.size < DIRECT_NS and r.pace > 0) or (alone(c.size * c.bytes) and c.fits(r)):
         if out is not None:
             options = {**options, "out": outs}
         if dtype is not None:
@@ -267,7 +280,8 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
         begun = now_ns()
         result = fn(*arrays, where=where, casting=casting, **options)
         # A first call is slowed by page faults: believe what is faster.
-        r.pace = min(2 * r.pace, <double>(now_ns() - begun) / c.size)
+        if r.pace > 0:
+            r.pace = min(2 * r.pace, <double>(now_ns() - begun) / c.size)
         return result
     if r.dtypes is None:
         return why_no_loop(c.given)

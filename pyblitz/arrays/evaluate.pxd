@@ -17,5 +17,5 @@ cdef Node done_if_few(Node node)
 cdef object array_of(Node node)
 cdef list collect(list nodes, object out)
 cdef object find_node(Node mask, int which)
-cdef object count_node(Node mask)
+cdef object count_node(Node node)
 cdef int run_node(Node node) except -1

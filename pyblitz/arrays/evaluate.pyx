@@ -408,15 +408,17 @@ cdef object find_node(Node mask, int which):
     return i64_load_relaxed(&f.hit)
 
 
-cdef object count_node(Node mask):
-    """How many are true."""
+cdef object count_node(Node node):
+    """How many are true: of a mask, or of an array of native numbers of 4 or 8 bytes side by side."""
     cdef Count c
-    cdef Program p = program_of([mask], None, True)
+    cdef Program p = program_of([node], None, True)
     cdef ndarray counts
     if p.m.size == 0:
         return 0
     c.map = &p.m
     c.slot = p.slots[0]
+    c.size = node.dtype.itemsize
+    c.floats = node.dtype.kind == "f"
     c.grain = p.grain()
     counts = np.zeros((p.m.size + c.grain - 1) // c.grain, np.int64)
     c.counts = <int64_t*>cnp.PyArray_DATA(counts)

@@ -21,16 +21,23 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t
 from numpy cimport ndarray
 cimport numpy as cnp
+from pyblitz._python cimport is_alone
 
 # What things cost: the table is in front.pyx.
 cdef double SHARE_NS, DIRECT_NS, MOVE_NS, REDUCE_NS, ITEM_NS, FIND_NS, NONZERO_NS, COUNT_NS, SCAN_NS, PUT_NS
 cdef double DOT_NS, GUFUNC_NS, KEY_NS, SORT_NS, ARGSORT_NS, ORDER_NS, MERGE_NS, UNIQUE_NS, SHORTS_NS
 cdef double ISIN_NS, PARTITION_NS, FIRST_NS
+cdef int64_t ALONE_BYTES
 
 
 cdef inline bint pays(int64_t items, double ns) noexcept nogil:
     """Whether to share ``items``, each of which takes NumPy ``ns`` nanoseconds."""
     return <double>items * ns > SHARE_NS
+
+
+cdef inline bint alone(int64_t bytes) noexcept nogil:
+    """Whether to leave what NumPy does as fast to it, for there is no second thread."""
+    return bytes <= ALONE_BYTES and is_alone()
 
 
 cdef object plain_array(object x)

@@ -94,9 +94,13 @@ cdef double ISIN_NS = 1.0
 cdef double PARTITION_NS = 0.125
 cdef double FIRST_NS = 0.031
 
+# The most that a pool of one thread leaves to NumPy, for no signal is heard meanwhile.
+cdef int64_t ALONE_BYTES = 1 << 26
+
 if share_from():
     # For tests: nothing is too small.
     SHARE_NS = DIRECT_NS = 0.0
+    ALONE_BYTES = -1
 
 
 # ---- what is left to NumPy --------------------------------------------------

@@ -17,7 +17,7 @@ from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, collect, count_node
 from pyblitz.arrays.fold cimport (
     any_of, arg_row, dot_row, fold_kernel, fold_node, is_row, mean_of, mean_type, reduce_node, reduce_two, variance_of)
-from pyblitz.arrays.front cimport DOT_NS, ITEM_NS, REDUCE_NS, as_array, Left, left, left_dtype, pays, too_small
+from pyblitz.arrays.front cimport DOT_NS, ITEM_NS, REDUCE_NS, alone, as_array, Left, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport Node, call_kernel, cast, node_of
 from pyblitz.kernels.reduce cimport arg_fn, zero_nans_double, zero_nans_float
@@ -730,7 +730,12 @@ def par_count_nonzero(a, axis=None, *, keepdims=False):
     if truth_of(keepdims) < 0:
         return left("an unusual keepdims")
     if axis is None and truth_of(keepdims) == 0:
-        return type(np.count_nonzero(np.empty(0)))(count_node(mask_node(x)))
+        straight = cnp.PyArray_IS_C_CONTIGUOUS(x)
+        if straight and x.dtype.kind in "biu" and alone(cnp.PyArray_NBYTES(x)):
+            return too_small
+        straight = straight and x.dtype.kind in "iuf" and x.dtype.itemsize in (4, 8) and x.dtype.isnative
+        node = node_of(x) if straight else mask_node(x)
+        return type(np.count_nonzero(np.empty(0)))(count_node(node))
     mask = collect([mask_node(x)], None)[0]
     return reduce_ufunc(np.add, mask, axis, np.intp, None, keepdims, no_initial, True)
 

@@ -9,9 +9,9 @@ from libc.stdint cimport int64_t, intptr_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
-    SLICE_ITEMS, Resolved, at, axis_of, longest_axis, may_overlap, outputs_are_safe,
+    SLICE_ITEMS, Resolved, at, axis_of, idempotent, longest_axis, may_overlap, outputs_are_safe,
     report_flags, resolve, run, run_fn, slices)
-from pyblitz.arrays.front cimport SCAN_NS, as_array, Left, left, left_dtype, pays, too_small
+from pyblitz.arrays.front cimport SCAN_NS, alone, as_array, Left, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.kernels.cast cimport cast_loop
 from pyblitz.kernels.map cimport loop_fn
@@ -115,6 +115,8 @@ cdef object scan(ufunc op, ndarray x, object axis, object dtype, object out):
     r = resolve_for(op, x, dtype, out)
     if r is None:
         return left_dtype(x.dtype)
+    if op in idempotent and alone(cnp.PyArray_NBYTES(x)):
+        return too_small
     shape = tuple([cnp.PyArray_DIM(x, d) for d in range(ndim)])
     if out is not None:
         result = out

@@ -1,4 +1,4 @@
-"""Searches for what a mask is true for.
+"""Searches for what a mask is true for, and counts that, or what is not zero.
 
 The mask is one byte an element, the last thing that a map gives (or an array of bools).
 The first and the last hit are exact: whatever lies behind a hit is not looked at
@@ -24,6 +24,8 @@ cdef struct Find:
 cdef struct Count:
     Map* map
     int slot
+    int size            # of an element: 1 (a mask), 4 or 8 bytes
+    bint floats         # whose first bit is a sign
     int64_t grain
     int64_t* counts     # one for each block
 

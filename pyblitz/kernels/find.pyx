@@ -1,8 +1,9 @@
 """Searches; see find.pxd."""
-from libc.stdint cimport INT64_MAX, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from pyblitz.kernels.map cimport Block, map_begin, map_walk
 from pyblitz.kernels.move cimport count_true
+from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport (
     i64_cas_relaxed, i64_load_relaxed, i64_store_relaxed)
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run
@@ -114,13 +115,19 @@ cdef int find_run(Worker* w, Find* f) noexcept nogil:
 # ---- counting ---------------------------------------------------------------
 
 cdef struct Tally:
-    int slot
+    const Count* c
     int64_t count
 
 
 cdef int tally(void* state, const Block* b) noexcept nogil:
     cdef Tally* t = <Tally*>state
-    t.count += count_true(<const uint8_t*>b.at[t.slot], b.n)
+    cdef const char* items = b.at[t.c.slot]
+    if t.c.size == 1:
+        t.count += count_true(<const uint8_t*>items, b.n)
+    elif t.c.size == 4:
+        t.count += simd.nonzero_narrow(<const uint32_t*>items, b.n, t.c.floats)
+    else:
+        t.count += simd.nonzero_wide(<const uint64_t*>items, b.n, t.c.floats)
     return 0
 
 
@@ -128,7 +135,7 @@ cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
     cdef Count* c = <Count*>ctx
     cdef Tally t
     cdef int rc
-    t.slot = c.slot
+    t.c = c
     t.count = 0
     rc = map_walk(w, c.map, lo, hi, tally, &t)
     c.counts[lo // c.grain] = t.count

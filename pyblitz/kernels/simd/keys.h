@@ -44,6 +44,20 @@
     }                                                                         \
   }
 
+/* How many are not zero without their first `shift` bits. */
+#define PB_NONZERO(NAME, T, ATTR)                                             \
+  static ATTR int64_t NAME##_nonzero(const T *words, intptr_t n, int shift) { \
+    int64_t found = 0;                                                        \
+    intptr_t i = 0, end;                                                      \
+    while (i < n) {                                                           \
+      T some = 0; /* of less than what T counts */                            \
+      for (end = n - i < 65536 ? n : i + 65536; i < end; i++)                 \
+        some += (T)(words[i] << shift) != 0;                                  \
+      found += (int64_t)some;                                                 \
+    }                                                                         \
+    return found;                                                             \
+  }
+
 /* The least and the greatest of n > 0 words. */
 #define PB_RANGE(NAME, T, ATTR)                                               \
   static ATTR void NAME##_range(const T *words, intptr_t n, uint64_t *low,    \
@@ -83,6 +97,8 @@
   PB_KEYS(pb_wide_##LEVEL, uint64_t, PB_WIDE_SHIFT, ATTR)                     \
   PB_LOOK(pb_narrow_##LEVEL, uint32_t, UINT32_C(0xFF000000), ATTR)            \
   PB_LOOK(pb_wide_##LEVEL, uint64_t, UINT64_C(0xFFE0000000000000), ATTR)      \
+  PB_NONZERO(pb_narrow_##LEVEL, uint32_t, ATTR)                               \
+  PB_NONZERO(pb_wide_##LEVEL, uint64_t, ATTR)                                 \
   PB_RANGE(pb_narrow_##LEVEL, uint32_t, ATTR)                                 \
   PB_RANGE(pb_wide_##LEVEL, uint64_t, ATTR)                                   \
   PB_DOUBTFUL(pb_float_##LEVEL, float, int32_t, ATTR)                         \

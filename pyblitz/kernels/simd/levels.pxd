@@ -37,6 +37,9 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
         # Adds how many floats are NaN, and how many are zeros with a sign.
         void (*look_narrow)(const uint32_t* bits, intptr_t n, int64_t* nans, int64_t* negative) noexcept nogil
         void (*look_wide)(const uint64_t* bits, intptr_t n, int64_t* nans, int64_t* negative) noexcept nogil
+        # How many are not zero without their first `shift` bits.
+        int64_t (*nonzero_narrow)(const uint32_t* words, intptr_t n, int shift) noexcept nogil
+        int64_t (*nonzero_wide)(const uint64_t* words, intptr_t n, int shift) noexcept nogil
         # The least and the greatest of n > 0.
         void (*range_narrow)(const uint32_t* words, intptr_t n, uint64_t* low, uint64_t* high) noexcept nogil
         void (*range_wide)(const uint64_t* words, intptr_t n, uint64_t* low, uint64_t* high) noexcept nogil
