@@ -15,6 +15,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
+from posix.unistd cimport usleep
 from pyblitz.runtime.atomic cimport (
     CHECKED, DEQUE_CAPACITY, atomic_i64, atomic_ptr, atomic_u32, atomic_u64, fence_seq_cst,
     i64_fetch_add_acquire, i64_fetch_sub_acq_rel, i64_load_acquire, i64_load_relaxed,
@@ -1189,6 +1190,26 @@ cdef struct PyJob:
     PyObject* call      # (future, context, fn, args, kwargs, the futures that wait)
 
 
+cdef bint end_future(object future, object result, object error) except -1:
+    """Its end where there is no memory for a call of Python's (a thread's first frames are
+    allocated), and whoever waits holds what there is.  False: more than ``result`` waits for it."""
+    lock = future._condition._lock
+    lock.acquire()
+    try:
+        if future._waiters or future._done_callbacks:
+            return False
+        if future._state == "PENDING" or future._state == "RUNNING":
+            future._result = result
+            future._exception = error
+            future._state = "FINISHED"
+            waiters = future._condition._waiters
+            while waiters:
+                waiters.popleft().release()
+    finally:
+        lock.release()
+    return True
+
+
 cdef void run_call(tuple call) noexcept:
     """Never raises: what the future's own callbacks raise is unraisable."""
     future, context, fn, args, kwargs, pending = call
@@ -1209,6 +1230,11 @@ cdef void run_call(tuple call) noexcept:
                 future.set_result(result)
             else:
                 future.set_exception(error)
+        except MemoryError:
+            if end_future(future, result, error):
+                return
+            with nogil:
+                usleep(1000)    # others may give some back
         except BaseException as e:
             error = late = e
     if late is not None and (future.cancelled() or future.exception() is not late):

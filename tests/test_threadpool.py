@@ -1102,3 +1102,41 @@ replace(200)
 print((resident() - before) // 200)
 """)
     assert int(out) < 10_000
+
+
+def test_no_memory_to_tell_the_result(script):
+    """Python's calls allocate, in a thread that made none yet: whoever waits for the job gets its
+    result all the same, and callbacks are called when there is memory again."""
+    out = script("""
+import threading
+import pyblitz as pb
+from pyblitz._python import Future
+often = dict.fromkeys(["done", "set_result", "set_exception"], 0)
+def short(name):
+    then = getattr(Future, name)
+    def method(self, *args):
+        if threading.current_thread() is not threading.main_thread() and often[name] > 0:
+            often[name] -= 1
+            raise MemoryError
+        return then(self, *args)
+    setattr(Future, name, method)
+def fails():
+    raise KeyError("mine")
+for name in often:
+    short(name)
+with pb.ThreadPool(2) as pool:
+    for name in often:
+        often[name] = 10**9
+        assert pool.submit(pow, 2, 5).result() == 32
+        assert isinstance(pool.submit(fails).exception(), KeyError)
+        often[name] = 0
+    heard, go = threading.Event(), threading.Event()
+    often["set_result"] = 5
+    future = pool.submit(go.wait)
+    future.add_done_callback(lambda f: heard.set())
+    go.set()
+    assert heard.wait(20) and future.result()
+    assert often["set_result"] == 0
+print("told")
+""")
+    assert out == "told\n"

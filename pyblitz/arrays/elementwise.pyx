@@ -32,9 +32,12 @@ cdef bint are_small(tuple arrays, int64_t limit) except -1:
     return bytes <= limit
 
 
-cdef bint as_fast_alone(tuple arrays) except -1:
-    """Whether one thread would do what NumPy does: numbers of one type, as they lie."""
+cdef bint as_fast_alone(ufunc fn, tuple arrays) except -1:
+    """Whether one thread would do what NumPy does: numbers of one type, as they lie, by a loop that
+    does not raise, for we say where."""
     cdef int64_t bytes = 0
+    if not is_numpys(fn) or fn is np.power:
+        return False
     for x in arrays:
         if not (cnp.PyArray_CheckExact(x) and cnp.PyArray_ISALIGNED(<ndarray>x)
                 and cnp.PyArray_DESCR(<ndarray>x) is cnp.PyArray_DESCR(<ndarray>arrays[0])):
@@ -251,7 +254,7 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
     cdef int i
     cdef tuple outs
     if len(arrays) == fn.nin and where is True and (
-            are_small(arrays, LEAF_BYTES >> 2) or (dtype is None and as_fast_alone(arrays))):
+            are_small(arrays, LEAF_BYTES >> 2) or (dtype is None and as_fast_alone(fn, arrays))):
         return too_small
     c = Call.__new__(Call)
     c.fn, c.inputs, c.outputs, c.ops, c.given, c.order = fn, fn.nin, fn.nout, [], [], "K"

@@ -540,6 +540,9 @@ cdef int grow(Worker* w, Grow* g) except? -1 nogil:
     cdef Grow* below
     for i in range(g.fan):
         below = <Grow*>calloc(1, sizeof(Grow))
+        if below == NULL:
+            with gil:
+                raise MemoryError
         below[0] = g[0]
         spawn(w, g.outer, grow_task, below)
     return 0
