@@ -19,17 +19,20 @@ from setuptools.command.sdist import sdist
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ.get("PYBLITZ_BUILD", "")
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-# Loops over data, and what small calls and lazy arrays go through.  The rest calls Python and
-# NumPy: -O3 is hardly faster there (0.02 us of a call) and took most of the time of a build.
-HOT = (
-    "pyblitz/kernels/",
-    "pyblitz/runtime/",
+# Loops over data are worth every optimization, and what small calls and lazy arrays go through
+# most of them.  The rest calls Python and NumPy, and is made small: it is hardly faster at -O2
+# (0.03 us of a call), and would be half as large again.
+HOT = ("pyblitz/kernels/", "pyblitz/runtime/")
+WARM = (
     "pyblitz/_python",
+    "pyblitz/_tasks",
+    "pyblitz/arrays/elementwise",
+    "pyblitz/arrays/evaluate",
     "pyblitz/arrays/front",
     "pyblitz/arrays/iter",
+    "pyblitz/arrays/map",
     "pyblitz/arrays/nodes",
     "pyblitz/arrays/program",
-    "pyblitz/arrays/evaluate",
 )
 
 compile_args = ["-std=c11", "-fno-math-errno", "-ffp-contract=off", "-Wall", "-Wextra"]
@@ -50,10 +53,11 @@ if BUILD:
         compile_args += [f"-fsanitize={BUILD}", "-fno-omit-frame-pointer"]
         link_args += [f"-fsanitize={BUILD}"]
 else:
-    # Python's own flags ask for -g: five sixths of the installed size.
+    # The installed size: Python's own flags ask for -g, five sixths of it; without the linker flag,
+    # headers and code have pages of their own, in 65 files.
     compile_args += ["-g0"]
     if sys.platform == "linux":
-        link_args += ["-Wl,--strip-all"]
+        link_args += ["-Wl,--strip-all", "-Wl,-z,noseparate-code"]
 if sys.platform == "linux":
     # The thread-local current worker is read at every entry.
     compile_args += ["-ftls-model=initial-exec"]
@@ -62,7 +66,7 @@ if sys.platform == "linux":
 def extension(source):
     name = ".".join(source.with_suffix("").parts)
     path = source.as_posix()
-    level = "-O3" if path.startswith(HOT) else "-O1"
+    level = "-O3" if path.startswith(HOT) else "-O2" if path.startswith(WARM) else "-Os"
     return Extension(
         name,
         [path],

@@ -3,6 +3,7 @@ whether random examples are the same in every run or explored."""
 
 import contextlib
 import faulthandler
+import gc
 import importlib
 import os
 import signal
@@ -74,6 +75,12 @@ def pytest_collection_modifyitems(config, items):
     chosen = [item for item in items if getattr(item.obj, "is_hypothesis_test", False)]
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = chosen
+
+
+def pytest_collection_finish(session):
+    """The ten thousand tests themselves are not looked through whenever garbage is collected."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

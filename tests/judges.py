@@ -20,6 +20,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -110,8 +111,9 @@ def run(targets: list[str], env: dict[str, str]) -> dict:
 def judge(targets: list[str], rounds: list[str]) -> tuple[dict, dict[str, list[str]]]:
     """A row of the table, and which tests fail only with pyblitz, in each round."""
     row, only, plain = {}, {}, {}
-    for name in rounds:
-        result = run(targets, ROUNDS[name])
+    with ThreadPoolExecutor(os.cpu_count()) as executor:
+        results = list(executor.map(lambda name: run(targets, ROUNDS[name]), rounds))
+    for name, result in zip(rounds, results, strict=True):
         verdicts = result["verdicts"]
         row[name] = sum(v == "passed" for v in verdicts.values())
         if name == "plain":

@@ -59,29 +59,33 @@ AT_ONCE, IN_PARTS, IN_PIECES = (2, 10**6, 1), (20_000, 10**6, 10**6), (10**9, 10
 
 
 @pytest.mark.parametrize("dtype", ["i4", "u4", "f4", "i8", "u8", "f8", "M8[s]"])
-@pytest.mark.parametrize("n", [300, 20_000, 70_001, 5_000_000])
+@pytest.mark.parametrize("n", [300, 20_000, 70_001, 4_300_000])
 def test_either_way_gives_the_same(dtype, n, leaves_take, simd_level, pool_size):
     """All at once by NumPy's sort, however slow it is here; or in parts, each by that or in
     pieces; parts between splitters at each level of the processor."""
-    made = dict(adversaries(dtype, n)) if n < 5_000_000 else {"random": values(dtype, (n,), 0)}
+    few = n < 1_000_000
+    made = dict(adversaries(dtype, n)) if few else {"random": values(dtype, (n,), 0)}
     for name, a in made.items():
-        for options in BOTH_WAYS if n < 5_000_000 else BOTH_WAYS[::2]:
+        for options in BOTH_WAYS if few else BOTH_WAYS[::2]:
             results = []
-            for way, threads, level in [
+            ways = [
                 (AT_ONCE, 1, -1),
                 (IN_PARTS, 2, 0),
                 (IN_PARTS, 4, -1),
                 (IN_PIECES, 1, 0),
                 (IN_PIECES, 3, -1),
-            ]:
+            ]
+            for k, (way, threads, level) in enumerate(ways):
                 leaves_take(*way)
                 simd_level(levels.names()[level])
                 pool_size(threads)
-                out = a.copy()
-                results.append(pb.par_sort(a, **options))
-                pb.par_sort(out, out=out, **options)
-                assert_same_bits(out, results[0])
-                assert_same_bits(results[-1], results[0])
+                if few or k % 2:
+                    out = a.copy()
+                    results.append(pb.par_sort(out, out=out, **options))
+                    assert_same_bits(out, results[0])
+                if few or k % 2 == 0:
+                    results.append(pb.par_sort(a, **options))
+                    assert_same_bits(results[-1], results[0])
             if options == {}:
                 assert_same_values(results[0], np.sort(a)), name
 

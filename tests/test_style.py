@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,55 +17,62 @@ import pyblitz as pb
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def run(*command):
-    done = subprocess.run(
-        [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+STUBTEST = [
+    *("mypy.stubtest", "pyblitz", "--ignore-unused-allowlist"),
+    *("--allowlist", str(ROOT / "tests" / "stubtest.txt")),
+    *("--mypy-config-file", str(ROOT / "pyproject.toml")),
+]
+# Commands to run in turn, as they share a cache.  Each keeps one CPU busy for seconds.
+CHECKS = {
+    "types": [["mypy"], STUBTEST],
+    "ruff": [["ruff", "check", "."], ["ruff", "format", "--check", "."]],
+    **{
+        f"cython-lint {number}": [
+            ["cython_lint.cython_lint", "--max-line-length=120", "--ignore=E741", *sources]
+        ]
+        for number, sources in enumerate(
+            (
+                ["pyblitz/arrays"],
+                ["pyblitz/kernels", "pyblitz/runtime", "tests/native", "benchmarks", "examples"],
+                sorted(str(path) for path in ROOT.glob("pyblitz/*.p[yx][xd]")),
+            )
+        )
+    },
+}
 
 
-@pytest.mark.parametrize("command", [("ruff", "check", "."), ("ruff", "format", "--check", ".")])
-def test_ruff(command):
-    run(*command)
+def run(commands):
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return [
+        subprocess.run(
+            [sys.executable, "-m", *command],
+            cwd=ROOT,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for command in commands
+    ]
 
 
-def test_cython_lint():
+@pytest.fixture(scope="module")
+def checked():
+    """What each of them says, run as many at once as there are CPUs."""
+    with ThreadPoolExecutor(os.cpu_count()) as executor:
+        return dict(zip(CHECKS, executor.map(run, CHECKS.values()), strict=True))
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_lint_and_types(name, checked):
     """Of a C loop that only counts, the variable has no use: `_` would be a Python object."""
-    sources = ["pyblitz", "tests/native", "benchmarks", "examples"]
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "cython_lint.cython_lint",
-            "--max-line-length=120",
-            "--ignore=E741",
-            *sources,
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    said = [x for x in done.stdout.splitlines() if "Loop control variable" not in x]
-    assert not said, "\n".join(said)
-    assert not done.stderr
-
-
-def test_mypy():
-    run("mypy")
-
-
-def test_stubs_are_complete():
-    run(
-        "mypy.stubtest",
-        "pyblitz",
-        "--allowlist",
-        str(ROOT / "tests" / "stubtest.txt"),
-        "--ignore-unused-allowlist",
-        "--mypy-config-file",
-        str(ROOT / "pyproject.toml"),
-    )
+    for done in checked[name]:
+        if name.startswith("cython-lint"):
+            said = [x for x in done.stdout.splitlines() if "Loop control variable" not in x]
+            assert not said, "\n".join(said)
+            assert not done.stderr
+        else:
+            assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_all_is_what_the_stubs_say():
