@@ -986,7 +986,7 @@ def test_inplace_needs_a_writeable_array():
     "value",
     [3, -1, 300, 2**70, 0.5, 1e300, np.nan, 1j, True, "7", b"text", None, "x", [1], [1, 2],
      np.float64(2.5), np.array([4]), np.datetime64(3, "s"), np.timedelta64(4, "s"), object()],
-    ids=repr,
+    ids=lambda value: "object" if type(value) is object else repr(value),
 )  # fmt: skip
 @pytest.mark.parametrize("dtype", ["?", "i1", "u8", ">i4", "f4", "g", "c16", "M8[s]", "S5", "U5",
                                    "i2,f8", "O"])  # fmt: skip
