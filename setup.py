@@ -24,6 +24,7 @@ CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.
 # (0.03 us of a call), and would be half as large again.
 HOT = ("pyblitz/kernels/", "pyblitz/runtime/")
 WARM = (
+    "pyblitz/_futures",
     "pyblitz/_python",
     "pyblitz/_tasks",
     "pyblitz/arrays/elementwise",

@@ -3,7 +3,6 @@ import _thread
 import atexit
 import concurrent.futures
 import contextvars
-import functools
 import inspect
 import os
 import threading
@@ -15,7 +14,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
-from posix.unistd cimport usleep
+from pyblitz._futures cimport begin_future, end_future
 from pyblitz.runtime.atomic cimport (
     CHECKED, DEQUE_CAPACITY, atomic_i64, atomic_ptr, atomic_u32, atomic_u64, fence_seq_cst,
     i64_fetch_add_acquire, i64_fetch_sub_acq_rel, i64_load_acquire, i64_load_relaxed,
@@ -42,6 +41,7 @@ from pyblitz.runtime.pool cimport (
     thread_call, threads_refused)
 from pyblitz.runtime.lane cimport Lane, lane_submit, lanes_free, lanes_new
 
+from pyblitz._futures import Future
 from pyblitz._config import (
     MAX_THREADS, asymmetric_fences, check_count, check_idle, check_pin, check_seconds,
     default_num_threads, simd_level, spin_microseconds)
@@ -433,8 +433,12 @@ cdef int make_global(Pool* old) except -1 nogil:
         p = new_pool(n, lanes)      # last: see there
         # acq_rel: partner is the acquire load in borrow
         if ptr_cas_acq_rel(&global_pool, old, p):
-            # relaxed: a hint
+            # relaxed: a hint, which is not to stay wrong.  Who puts another pool there now
+            # may have stored its number before we stored ours.
             u32_store_relaxed(&global_threads, n)
+            fence_seq_cst()
+            if ptr_load_relaxed(&global_pool) != p:
+                u32_store_relaxed(&global_threads, 0)
         else:
             pool_retire(p)
             pool_join(p)
@@ -731,6 +735,7 @@ def _in_child():
     retired = []                # the parent's pools: left alone
     ptr_store_relaxed(&dropped, NULL)
     i64_store_relaxed(&entering, 0)
+    u32_store_relaxed(&global_threads, 0)
     remember(threading.main_thread().ident)
 
 
@@ -1101,64 +1106,6 @@ cdef class Recording:
 _open_pools = weakref.WeakValueDictionary()     # by id
 
 
-class Condition(threading.Condition):
-    """One whose wait a signal's handler leaves with the lock as it was: compiled, so that
-    handlers run only while it waits."""
-
-    def wait(self, timeout=None):
-        waiter = threading.Lock()
-        waiter.acquire()
-        self._waiters.append(waiter)
-        state = self._release_save()
-        notified = False
-        try:
-            if timeout is None:
-                notified = waiter.acquire()
-            else:
-                notified = waiter.acquire(timeout > 0, max(timeout, 0) or -1)
-        finally:
-            self._acquire_restore(state)
-            if not notified and waiter in self._waiters:
-                self._waiters.remove(waiter)
-        return notified
-
-
-cdef object unlocked(object future, object fn, tuple args, dict kwargs):
-    """fn(*args, **kwargs), which locks the future for a while.  A signal's handler that raises
-    between two instructions of Python's, one of which has taken the lock, leaves it held
-    for ever: whoever ended the future would hang."""
-    lock = future._condition._lock
-    cdef bint held = lock._is_owned()
-    try:
-        return fn(*args, **kwargs)
-    except BaseException:
-        while not held and lock._is_owned():
-            lock.release()
-        raise
-
-
-def unlocking(method):
-    @functools.wraps(method)
-    def call(self, *args, **kwargs):
-        return unlocked(self, method, (self, *args), kwargs)
-
-    return call
-
-
-class Future(concurrent.futures.Future):
-    """The standard library's, which Ctrl-C cannot leave locked."""
-
-    def __init__(self):
-        super().__init__()
-        self._condition = Condition()
-
-
-for method in ("cancel", "cancelled", "running", "done", "add_done_callback", "result", "exception",
-               "set_running_or_notify_cancel", "set_result", "set_exception"):
-    setattr(Future, method, unlocking(getattr(concurrent.futures.Future, method)))
-del method
-
-
 class HereFuture(Future):
     """Of a job that may lie in the queue of the very thread that waits for it: of a pool
     that has no threads, or lacks some."""
@@ -1190,54 +1137,19 @@ cdef struct PyJob:
     PyObject* call      # (future, context, fn, args, kwargs, the futures that wait)
 
 
-cdef bint end_future(object future, object result, object error) except -1:
-    """Its end where there is no memory for a call of Python's (a thread's first frames are
-    allocated), and whoever waits holds what there is.  False: more than ``result`` waits for it."""
-    lock = future._condition._lock
-    lock.acquire()
-    try:
-        if future._waiters or future._done_callbacks:
-            return False
-        if future._state == "PENDING" or future._state == "RUNNING":
-            future._result = result
-            future._exception = error
-            future._state = "FINISHED"
-            waiters = future._condition._waiters
-            while waiters:
-                waiters.popleft().release()
-    finally:
-        lock.release()
-    return True
-
-
 cdef void run_call(tuple call) noexcept:
     """Never raises: what the future's own callbacks raise is unraisable."""
     future, context, fn, args, kwargs, pending = call
-    result = error = late = None
+    result = error = None
     if pending is not None:
         pending.discard(future)
     try:
-        if future.set_running_or_notify_cancel():
+        if begin_future(future):
             result = context.run(fn, *args, **kwargs)
     except BaseException as e:
         error = e
-    while True:
-        try:
-            # Python code: in a pool of one thread a signal's handler may raise in it.
-            if future.done():
-                break
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(error)
-        except MemoryError:
-            if end_future(future, result, error):
-                return
-            with nogil:
-                usleep(1000)    # others may give some back
-        except BaseException as e:
-            error = late = e
-    if late is not None and (future.cancelled() or future.exception() is not late):
+    late = end_future(future, result, error)
+    if late is not None:
         if not isinstance(late, KeyboardInterrupt):
             raise late
         _thread.interrupt_main()        # once more, when we have returned
@@ -1349,6 +1261,8 @@ cdef class NativePool:
         if self._idle_ns >= 0:
             p.sleep.keep = min(self._keep, p.n_background)
         if self._cpus:
+            if len(set(self._cpus)) < self.num_threads:
+                p.sleep.spin_ns = 0     # as with more threads than CPUs
             for i in range(p.n_background):
                 p.workers[i].cpu = self._cpus[i % len(self._cpus)]
         self._pool = p

@@ -14,8 +14,9 @@ import time
 
 cimport cython
 from libc.stdint cimport INT64_MAX, int64_t
+from pyblitz._futures cimport begin_future, end_future
+from pyblitz._futures import Future
 from pyblitz._python cimport Entry, borrow, enter, leave, submit_call
-from pyblitz._python import Future
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, fence_seq_cst, i64_cas_relaxed, i64_fetch_add_relaxed,
     i64_load_relaxed, i64_store_relaxed, u32_cas_seq_cst, u32_exchange_acq_rel, u32_load_seq_cst,
@@ -386,24 +387,16 @@ cdef class Spawned:
             # relaxed: a hint that saves work
             if self.index >= i64_load_relaxed(&home._limit):
                 future.cancel()
-            if future.set_running_or_notify_cancel():
+            if begin_future(future):
                 if w != NULL and must_stop(w, 0):
                     raised()
                 result = context.run(fn, *args, **kwargs)
         except BaseException as e:
             error = e
             home._fail(self.index, e)
-        while True:
-            try:
-                # Python code, too: a signal's handler may raise in it.
-                if future.done():
-                    break
-                if error is None:
-                    future.set_result(result)
-                else:
-                    future.set_exception(error)
-            except BaseException as e:      # Ctrl-C in the middle of that
-                home._fail(self.index, e)
+        late = end_future(future, result, error)
+        if late is not None:
+            home._fail(self.index, late)
         if w != NULL:
             w.part = before
         future._spawned = None

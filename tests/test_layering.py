@@ -22,7 +22,7 @@ ROWS = [
     ["runtime.join", "runtime.scope", "runtime.bridge", "runtime.lane"],
     ["kernels.prefetch", "kernels.simd.levels"],
     ["kernels.*"],
-    ["_config"],
+    ["_config", "_futures"],
     ["_python"],
     ["capi", "_tasks", "_progress", "_html", "_executor"],
     # The front door, and what engines share.

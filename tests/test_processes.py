@@ -485,3 +485,32 @@ print("alive", flush=True)
 os._exit(0)
 """)
     assert out == "alive\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_child_of_one_thread_shares_its_calls(script):
+    """Its number of threads is the default one again, from its first call on."""
+    out = script(
+        """
+import os
+import numpy as np
+import pyblitz as pb
+def threads():
+    tasks = os.listdir("/proc/self/task")
+    names = [open(f"/proc/self/task/{task}/comm").read() for task in tasks]
+    return sum(name.startswith("pyblitz-") for name in names)
+a = np.ones(2_000_000)
+pb.set_num_threads(1)
+pb.par_map(np.sqrt, a)
+pid = os.fork()
+if pid == 0:
+    for _ in range(20):
+        pb.par_map(np.sqrt, a)
+    print(threads() > 0, flush=True)
+    os._exit(0)
+os.waitpid(pid, 0)
+print(threads())
+""",
+        env={"PYBLITZ_NUM_THREADS": "3"},
+    )
+    assert out == "True\n0\n"

@@ -1,5 +1,6 @@
 """ThreadPool, the number of threads, and the life of a process around them."""
 
+import concurrent.futures
 import gc
 import operator
 import os
@@ -1105,38 +1106,95 @@ print((resident() - before) // 200)
 
 
 def test_no_memory_to_tell_the_result(script):
-    """Python's calls allocate, in a thread that made none yet: whoever waits for the job gets its
-    result all the same, and callbacks are called when there is memory again."""
+    """Python's calls allocate, and exceptions their tracebacks: whoever waits for the job gets its
+    result all the same, whichever allocations fail."""
+    pytest.importorskip("_testcapi", reason="this Python has no test modules")
     out = script("""
-import threading
+import time, threading
+import _testcapi
 import pyblitz as pb
-from pyblitz._python import Future
-often = dict.fromkeys(["done", "set_result", "set_exception"], 0)
-def short(name):
-    then = getattr(Future, name)
-    def method(self, *args):
-        if threading.current_thread() is not threading.main_thread() and often[name] > 0:
-            often[name] -= 1
-            raise MemoryError
-        return then(self, *args)
-    setattr(Future, name, method)
-def fails():
-    raise KeyError("mine")
-for name in often:
-    short(name)
-with pb.ThreadPool(2) as pool:
-    for name in often:
-        often[name] = 10**9
-        assert pool.submit(pow, 2, 5).result() == 32
-        assert isinstance(pool.submit(fails).exception(), KeyError)
-        often[name] = 0
-    heard, go = threading.Event(), threading.Event()
-    often["set_result"] = 5
-    future = pool.submit(go.wait)
-    future.add_done_callback(lambda f: heard.set())
-    go.set()
-    assert heard.wait(20) and future.result()
-    assert often["set_result"] == 0
+def job(k, width):
+    time.sleep(0.005)       # until somebody waits
+    _testcapi.set_nomemory(k, k + width)
+def ends(pool, k, width):
+    future = pool.submit(job, k, width)
+    began = time.monotonic()
+    try:
+        future.result(20)
+    except MemoryError:     # the job's own, or here
+        pass
+    _testcapi.remove_mem_hooks()
+    assert time.monotonic() - began < 20, (k, width)
+    assert future.done()
+for width in (1, 2, 3, 10):
+    for k in range(30):
+        with pb.ThreadPool(2) as pool:
+            ends(pool, k, width)
+            ends(pool, k, width)    # in a thread that has called Python before
 print("told")
 """)
     assert out == "told\n"
+
+
+@pytest.mark.parametrize("ends", ["result", "exception", "cancelled"])
+def test_all_who_wait_are_told_once(ends):
+    """However often there is no memory for it."""
+
+    class Waiter:
+        def __init__(self, fails):
+            self.fails, self.told = fails, []
+
+        def tell(self, future):
+            if self.fails > 0:
+                self.fails -= 1
+                raise MemoryError
+            self.told.append(future)
+
+        add_result = add_exception = add_cancelled = tell
+
+    def job():
+        return 1 // (ends == "result")
+
+    heard, gate = [], threading.Event()
+    with pb.ThreadPool(2) as pool:
+        for _ in range(2):
+            pool.submit(gate.wait)
+        future = pool.submit(job)
+        waiters = [Waiter(fails) for fails in (0, 3, 1)]
+        future._waiters.extend(waiters)
+        future.add_done_callback(heard.append)
+        if ends == "cancelled":
+            assert future.cancel()
+        gate.set()
+    assert [w.told for w in waiters] == [[future]] * 3
+    assert [w.fails for w in waiters] == [0, 0, 0]
+    assert heard == [future]
+    future._waiters.clear()
+    assert concurrent.futures.wait([future], timeout=0).done == {future}
+    assert future.cancelled() == (ends == "cancelled")
+
+
+def test_a_callback_that_fails_stops_no_other(script):
+    """Nor does its report: that is the interpreter's then."""
+    out = script("""
+import concurrent.futures, sys, threading
+import pyblitz as pb
+def no_memory(*args):
+    raise MemoryError
+heard, unraisable, gate = [], [], threading.Event()
+sys.unraisablehook = lambda x: unraisable.append(type(x.exc_value).__name__)
+log = concurrent.futures._base.LOGGER
+logged, log.exception = [], lambda *args: logged.append(args[1])
+for fails in (False, True):
+    if fails:
+        log.exception = no_memory
+    with pb.ThreadPool(2) as pool:
+        future = pool.submit(gate.wait)
+        future.add_done_callback(no_memory)
+        future.add_done_callback(heard.append)
+        gate.set()
+    assert heard[-1] is future
+assert len(logged) == 1
+print(unraisable)
+""")
+    assert out == "['MemoryError']\n"

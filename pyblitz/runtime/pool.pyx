@@ -28,9 +28,9 @@ from pyblitz.runtime.os cimport (
     lock_latch_is_set, lock_latch_set, lock_latch_wait, membarrier_register, now_ns,
     thread_create, thread_join, yield_thread)
 from pyblitz.runtime.sleep cimport (
-    THREAD_NONE, THREAD_RETIRED, THREAD_RUNS, Idle, idle_init, no_work_found, post_injected,
-    post_moved, retire, revive, sleep_init, sleeper_destroy, sleeper_init, start_looking, wake_any,
-    wake_sleeper)
+    THREAD_NONE, THREAD_RETIRED, THREAD_RUNS, Idle, came_late, idle_init, no_work_found,
+    post_injected, post_moved, retire, revive, sleep_init, sleeper_destroy, sleeper_init,
+    spin_after_sleep, start_looking, wake_any, wake_sleeper)
 
 cdef extern from *:
     """
@@ -370,9 +370,13 @@ cdef void worker_main(void* arg) noexcept nogil:
     note(&w.sleeper.stats, SLEEPING, SEARCHING)
     # Whoever started this thread left it counted as inactive: it searches.
     idle_init(&idle)
+    # It is as one that slept.
+    spin_after_sleep(s, &idle, INT64_MAX, now_ns())
     while True:
         job = find_work(w, &more)
         if job != NULL:
+            if idle.begun > 0:
+                came_late(s, &idle, now_ns())
             work_found(w, more)
             note(&w.sleeper.stats, SEARCHING, BUSY)
             while job != NULL:

@@ -116,6 +116,7 @@ cdef void revive(Sleep* s) noexcept nogil
 
 cdef void idle_init(Idle* idle) noexcept nogil
 cdef void start_looking(Sleep* s, Idle* idle) noexcept nogil
+cdef bint came_late(Sleep* s, Idle* idle, int64_t now) noexcept nogil
 cdef bint spins_on(Sleep* s, Idle* idle, int64_t now) noexcept nogil
 cdef void spin_after_sleep(const Sleep* s, Idle* idle, int64_t slept, int64_t now) noexcept nogil
 cdef bint wished_for(Sleep* s, int64_t begun, int64_t now) noexcept nogil

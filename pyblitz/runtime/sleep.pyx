@@ -261,16 +261,27 @@ cdef void start_looking(Sleep* s, Idle* idle) noexcept nogil:
     idle.begun = 0
 
 
+cdef bint came_late(Sleep* s, Idle* idle, int64_t now) noexcept nogil:
+    """Whether somebody else had the CPU between two looks of a worker that spins: it stops."""
+    if now - idle.looked <= LATE_NS:
+        return False
+    idle.spin = 0
+    idle.begun = SPUN
+    # relaxed: see spins_on
+    i64_store_relaxed(&s.wanted, now)
+    return True
+
+
 cdef bint spins_on(Sleep* s, Idle* idle, int64_t now) noexcept nogil:
     """Whether to look once more before it gets sleepy.  Between two looks it yields."""
     if idle.spin == 0 or idle.begun == SPUN:
         return False
     if idle.begun == 0:
+        # relaxed: a policy, for which any recent time does
+        if now - i64_load_relaxed(&s.wanted) <= WANTED_NS:
+            return False
         idle.begun = now
-    elif now - idle.looked > LATE_NS:
-        idle.spin = 0
-        idle.begun = SPUN
-        i64_store_relaxed(&s.wanted, now)
+    elif came_late(s, idle, now):
         return False
     idle.looked = now
     if now - idle.begun < idle.spin:

@@ -14,7 +14,7 @@ from pyblitz.runtime.latch cimport latch_is_set, latch_set
 from pyblitz.runtime.os cimport alloc_aligned, now_ns, yield_thread
 from pyblitz.runtime.sleep cimport (
     SLEEPER_ASLEEP, SLEEPER_AWAKE, SLEEPER_DEAD, Idle, Sleep, Sleeper,
-    THREAD_NONE, THREAD_RUNS, idle_init, no_work_found, post_injected, post_mail, post_moved, sleep_init,
+    THREAD_NONE, THREAD_RUNS, came_late, idle_init, no_work_found, post_injected, post_mail, post_moved, sleep_init,
     sleeper_destroy, sleeper_init, spin_after_sleep, spins_on, start_looking, wake_any, wake_sleeper, wished_for)
 
 AWAKE, ASLEEP, DEAD = SLEEPER_AWAKE, SLEEPER_ASLEEP, SLEEPER_DEAD
@@ -35,8 +35,8 @@ cdef void run_test_job(void* worker, Job* job) noexcept nogil:
 def spins(int64_t spin_ns, events):
     """Of one worker: for each ("slept", how long, now), for how long it would spin; for each
     ("looks", how often, now, each how much later), how often it looks on after that; for each
-    ("finds", ...) the same, and it finds work then; for each ("wish", since, now) whether it is to
-    be woken."""
+    ("finds", ..., how late) the same, and then it finds work; for each ("wish", since, now) whether
+    it is to be woken.  ("wanted", 0, now): somebody wants the CPU."""
     cdef Sleep s
     cdef Idle idle
     cdef int64_t k, looks
@@ -49,6 +49,9 @@ def spins(int64_t spin_ns, events):
         if what == "wish":
             found.append(wished_for(&s, length, now))
             continue
+        if what == "wanted":
+            i64_store_relaxed(&s.wanted, now)
+            continue
         if what == "slept":
             spin_after_sleep(&s, &idle, length, now)
             found.append(idle.spin)
@@ -60,6 +63,8 @@ def spins(int64_t spin_ns, events):
             looks += 1
         found.append(looks)
         if what == "finds":
+            if idle.begun > 0:
+                came_late(&s, &idle, idle.looked + <int64_t>later[1])
             start_looking(&s, &idle)
             sub_inactive(&s.counters)
     return found

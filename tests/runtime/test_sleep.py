@@ -108,7 +108,7 @@ def test_spinning_while_it_pays(native):
         ("looks", 999, 3 * MS, US),
         ("slept", 300 * US, 4 * MS),
         ("looks", 999, 5 * MS, US),
-        ("finds", 20, 6 * MS, US),  # it paid
+        ("finds", 20, 6 * MS, US, US),  # it paid
         *[("looks", 999, k * MS, US) for k in range(7, 13)],
         ("slept", 199 * US, 20 * MS),
     ]
@@ -134,6 +134,21 @@ def test_no_spinning_where_others_want_the_cpu(native):
     assert native.sleep.spins(200 * US, events) == expected
 
 
+def test_work_that_is_found_late_was_not_found_by_spinning(native):
+    """Others had the CPU meanwhile: it stops, and so do all who would begin."""
+    events = [
+        ("slept", 50 * US, MS),
+        ("finds", 20, 2 * MS, US, 201 * US),
+        ("looks", 9, 3 * MS, US),
+        ("slept", 50 * US, 4 * MS),
+        ("slept", 50 * US, 300 * MS),
+        ("wanted", 0, 300 * MS),
+        ("looks", 9, 301 * MS, US),
+        ("looks", 9, 551 * MS, US),
+    ]
+    assert native.sleep.spins(200 * US, events) == [200 * US, 20, 0, 0, 200 * US, 0, 9]
+
+
 def test_wishes_wake_one(native):
     """After eight in a row that spinning would have met, and after twice as many each time until it
     has paid; once for a piece of work, however often it asks."""
@@ -154,7 +169,7 @@ def test_wishes_wake_one(native):
     assert woken(wishes(60, start, far)) == []
     assert woken(wishes(8, start, 50 * US) + wishes(9, 2 * start, 50 * US)) == [16]
     assert woken([("wish", start, start + k) for k in range(60)]) == []
-    paid = [("slept", 0, 5 * start), ("finds", 1, 5 * start, US)]
+    paid = [("slept", 0, 5 * start), ("finds", 1, 5 * start, US, US)]
     assert woken(wishes(9, start, 50 * US) + paid + wishes(9, 6 * start, 50 * US)) == [8, 19]
     many = woken(wishes(9_000, start, 50 * US))
     assert many[-1] - many[-2] == 1024
