@@ -82,6 +82,11 @@ def extension(source):
 class BuildExt(build_ext):
     """Cython and NumPy are asked for when something is built, and not by requests for metadata."""
 
+    def finalize_options(self):
+        super().finalize_options()
+        # Here, for an editable install forgets what setup() is told of a command.
+        self.parallel = self.parallel or CPUS
+
     def run(self):
         import numpy
         from Cython.Build import cythonize
@@ -138,7 +143,6 @@ headers = sorted(Path("pyblitz").glob("**/*.h"))
 if __name__ == "__main__":
     setup(
         cmdclass={"build_ext": BuildExt, "sdist": Sdist},
-        options={"build_ext": {"parallel": CPUS}},
         ext_modules=[extension(source) for source in sorted(Path("pyblitz").glob("**/*.pyx"))],
     )
 elif __name__ == "__mp_main__":

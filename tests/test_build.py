@@ -65,6 +65,22 @@ def clone(tmp_path):
     return directory
 
 
+@pytest.mark.parametrize("hook", ["build_wheel", "build_editable"])
+def test_all_cpus_compile(clone, hook):
+    (clone / "stubs" / "numpy" / "__init__.py").write_text("def get_include(): return '.'\n")
+    (clone / "stubs" / "Cython" / "__init__.py").write_text("")
+    (clone / "stubs" / "Cython" / "Build.py").write_text(
+        "import sys\n"
+        "def cythonize(extensions, nthreads, **options):\n"
+        "    sys.exit(f'jobs: {nthreads}, {sys._getframe(1).f_locals[\"self\"].parallel}')\n"
+    )
+    said = python(
+        clone, "-c", f"from setuptools import build_meta as b; b.{hook}('out')", check=False
+    )
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert said.splitlines()[-1] == f"jobs: {cpus if cpus > 1 else 0}, {cpus}"
+
+
 def test_metadata_and_sdist(clone):
     """All sources, nothing generated, and neither Cython nor NumPy to get there."""
     sources = {name for name in files(clone) if not name.startswith("stubs/")}
