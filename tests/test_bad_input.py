@@ -328,6 +328,8 @@ def test_mistakes(name, n):
                 # Which may crash NumPy by itself: np.all(objects, out=objects) in 2.4, and in
                 # 2.2 np.cumprod(numbers, out=objects).
                 continue
+            if n == BIG and "prod" in name and options.get("dtype") is object:
+                continue  # numbers of a hundred thousand digits
             message = compare(name, kind, n, args, options)
             if message is not None:
                 wrong.append(message)

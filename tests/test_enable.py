@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -58,18 +59,20 @@ def bits(result):
     return str(np.asarray(result).dtype), np.shape(result), a.tobytes()
 
 
-def same(call, **options):
-    """As without: bits, warnings, exceptions."""
+def same(*calls, **options):
+    """As without: bits, warnings, exceptions.  To enable takes milliseconds, and so does to
+    disable: of many calls, do it once."""
     pb.disable()
-    expected = outcome(call)
+    expected = [outcome(call) for call in calls]
     pb.enable(**options)
-    got = outcome(call)
+    got = [outcome(call) for call in calls]
     pb.disable()
-    assert got[1] == expected[1]
-    if isinstance(expected[0], tuple) and isinstance(expected[0][0], type):
-        assert got[0] == expected[0]
-    else:
-        assert bits(got[0]) == bits(expected[0])
+    for (result, warned), (theirs, they_warned) in zip(got, expected, strict=True):
+        assert warned == they_warned
+        if isinstance(theirs, tuple) and isinstance(theirs[0], type):
+            assert result == theirs
+        else:
+            assert bits(result) == bits(theirs)
 
 
 UFUNCS = {
@@ -96,14 +99,15 @@ def operands(fn, types, n, layout):
 @pytest.mark.parametrize("name", UFUNCS)
 def test_every_loop(shared, name):
     fn = UFUNCS[name]
+    calls = []
+    for loop in fn.types:
+        types = loop.replace("->", "")
+        if "O" in types:
+            continue
+        for layout in ("c", "s", "r", "one"):
+            calls.append(partial(fn, *operands(fn, types, 999, layout)))
     with np.errstate(all="warn"):
-        for loop in fn.types:
-            types = loop.replace("->", "")
-            if "O" in types:
-                continue
-            for layout in ("c", "s", "r", "one"):
-                args = operands(fn, types, 999, layout)
-                same(lambda fn=fn, args=args: fn(*args))
+        same(*calls)
 
 
 def test_loops_are_replaced_and_put_back(shared, native):
@@ -272,6 +276,7 @@ def test_other_libraries_loops_are_kept(shared, native):
     "dtype", ["?", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "g", "D", "m8[s]"]
 )
 def test_reductions(shared, dtype):
+    calls = []
     for n in (1, 2, 7, 1000, 100_001):
         a = values(dtype, (n,), n)
         for name in ("add", "multiply", "maximum", "minimum", "fmax", "fmin", "bitwise_and",
@@ -279,8 +284,9 @@ def test_reductions(shared, dtype):
                      "subtract"):  # fmt: skip
             fn = getattr(np, name)
             for x in (a, a[::-1], np.repeat(a, 2)[::2]):
-                same(lambda fn=fn, x=x: fn.reduce(x))
-            same(lambda fn=fn, a=a: fn.reduce(a, initial=a[0]))
+                calls.append(partial(fn.reduce, x))
+            calls.append(partial(fn.reduce, a, initial=a[0]))
+    same(*calls)
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
@@ -289,11 +295,9 @@ def test_extremes_that_differ_in_their_bits(shared, dtype):
     for _ in range(30):
         a = rng.choice(np.array([0.0, -0.0, 1.0]), 40_000).astype(dtype)
         for x in (a, -a, abs(a), -abs(a)):
-            same(x.min)
-            same(x.max)
+            same(x.min, x.max)
         a[rng.integers(0, a.size, 3)] = rng.choice([np.nan, -np.nan], 3)
-        for fn in (np.maximum, np.minimum, np.fmax, np.fmin):
-            same(lambda fn=fn, a=a: fn.reduce(a))
+        same(*(partial(fn.reduce, a) for fn in (np.maximum, np.minimum, np.fmax, np.fmin)))
 
 
 def test_any_and_all_end_early(usual):
