@@ -48,9 +48,12 @@ def pyblitz_version() -> str | None:
 
 
 def git_commit() -> str | None:
-    """With "+" when tracked files differ from it."""
+    """With "+" when tracked files differ from it, results apart."""
     commit = first_line_of("git", "rev-parse", "HEAD")
-    changed = first_line_of("git", "status", "--porcelain", "--untracked-files=no")
+    changed = first_line_of(
+        *("git", "status", "--porcelain", "--untracked-files=no"),
+        *("--", ".", ":!benchmarks/results"),
+    )
     return f"{commit}+" if commit and changed else commit
 
 
