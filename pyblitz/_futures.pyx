@@ -6,6 +6,16 @@ from concurrent.futures._base import LOGGER
 
 from posix.unistd cimport usleep
 
+cdef extern from *:
+    """
+    #ifdef Py_GIL_DISABLED
+    #define PB_FREE_THREADED 1
+    #else
+    #define PB_FREE_THREADED 0
+    #endif
+    """
+    const bint FREE_THREADED "PB_FREE_THREADED"
+
 # A call of Python's own: the first one in a thread allocates its frames, which stay.
 call_python = eval("lambda: None")
 
@@ -106,6 +116,15 @@ cdef object end_future(object future, object result, object error):
                 usleep(1000)    # others may give memory back
     if ending.late is not None:
         late, ending.late = ending.late, None
+    if FREE_THREADED:
+        # What other threads let go of is freed by the one that made it, when it next calls
+        # Python; a job may be a function in C.
+        try:
+            call_python()
+        except MemoryError:
+            pass
+        except BaseException as e:      # of a signal's handler
+            late = e
     ending.waiters = None
     return late
 
