@@ -306,6 +306,27 @@ def test_masks_are_the_arrays_own_or_refused():
         assert name in ("par_iter", *PUBLIC)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_subok_and_outputs_of_subclasses(pool_size, threads):
+    class Sub(np.ndarray):
+        pass
+
+    pool_size(threads)
+    a = np.arange(200_000.0).view(Sub)
+    assert type(pb.par_map(np.sqrt, a)) is Sub
+    assert type(pb.par_map(np.sqrt, a, subok=False)) is np.ndarray
+    outs = np.empty(a.size), np.empty(a.size)
+    for made in (pb.par_map(np.divmod, a, 7, out=outs), pb.par_map(np.divmod, a, 7, *outs)):
+        assert made[0] is outs[0]
+        assert made[1] is outs[1]
+    half = pb.par_map(np.divmod, a, 7, out=(None, outs[1]))
+    assert type(half[0]) is Sub
+    assert half[1] is outs[1]
+    np.testing.assert_array_equal(outs, np.divmod(np.arange(200_000.0), 7))
+    out = outs[0].view(Sub)
+    assert pb.par_map(np.sqrt, a, out) is out
+
+
 def test_lazy_arrays_go_where_arrays_go():
     a = numbers("f8")
     x = pb.par_iter(a)

@@ -870,7 +870,42 @@ def test_where_of_times():
     days = np.arange(5).astype("M8[D]")
     check(lambda d: np.where(d > days[2], d, np.datetime64("NaT")), days)
     check(lambda d, s: np.where(d > days[2], d, s), days, days.astype("M8[s]"))
-    check(lambda d, m: np.where(m, d, m), days, days - days[0])
+    times = days - days[0]
+    check(lambda m: np.where(m, 1.5, m == times[1]), times)
+    check(lambda m: np.where(m > times[1], m, 3), times.astype(">m8[D]"))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        np.array([None, 1, 0.0], object),
+        None,
+        "a",
+        "",
+        np.datetime64("NaT"),
+        np.nan,
+        0,
+        2**70,
+        np.array(["", "a", "b"]),
+        np.array(["NaT", 0, 1], "m8[s]"),
+        np.array([0, 1, 2], "M8[s]"),
+    ],
+    ids=repr,
+)
+def test_what_is_true_for_where(condition):
+    a = np.arange(3.0)
+    check(lambda x: np.where(condition, x, -1.0), a)
+
+
+def test_where_of_no_axis_reads_at_once():
+    """As ufuncs read scalars."""
+    a = np.arange(3.0)
+    number, mask = np.array(1.0), np.array(True)
+    x = pb.par_iter(a)
+    made = np.where(x > 0, number, x), np.where(mask, x, -1.0)
+    number[...], mask[...] = 7, False
+    assert_same(made[0].collect(), np.array([0.0, 1, 1]))
+    assert_same(made[1].collect(), a)
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i8", "u8", "f2", "f4", "f8", "g", "F"])
@@ -931,11 +966,25 @@ def test_other_functions_of_numpy_get_the_elements():
     with pytest.raises(ValueError, match="both or neither"):
         np.where(x > 2, x)
 
-    class Asked:
-        def __array_function__(self, fn, types, args, kwargs):
-            return fn.__name__, types
+    assert_same(np.flip(x), a[::-1])
+    assert_same(np.hstack((0, x)), np.hstack((0, a)))
+    assert_same(np.zeros(3, like=x), np.zeros(3))
+    assert np.array2string(x) == np.array2string(a)
 
-    assert np.where(x > 2, Asked(), 0) == ("where", (pb.ParIter, Asked))
+
+def test_other_owners_of_functions_see_arrays():
+    """Many refuse what they do not know."""
+
+    class Strict(np.ndarray):
+        def __array_function__(self, fn, types, args, kwargs):
+            if any(t not in (Strict, np.ndarray) for t in types):
+                return NotImplemented
+            return super().__array_function__(fn, types, args, kwargs)
+
+    a = np.arange(6.0)
+    x, strict = pb.par_iter(a), a.view(Strict)
+    assert_same(np.asarray(np.where(strict > 2, x, 0)), np.where(a > 2, a, 0))
+    assert_same(np.asarray(np.concatenate([[x * 2], [strict]])), np.stack([a * 2, a]))
 
 
 @pytest.mark.parametrize("n", [10, 200_000])
@@ -949,6 +998,32 @@ def test_functions_of_ours_compute_it_first(n):
     assert_same(pb.par_lexsort([x, x]), np.lexsort([a, a]))
     assert_same(pb.par_cumsum(x), np.cumsum(a))
     assert left_alone() == before
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("n", [10, 200_000])
+def test_functions_of_ours_compute_it_once(pool_size, monkeypatch, threads, n):
+    """Also where they leave it to NumPy then."""
+    pool_size(threads)
+    a = np.random.default_rng(1).permutation(n) * 1.0
+    seen = []
+
+    def twice(v):
+        seen.append(len(v))
+        return np.array([2 * x for x in v.tolist()])
+
+    x = pb.par_iter(a).map(twice, dtype=float)
+    for f, numpys in (
+        (pb.par_copy, np.copy),
+        (pb.par_sort, np.sort),
+        (pb.par_cumsum, np.cumsum),
+        (pb.par_flatten, np.copy),
+        (lambda y: pb.par_concatenate([y, a]), lambda y: np.concatenate([y, a])),
+        (lambda y: pb.par_lexsort((a, y)), lambda y: np.lexsort((a, y))),
+    ):
+        seen.clear()
+        assert_same(f(x), numpys(a * 2))
+        assert sum(seen) == n
 
 
 @pytest.mark.parametrize("name", NUMPYS)

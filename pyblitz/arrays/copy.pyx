@@ -11,7 +11,7 @@ from numpy cimport ndarray
 from pyblitz.arrays.common cimport (
     SLICE_ITEMS, at, fill_map, longest_axis, may_overlap, run, slices)
 from pyblitz.arrays.front cimport Left, alone, left, left_dtype, too_small
-from pyblitz.arrays.front import operation
+from pyblitz.arrays.front import lazy_classes, operation
 from pyblitz.kernels.map cimport MAP_DIMS, Map
 from pyblitz.kernels.move cimport copy_run
 from pyblitz.runtime.pool cimport Worker
@@ -275,6 +275,8 @@ def par_copy(a, order="K", subok=False, *, dtype=None, out=None, casting=None):
 
 def flattened(a, order="C"):
     """The namesake of par_flatten."""
+    if type(a) in lazy_classes:
+        return par_flatten(np.asarray(a), order)
     return (a if hasattr(a, "flatten") else np.asarray(a)).flatten(order)
 
 

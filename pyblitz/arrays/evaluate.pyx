@@ -45,9 +45,12 @@ cdef Node apply_where(tuple args):
     """The same of np.where; see call_where."""
     cdef list nodes = [a if type(a) is Node else node_of(a) for a in args]
     cdef Node mask = nodes[0]
-    if mask.dtype != np.bool_:
-        mask = node_of(np.asarray(mask.what) != 0) if mask.kind == NODE_CONSTANT else apply(
-            np.not_equal, (mask, 0), {})
+    if mask.dtype is not None and mask.dtype.kind not in "biufcm":
+        raise TypeError(f"np.where: whether {mask.dtype} is true is NumPy's to say")
+    if mask.kind == NODE_CONSTANT:
+        mask = node_of(np.array(mask.what).astype(bool))
+    elif mask.dtype != np.bool_:
+        mask = apply(np.not_equal, (mask, np.zeros((), mask.dtype)), {})
     return call_where(mask, nodes[1], nodes[2])
 
 

@@ -68,6 +68,9 @@ cdef bint owns_functions(object t)
 # Whether a subclass of arrays computes as arrays do.
 cdef bint computes_alike(object t)
 
+# Of a lazy array, alone or in lists, its elements: once, whoever needs them then.  whole: also
+# in lists that begin with a number.
+cdef object computed(object x, bint whole=*)
 # As a plain array, without a copy if that can be; what NumPy does not know, as it is.
 cdef object convert(object x)
 # The same for one of a list of arrays, which the door does not see; masks are refused.
@@ -131,13 +134,13 @@ cdef class Operation:
     cdef bint is_plain(self, PyObject** args, Py_ssize_t n, PyObject* names) except -1
     cdef object ask_namesake(self, PyObject** args, Py_ssize_t n, PyObject* names)
     cdef dict without_own(self, dict kwargs)
-    cdef object handed(self, object x)
     cdef object go_back(self, str why, tuple args, dict kwargs, int64_t bytes=*)
     cdef bint take_axis(self, list given, dict named) except -1
     cdef str take(self, Received r, object into, object where, str name, bint is_out)
     cdef str take_all(self, Received r)
     cdef object receive(self, tuple args, dict kwargs)
     cdef object by_protocol(self, tuple args, dict kwargs)
+    cdef object written_or(self, Received r, tuple args, object result, int i)
 
 
 cdef class ending:

@@ -41,7 +41,7 @@ cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         pass
     PyTypeObject* Py_TYPE(PyObject*)
-    PyTypeObject PyLong_Type, PyFloat_Type, PyBool_Type, PyComplex_Type, PyTuple_Type
+    PyTypeObject PyLong_Type, PyFloat_Type, PyBool_Type, PyComplex_Type, PyTuple_Type, PyList_Type
     bint PyType_IsSubtype(PyTypeObject*, PyTypeObject*)
 
 cdef extern from "numpy/arrayobject.h":
@@ -269,6 +269,18 @@ cdef object member(object x, str name, str function):
     if is_masked(x):
         refuse_mask(name, function)
     return np.asarray(convert(x))
+
+
+cdef object computed(object x, bint whole=False):
+    if type(x) in lazy_classes:
+        return np.asarray(x)
+    # A list of numbers may be long.
+    if (type(x) is list or type(x) is tuple) and x and (
+            whole or type(x[0]) is np.ndarray or not plain(<PyObject*>x[0])):
+        made = [computed(y, whole) for y in x]
+        if any([y is not z for y, z in zip(made, x)]):
+            return type(x)(made)
+    return x
 
 
 cdef object rewrap(object result, object x, Gives gives, tuple context):
@@ -739,6 +751,10 @@ cdef class Operation:
             if i >= self.variadic or self.arrays >> i & 1:
                 if not plain(args[i]) or (i < self.variadic and self.outs >> i & 1 and not plain_out(args[i])):
                     return False
+            elif Py_TYPE(args[i]) == &PyList_Type or Py_TYPE(args[i]) == &PyTuple_Type:
+                for x in <object>args[i]:
+                    if type(x) in lazy_classes:
+                        return False
         if self.axis < n and not plain_axis(args[self.axis]):
             return False
         if names != NULL:
@@ -765,15 +781,10 @@ cdef class Operation:
     cdef dict without_own(self, dict kwargs):
         return {name: x for name, x in kwargs.items() if name not in self.own} if self.own else kwargs
 
-    cdef object handed(self, object x):
-        if type(x) in lazy_classes and self.method is None and not self.of_ufunc:
-            return convert(x)       # a function of ours computes
-        return from_dlpack(x)
-
     cdef object go_back(self, str why, tuple args, dict kwargs, int64_t bytes=0):
         """To the namesake, from the slow road.  bytes: of what they became, at least."""
-        args = tuple([self.handed(x) for x in args])
-        kwargs = {name: self.handed(x) for name, x in self.without_own(kwargs).items()}
+        args = tuple([from_dlpack(x) for x in args])
+        kwargs = {name: from_dlpack(x) for name, x in self.without_own(kwargs).items()}
         if self.namesake is not None:
             result = self.namesake(*args, **kwargs)
         elif not args:
@@ -905,6 +916,9 @@ cdef class Operation:
             progress = kwargs.pop("progress")
             return with_progress(progress, self, args, kwargs)
         r = Received.__new__(Received)
+        if self.method is None and not self.of_ufunc:
+            args = tuple([computed(x) for x in args])
+            kwargs = {name: computed(x) for name, x in kwargs.items()}
         if self.of_ufunc:
             args = tuple([bare(x) for x in args[:1]]) + args[1:]
             kwargs = {name: bare(x) for name, x in kwargs.items()}
@@ -918,17 +932,35 @@ cdef class Operation:
             return self.go_back(why, args, kwargs)
         if r.asks:
             return self.by_protocol(args, kwargs)
+        if r.is_ufunc and r.named.get("subok") is False:
+            r.wrapper = None
         if r.wrapper is not None and bytes_of(r.given) + bytes_of(r.named.values()) <= COUNTED_BYTES:
             return self.go_back(None, args, kwargs)
         result = self.plan(*r.given, **r.named)
         if type(result) is Left:
+            args = tuple([mine if type(x) in lazy_classes else x for mine, x in zip(r.given, args)])
+            kwargs = {name: r.named[name] if type(x) in lazy_classes else x for name, x in kwargs.items()}
             return self.go_back((<Left>result).why, args, kwargs, bytes_of(r.given) + bytes_of(r.named.values()))
         if r.target is not None and result is not None:
             return r.target
         if r.wrapper is None:
             return result
-        context = (args[0], args[1:], 0) if r.is_ufunc and self.method is None else None
-        return rewrap(result, r.wrapper, self.gives, context)
+        if not r.is_ufunc or self.method is not None:
+            return rewrap(result, r.wrapper, self.gives, None)
+        results = [self.written_or(r, args, one, i) for i, one in enumerate(
+            result if type(result) is tuple else (result,))]
+        return tuple(results) if type(result) is tuple else results[0]
+
+    cdef object written_or(self, Received r, tuple args, object result, int i):
+        """A ufunc's result: the very array that was given for it, or one of the caller's type."""
+        for mine, given in zip(r.given, args):
+            if result is mine:
+                return given
+        out = r.named.get("out")
+        for given in out if type(out) is tuple else ():
+            if result is given:
+                return given
+        return rewrap(result, r.wrapper, self.gives, (args[0], args[1:], i))
 
 
 cdef object operate(object self, PyObject** args, size_t nargsf, PyObject* names):

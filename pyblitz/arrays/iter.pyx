@@ -22,7 +22,7 @@ from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, apply_where, collect, count_node, find_node, run_node
 from pyblitz.arrays.fold cimport (
     any_of, fold_kernel, fold_node, mean_of, reduce_parts, variance_of)
-from pyblitz.arrays.front cimport Ufunc, bare, member
+from pyblitz.arrays.front cimport Ufunc, bare, computed, member
 from pyblitz.arrays.front import complete_methods, ending, lazy_classes
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, call_blocks, call_kernel,
@@ -200,16 +200,22 @@ class _OfTheClass:
 
 
 def _array_function(x, fn, types, args, kwargs):
-    # Others that ask to be asked have their turn, as if lazy arrays were none of these.
-    for t in types:
-        if t is not ParIter and t.__array_function__ is not array_function:
-            return NotImplemented
-    if fn is np.where and len(args) == 3:
-        try:
-            return call(fn, args, {})
-        except (OverflowError, TypeError):
-            pass        # NumPy does it, or says why not
-    return fn._implementation(*args, **kwargs)
+    cdef bint ours = all([t is ParIter or t.__array_function__ is array_function for t in types])
+    if ours:
+        if fn is np.where and len(args) == 3:
+            try:
+                return call(fn, args, {})
+            except (OverflowError, TypeError):
+                pass        # NumPy does it, or says why not
+        # Where NumPy asks for what lazy arrays have, too, nothing need be computed.
+        if hasattr(ParIter, fn.__name__):
+            return fn._implementation(*args, **kwargs)
+    # Of arrays it is NumPy's, or that of others that ask to be asked.
+    arrays, named = computed(tuple(args), True), {name: computed(a, True) for name, a in kwargs.items()}
+    if arrays is not args or any([named[name] is not a for name, a in kwargs.items()]):
+        return fn(*arrays, **named)
+    # None is an argument: it is like= that is lazy.
+    return getattr(fn, "_implementation", fn)(*args, **kwargs) if ours else NotImplemented
 
 
 cdef object applied(object fn, tuple args, dict options):
@@ -586,6 +592,8 @@ cdef class ParIter:
         >>> pb.par_iter([1, 5, 9]).clip(2, 8).collect()
         array([2, 5, 8])
         """
+        if min is None and max is None:
+            np.clip(np.empty(0, self.dtype), None, None)    # NumPy 2.0 refuses
         if self.dtype.kind in "iu":
             # What Python's numbers beyond the dtype mean for NumPy.
             info = np.iinfo(self.dtype)

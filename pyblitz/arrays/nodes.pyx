@@ -170,7 +170,8 @@ cdef object call_ufunc(ufunc u, list nodes, dict options):
 cdef Node call_where(Node mask, Node x, Node y):
     cdef tuple args
     dtype = np.result_type(*[n.what if n.dtype is None else n.dtype for n in (x, y)])
-    if dtype.kind not in "biufcmM":
+    # NumPy keeps the byte order of a time beside a number of Python's.
+    if dtype.kind not in "biufcmM" or not dtype.isnative:
         raise TypeError(f"the result has dtype {dtype}; lazy arrays are of numbers or times")
     args = (mask, of_type(x, dtype), of_type(y, dtype))
     return new_node(NODE_WHERE, np.where, args, common_shape(args), dtype, common_domain(args))
@@ -180,7 +181,8 @@ cdef Node of_type(Node n, object dtype):
     if n.dtype is None:
         # A number of Python's, which the dtype may be too small for.
         return node_of(np.asarray(n.what, dtype))
-    return n if n.dtype == dtype else cast(n, dtype)
+    # Of no axis: what is in it now.
+    return n if n.dtype == dtype and n.kind != NODE_CONSTANT else cast(n, dtype)
 
 
 cdef Node call_kernel(object kernel, tuple args):
