@@ -98,7 +98,11 @@ def test_integers_are_exact_at_each_number_of_threads(pool_size, dtype, n):
 def test_what_is_cast_block_by_block_is_what_a_copy_would_be(pool_size, of, to, step):
     """In each layout, and where a cast is not safe, too."""
     a = values(of, (200_011 * abs(step),), 1)[::step]
-    a = np.where(np.isfinite(a), a, 1).clip(-9, 9).astype(of)[:: 1 if step == 1 else -1]
+    a = (
+        np.where(np.isfinite(a), a, 1)
+        .clip(0 if of[0] == "u" else -9, 9)
+        .astype(of)[:: 1 if step == 1 else -1]
+    )
     out = np.empty(2 * a.size, to)[::2]
     for threads in (1, 2, 5):
         pool_size(threads)

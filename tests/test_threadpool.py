@@ -1181,13 +1181,14 @@ import concurrent.futures, sys, threading
 import pyblitz as pb
 def no_memory(*args):
     raise MemoryError
-heard, unraisable, gate = [], [], threading.Event()
+heard, unraisable = [], []
 sys.unraisablehook = lambda x: unraisable.append(type(x.exc_value).__name__)
 log = concurrent.futures._base.LOGGER
 logged, log.exception = [], lambda *args: logged.append(args[1])
 for fails in (False, True):
     if fails:
         log.exception = no_memory
+    gate = threading.Event()
     with pb.ThreadPool(2) as pool:
         future = pool.submit(gate.wait)
         future.add_done_callback(no_memory)
