@@ -913,6 +913,10 @@ def test_clip(dtype):
     """By name and as a method; bounds that the dtype cannot hold, none, arrays, NaN and zeros."""
     a = values(dtype, (1_000,), 1)
     bounds = [None, 0, -1, 3, 300, -300, 2**63, -(2**70), 1.5, -0.0, float("nan"), np.int8(3), 1j]
+    if np.lib.NumpyVersion(np.__version__) < "2.1.0" and a.dtype.kind in "iu":
+        # It refuses numbers that the dtype cannot hold; of later ones we have the answer.
+        info = np.iinfo(a.dtype)
+        bounds = [b for b in bounds if type(b) is not int or info.min <= b <= info.max]
     for low in bounds:
         for high in bounds:
             check(lambda x, low=low, high=high: np.clip(x, low, high), a)
