@@ -192,8 +192,11 @@ def busy():
 
 def quiet_runs(run, n):
     '''What up to n runs give, of those in which, and in the 0.3 s before which, others had little
-    of the CPUs: who was kept from one does not spin for 0.25 s.'''
+    of the CPUs: who was kept from one does not spin for 0.25 s.  None begins after 20 s.'''
+    end = time.perf_counter() + 20
     for _ in range(n):
+        if time.perf_counter() > end:
+            return
         began, (all_before, own_before) = time.perf_counter(), busy()
         took = 0
         while took < 0.3:
