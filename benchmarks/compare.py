@@ -1,0 +1,228 @@
+"""python benchmarks/compare.py [BEFORE [AFTER]]: what a change does to speed.
+
+Each is a commit, or the directory of a tree that was built; without them the last commit's
+parent, and the tree around this file as it is.  Commits are built in the user's cache, once.
+One process of each calls the same functions on the same data, in turn; what seems to differ is
+measured again, with three times as many turns.  Prints each call's time before and after, and
+fails when one is slower by more than --percent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+
+TURN = 0.01  # seconds at least, by repeated calls
+TURNS = 15
+PAUSE = 0.001  # seconds between two turns: threads spin for a while after work
+
+Call = Callable[[], object]
+
+
+# ---- what is called: in a process of each -----------------------------------
+
+
+def line(x: Any) -> Any:
+    return (x * 2 + 1).collect()
+
+
+def squares(x: Any) -> Any:
+    return (x * x).sum()
+
+
+def calls(threads: int) -> Iterator[tuple[str, Call]]:
+    import numpy as np
+
+    import pyblitz as pb
+
+    pb.set_num_threads(threads)
+    rng = np.random.default_rng(1)
+    for n in (1_000, 100_000, 2_000_000):
+        x, y = rng.random(n), rng.random(n)
+        k, few = rng.integers(0, 1 << 60, n), rng.integers(0, 1_000, n)
+        where, mask, out = rng.permutation(n), x > 0.5, np.empty(n)
+        small = k.astype("i4")
+        table: dict[str, Call] = {
+            "par_map(np.sqrt, f8)": partial(pb.par_map, np.sqrt, x, out=out),
+            "par_map(np.add, f8, f8)": partial(pb.par_map, np.add, x, y, out=out),
+            "par_sum(f8)": partial(pb.par_sum, x),
+            "par_max(i8)": partial(pb.par_max, k),
+            "par_dot(f8, f8)": partial(pb.par_dot, x, y),
+            "par_cumsum(f8)": partial(pb.par_cumsum, x),
+            "par_sort(i8)": partial(pb.par_sort, k),
+            "par_sort(f8)": partial(pb.par_sort, x),
+            "par_sort(i4)": partial(pb.par_sort, small),
+            "par_argsort(i8)": partial(pb.par_argsort, k),
+            "par_unique(1000 values)": partial(pb.par_unique, few),
+            "par_partition(f8)": partial(pb.par_partition, x, n // 2),
+            "par_bincount": partial(pb.par_bincount, few),
+            "par_take(f8)": partial(pb.par_take, x, where),
+            "par_filter(f8, mask)": partial(pb.par_filter, x, mask),
+            "par_count_nonzero(bool)": partial(pb.par_count_nonzero, mask),
+            "par_concatenate([f8, f8])": partial(pb.par_concatenate, [x, y]),
+            "par_iter: (x * 2 + 1).collect()": partial(line, pb.par_iter(x)),
+            "par_iter: (x * x).sum()": partial(squares, pb.par_iter(x)),
+        }
+        for name, call in table.items():
+            yield f"{name}, {n:,}", call
+    pool = pb.ThreadPool(threads)
+    yield "ThreadPool.submit(f).result()", lambda: pool.submit(abs, 1).result()
+    yield "join(f, g)", partial(pb.join, int, int)
+
+
+def serve(threads: int) -> int:
+    """Reads the number of a call, and how often to call; says what one took, in nanoseconds."""
+    import warnings
+
+    warnings.simplefilter("ignore")
+    table = list(calls(threads))
+    print(json.dumps([name for name, _ in table]), flush=True)
+    for line in sys.stdin:
+        which, times = (int(word) for word in line.split())
+        call = table[which][1]
+        try:
+            begun = time.perf_counter_ns()
+            for _ in range(times):
+                call()
+            took: float | None = (time.perf_counter_ns() - begun) / times
+        except Exception:  # what the older one had not yet
+            took = None
+        print(json.dumps(took), flush=True)
+    return 0
+
+
+# ---- the two ----------------------------------------------------------------
+
+
+class Contestant:
+    def __init__(self, tree: pathlib.Path, threads: int) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "compare.py"), "--serve", str(threads)],
+            env={**os.environ, "PYTHONPATH": str(tree), "PYTHONSAFEPATH": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.names: list[str] = self.answer()
+
+    def answer(self) -> Any:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"a process ended: exit {self.process.wait()}")
+        return json.loads(line)
+
+    def took(self, which: int, times: int) -> float | None:
+        assert self.process.stdin is not None
+        print(which, times, file=self.process.stdin, flush=True)
+        found: float | None = self.answer()
+        return found
+
+    def end(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def in_turn(both: list[Contestant], which: int, turns: int) -> tuple[float, float, float] | None:
+    """The least nanoseconds of a call, before and after, and their ratio: that of the least or
+    the median of the turns' ratios, whichever is nearer to 1, for noise moves one or the other."""
+    first = [c.took(which, 1) for c in both]
+    again = [c.took(which, 3) for c in both]
+    known = [t for t in first + again if t is not None]
+    if len(known) < 4:
+        return None
+    times = max(1, math.ceil(TURN * 1e9 / max(known[2:])))
+    rows = []
+    for turn in range(turns):
+        row = [0.0, 0.0]
+        for i in (0, 1) if turn % 2 == 0 else (1, 0):
+            time.sleep(PAUSE)
+            row[i] = both[i].took(which, times) or math.nan
+        rows.append(row)
+    before, after = (min(column) for column in zip(*rows, strict=True))
+    ratios = after / before, statistics.median(row[1] / row[0] for row in rows)
+    return before, after, min(ratios, key=lambda ratio: abs(math.log(ratio)))
+
+
+def built(what: str) -> pathlib.Path:
+    """The tree of a commit, built."""
+    if pathlib.Path(what, "pyblitz").is_dir():
+        return pathlib.Path(what).resolve()
+    done = subprocess.run(
+        ["git", "rev-parse", "--verify", f"{what}^{{commit}}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    commit = done.stdout.strip()
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
+    # Another Python or NumPy has other modules.
+    tree = cache / "pyblitz" / "compare" / f"{commit}-{sys.implementation.cache_tag}"
+    if not (tree / "ready").exists():
+        print(f"building {commit[:9]} in {tree}", file=sys.stderr)
+        shutil.rmtree(tree, ignore_errors=True)
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(tree)], check=True)
+        subprocess.run(["git", "checkout", "--quiet", commit], cwd=tree, check=True)
+        build = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
+        subprocess.run(build, cwd=tree, check=True, stdout=subprocess.DEVNULL)
+        (tree / "ready").touch()
+    return tree
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[2].strip())
+    parser.add_argument("before", nargs="?", default="HEAD~1")
+    parser.add_argument("after", nargs="?", default=str(ROOT))
+    parser.add_argument("--only", default="", help="calls whose name has this in it")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--percent", type=float, default=3.0)
+    parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve is not None:
+        return serve(options.serve)
+    trees = [built(options.before), built(options.after)]
+    bound = 1 + options.percent / 100
+    slower = []
+    for threads in options.threads:
+        both = [Contestant(tree, threads) for tree in trees]
+        print(f"\n{threads} threads{'before':>41}{'after':>12}   after / before")
+        for which, name in enumerate(both[1].names):
+            if options.only not in name:
+                continue
+            row = in_turn(both, which, TURNS)
+            # Once more, where the machine may have been busy with something else.
+            if row is not None and not 1 / bound < row[2] < bound:
+                row = in_turn(both, which, 3 * TURNS)
+            if row is None:
+                print(f"{name:38} is not in both")
+                continue
+            before, after, ratio = row
+            mark = "" if 1 / bound < ratio < bound else "  slower" if ratio > 1 else "  faster"
+            print(f"{name:38}{before / 1e3:9.1f} us{after / 1e3:9.1f} us{ratio:10.3f}{mark}")
+            sys.stdout.flush()
+            if mark == "  slower":
+                slower.append(f"{name}, {threads} threads")
+        for contestant in both:
+            contestant.end()
+    print("\nslower: " + ("; ".join(slower) or "nothing"))
+    return len(slower) > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
