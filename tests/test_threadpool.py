@@ -1199,3 +1199,26 @@ assert len(logged) == 1
 print(unraisable)
 """)
     assert out == "['MemoryError']\n"
+
+
+def test_workers_read_no_environment(script):
+    """While os.environ is written to, getenv may read what was freed."""
+    script("""
+import os, threading
+import pyblitz as pb
+ended = False
+def write():
+    while not ended:
+        for k in range(1000):
+            os.environ[f"PB_{k}"] = "x"
+        for k in range(1000):
+            del os.environ[f"PB_{k}"]
+t = threading.Thread(target=write)
+t.start()
+for _ in range(100):
+    with pb.ThreadPool(4) as pool:
+        for _ in range(8):
+            pool.submit(abs, 1)
+ended = True
+t.join()
+""")

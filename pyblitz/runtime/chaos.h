@@ -15,24 +15,31 @@
 #include <string.h>
 #include <time.h>
 
+static uint32_t pb_chaos_rate;
+static char pb_chaos_only[64];
+
+/* When the module is loaded: later, os.environ[...] = ... in another thread may free what
+ * getenv reads. */
+__attribute__((constructor)) static void pb_chaos_read(void) {
+  const char *text = getenv("PYBLITZ_CHAOS");
+  const char *colon = text ? strchr(text, ':') : NULL;
+  if (text)
+    pb_chaos_rate = (uint32_t)atoi(text);
+  if (colon)
+    strncpy(pb_chaos_only, colon + 1, sizeof pb_chaos_only - 1);
+}
+
 static inline uint32_t pb_chaos_strikes(const char *point) {
   static _Thread_local uint32_t state;
-  static _Thread_local uint32_t rate;
-  static _Thread_local const char *only;
-  if (state == 0) {
-    const char *text = getenv("PYBLITZ_CHAOS");
-    const char *colon = text ? strchr(text, ':') : NULL;
-    rate = text ? (uint32_t)atoi(text) : 0;
-    only = colon ? colon + 1 : "";
-    /* Any seed but 0: threads differ by where this variable is. */
-    state = (uint32_t)((uintptr_t)&state >> 4) * 2654435761u | 1;
-  }
-  if (rate == 0 || strncmp(point, only, strlen(only)) != 0)
+  if (pb_chaos_rate == 0 || strncmp(point, pb_chaos_only, strlen(pb_chaos_only)) != 0)
     return 0;
+  /* Any seed but 0: threads differ by where this variable is. */
+  if (state == 0)
+    state = (uint32_t)((uintptr_t)&state >> 4) * 2654435761u | 1;
   state ^= state << 13; /* xorshift32 (Marsaglia 2003) */
   state ^= state >> 17;
   state ^= state << 5;
-  return state % rate == 0 ? state : 0;
+  return state % pb_chaos_rate == 0 ? state : 0;
 }
 
 static inline void pb_chaos(const char *point) {
