@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import time
 
 
 def pool_threads():
@@ -16,7 +17,16 @@ def pool_threads():
     return sorted((n for n in names if n.startswith("pyblitz-")), key=lambda n: int(n[8:]))
 
 
-POOL_THREADS = "import os\n" + inspect.getsource(pool_threads)
+def wait_for_threads_to_end(before=()):
+    """Those that came since; the watchdog ends a wait in vain.  Linux lists a thread for a
+    moment after pthread_join."""
+    while len(pool_threads()) > len(before):
+        time.sleep(0.001)
+
+
+POOL_THREADS = "import os, time\n" + "".join(
+    inspect.getsource(f) for f in (pool_threads, wait_for_threads_to_end)
+)
 
 # `each(f, n)` calls f(0) .. f(n - 1) in n blocks.
 EACH = """
