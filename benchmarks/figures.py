@@ -758,7 +758,7 @@ def trust_page() -> str:
         ],
         *(
             [
-                f"soak, {row['threads']} threads, {row['seconds']:.0f} s: lost or done twice",
+                f"soak, {row['callers']} callers, {row['seconds']:.0f} s: lost or done twice",
                 f"{row['lost_or_twice']} of {row['operations']:,} operations",
                 "0",
                 met(row["lost_or_twice"] == 0),

@@ -1,8 +1,9 @@
 """python benchmarks/trust.py [--seconds S]: how pyblitz behaves when things go wrong.
 
 Writes benchmarks/results/trust.jsonl and prints it: the delay of KeyboardInterrupt in 100 tries
-over long operations of all kinds, what 10^4 failures leave behind, and how many operations a
-soak of everything at once (tests/stress/soak.py) did, for S seconds.  It needs the test extra.
+over long operations of all kinds, what 10^4 failures leave behind, and how many operations soaks
+of everything at once (tests/stress/soak.py) did: three beside each other, for S seconds, of few
+callers, of many, and of a crowd.  It needs the test extra.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ import numpy as np  # noqa: E402
 import pyblitz  # noqa: E402
 
 Row = dict[str, Any]
+
+CALLERS = (4, 16, 100)
 
 # In a process of its own: it is the main thread's signals that matter.
 INTERRUPTED = """
@@ -115,29 +118,33 @@ def failures() -> list[Row]:
     ]
 
 
-def soaked(native: str, seconds: float) -> list[Row]:
-    rows = []
-    for threads in (4, 16):
-        began = time.perf_counter()
-        done = subprocess.run(
+def soaked(seconds: float) -> list[Row]:
+    began = time.perf_counter()
+    soaks = {
+        callers: subprocess.Popen(
             [
                 *(sys.executable, str(TESTS / "stress" / "soak.py"), "--seed", "1"),
-                *("--callers", str(threads), "--minutes", str(seconds / 120)),
+                *("--callers", str(callers), "--minutes", str(seconds / 60)),
             ],
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
         )
-        last = done.stdout.strip().splitlines()[-1] if done.stdout else ""
-        ok = done.returncode == 0
+        for callers in CALLERS
+    }
+    rows = []
+    for callers, soak in soaks.items():
+        out, err = soak.communicate()
+        last = out.strip().splitlines()[-1] if out else ""
+        ok = soak.returncode == 0
         rows.append(
             {
                 "what": "soak",
-                "threads": threads,
+                "callers": callers,
                 "seconds": time.perf_counter() - began,
                 "operations": int(last.split()[0].replace(",", "")) if ok else 0,
                 "lost_or_twice": 0 if ok else 1,
-                "error": "" if ok else done.stderr[-2000:],
+                "error": "" if ok else err[-2000:],
             }
         )
     return rows
@@ -152,7 +159,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as native:
         build_native(pathlib.Path(native))
         facts = machine.facts()
-        rows = interrupts(native) + failures() + soaked(native, seconds)
+        rows = interrupts(native) + failures() + soaked(seconds)
     for row in rows:
         print(row)
     machine.write(machine.RESULTS / "trust.jsonl", rows, facts)
