@@ -223,6 +223,28 @@ def test_what_the_callable_raises(threads, at):
     assert (pb.par_map(np.sqrt, A) == np.sqrt(A)).all()
 
 
+def test_it_is_not_called_again_once_it_raised():
+    """Nor by who is in the middle of a leaf at that moment."""
+    told, begun, both = [], [], threading.Event()
+
+    def block(lo, hi):
+        begun.append(lo)
+        if begun[0] == lo:
+            return  # before others are asked for help
+        if len(begun) > 2:
+            both.set()
+        assert both.wait(20)
+        time.sleep(0.06 if begun[1] == lo else 0.2)
+
+    def bad(done, total):
+        told.append(done)
+        raise Failure(done)
+
+    with pb.ThreadPool(2) as pool, pytest.raises(Failure):
+        pool.install(with_progress, bad, pb.par_for, (8, block), {"grain": 1})
+    assert told == [2]
+
+
 def test_what_the_callable_raises_at_the_end():
     def bad(done, total):
         raise Failure

@@ -244,9 +244,10 @@ cdef void count_items(Worker* w, Bridge* b, int64_t items) noexcept nogil:
     w.part = &part
     rc = b.progress.tell(b.progress.listener)
     w.part = b.outer
-    progress_told(b.progress, True)
     if rc != 0:
-        bridge_fail(b, 0, rc)
+        bridge_fail(b, 0, rc)   # `telling` stays taken: it is not called again
+    else:
+        progress_told(b.progress, True)
 
 
 cdef bint worth_sharing(Worker* w, Bridge* b, int64_t now) noexcept nogil:
