@@ -24,9 +24,6 @@ CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.
 # (0.03 us of a call), and would be half as large again.
 HOT = ("pyblitz/kernels/", "pyblitz/runtime/")
 WARM = (
-    "pyblitz/_futures",
-    "pyblitz/_python",
-    "pyblitz/_tasks",
     "pyblitz/arrays/elementwise",
     "pyblitz/arrays/evaluate",
     "pyblitz/arrays/front",
@@ -34,6 +31,7 @@ WARM = (
     "pyblitz/arrays/map",
     "pyblitz/arrays/nodes",
     "pyblitz/arrays/program",
+    "pyblitz/host/",
 )
 
 compile_args = ["-std=c11", "-fno-math-errno", "-ffp-contract=off", "-Wall", "-Wextra"]

@@ -79,7 +79,7 @@ def numpy_levels() -> list[str]:
 def facts() -> dict[str, Any]:
     """The facts of this machine, environment and commit."""
     from pyblitz import _info as info
-    from pyblitz._config import available_cpus, cgroup_quota
+    from pyblitz.host.config import available_cpus, cgroup_quota
 
     compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
     return {

@@ -4,8 +4,8 @@ Data-parallel NumPy on a work-stealing scheduler, and a cimport API for nogil
 jobs of one's own.
 """
 
-from pyblitz._config import enable_at_import as _enable_at_import
-from pyblitz._config import refuse_subinterpreters
+from pyblitz.host.config import enable_at_import as _enable_at_import
+from pyblitz.host.config import refuse_subinterpreters
 
 refuse_subinterpreters()
 del refuse_subinterpreters
@@ -14,9 +14,9 @@ import contextlib as _contextlib  # noqa: E402
 import sys as _sys  # noqa: E402
 
 try:
-    from pyblitz._python import CancelScope, num_threads, set_num_threads, threads
+    from pyblitz.host.build import choose_simd as _choose_simd
 except ModuleNotFoundError as error:
-    if error.name != "pyblitz._python":
+    if error.name != "pyblitz.host.build":
         raise
     raise ImportError(
         f"{__path__[0]} has no compiled modules for this Python: in the directory above it, run "
@@ -24,10 +24,10 @@ except ModuleNotFoundError as error:
         name="pyblitz",
     ) from None
 
+_choose_simd()
+
 from pyblitz._enable import disable, enable, enabled  # noqa: E402
-from pyblitz._executor import ThreadPool  # noqa: E402
 from pyblitz._stats import stats, trace  # noqa: E402
-from pyblitz._tasks import broadcast, join, scope, spawn  # noqa: E402
 from pyblitz.arrays.argsort import par_argsort  # noqa: E402
 from pyblitz.arrays.copy import par_copy, par_flatten  # noqa: E402
 from pyblitz.arrays.count import par_bincount, par_histogram  # noqa: E402
@@ -85,6 +85,12 @@ from pyblitz.arrays.select import (  # noqa: E402
 from pyblitz.arrays.sort import par_sort  # noqa: E402
 from pyblitz.arrays.unique import par_isin, par_unique  # noqa: E402
 from pyblitz.arrays.where import par_where  # noqa: E402
+from pyblitz.host.cancel import CancelScope  # noqa: E402
+from pyblitz.host.executor import ThreadPool  # noqa: E402
+from pyblitz.host.forks import broadcast, join  # noqa: E402
+from pyblitz.host.pools import num_threads, set_num_threads  # noqa: E402
+from pyblitz.host.tasks import scope, spawn  # noqa: E402
+from pyblitz.host.threadpool import threads  # noqa: E402
 
 __version__ = "0.1.0"
 

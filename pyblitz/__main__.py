@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 import pyblitz as pb
-from pyblitz._config import available_cpus, cgroup_quota
 from pyblitz._info import info
+from pyblitz.host.config import available_cpus, cgroup_quota
 
 Array = npt.NDArray[Any]
 Case = tuple[str, Callable[[], Any], Callable[[], Any], Callable[[Any, Any], bool]]

@@ -18,8 +18,8 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc
 from numpy cimport ufunc
 
-from pyblitz._config import share_from
-from pyblitz._python cimport run_to_end
+from pyblitz.host.config import share_from
+from pyblitz.host.pools cimport run_to_end
 from pyblitz.arrays.common cimport numpys
 from pyblitz.arrays.argsort import par_argsort
 from pyblitz.arrays.front import InPlace, shared

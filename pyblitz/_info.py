@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import pyblitz
-from pyblitz._config import available_cpus, cgroup_quota
-from pyblitz._python import built, features
+from pyblitz.host.build import built, features
+from pyblitz.host.config import available_cpus, cgroup_quota
 
 
 def cpu_model() -> str:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from pyblitz._enable import taken
 from pyblitz._html import bars
-from pyblitz._python import Recording
 from pyblitz.arrays.front import left_alone
+from pyblitz.host.recording import Recording
 
 # As in runtime/stats.pxd; a guest slot is "elsewhere" when no caller uses it.
 ACTIVITIES = ("elsewhere", "busy", "searching", "sleeping", "waiting")

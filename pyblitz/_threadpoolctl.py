@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import threading
 
-from pyblitz._config import MAX_THREADS
-from pyblitz._python import global_num_threads, set_num_threads
+from pyblitz.host.config import MAX_THREADS
+from pyblitz.host.pools import global_num_threads, set_num_threads
 
 _lock = threading.Lock()
 _registered = False
@@ -25,7 +25,7 @@ def register() -> None:
     class Controller(LibController):  # type: ignore[misc]
         user_api = internal_api = "pyblitz"
         # The module that has the pool; others of that name lack the symbol.
-        filename_prefixes = ("_python.",)
+        filename_prefixes = ("pools.",)
         check_symbols = ("pyblitz_thread_pool",)
 
         def get_num_threads(self) -> int:

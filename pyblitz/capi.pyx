@@ -7,9 +7,9 @@ the pool from outside when it is no worker yet.  The others need a Worker.
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from pyblitz._python cimport (
-    Caller, Entry, borrow, caller_begin, caller_end, caller_mistaken, enter, leave, let_go,
-    take_back)
+from pyblitz.host.interpreter cimport (
+    Caller, caller_begin, caller_end, caller_mistaken, let_go, take_back)
+from pyblitz.host.pools cimport Entry, borrow, enter, leave
 from pyblitz.kernels.merge cimport ORDER_LESS, MergeSort, merge_sort, order_by
 from pyblitz.kernels.radix cimport (
     KEY_FLOAT, KEY_SIGNED, KEY_UNSIGNED, KeyKind, sort_in_place)

@@ -24,7 +24,7 @@ from joblib._parallel_backends import (
 from joblib.parallel import register_parallel_backend
 
 from pyblitz import ThreadPool
-from pyblitz._config import default_num_threads
+from pyblitz.host.config import default_num_threads
 
 _making = threading.Lock()
 _pool: ThreadPool | None = None

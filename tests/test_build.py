@@ -89,10 +89,10 @@ def test_metadata_and_sdist(clone):
     must |= {"pyblitz/runtime/pool.pyx", "pyblitz/runtime/os.h", "benchmarks/peers/openmp.c"}
     must |= {"docs/cython.md", "examples/cython/blitzdemo/fib.pyx", "tests/test_build.py"}
     assert must <= sources
-    for name in ("pyblitz/runtime/pool.c", "pyblitz/_python.cpython-311-darwin.so"):
+    for name in ("pyblitz/runtime/pool.c", "pyblitz/capi.cpython-311-darwin.so"):
         (clone / name).write_text("generated")
     (clone / "pyblitz/__pycache__").mkdir()
-    (clone / "pyblitz/__pycache__/_config.cpython-311.pyc").write_text("generated")
+    (clone / "pyblitz/__pycache__/_info.cpython-311.pyc").write_text("generated")
 
     python(clone, "-c", METADATA)
     with tarfile.open(next((clone / "out").glob("*.tar.gz"))) as archive:
@@ -123,9 +123,10 @@ def test_processes_of_cython_build_nothing(clone):
 
 
 def test_import_without_extensions(tmp_path):
-    (tmp_path / "pyblitz").mkdir()
-    for path in (ROOT / "pyblitz").glob("*.py"):
-        shutil.copy(path, tmp_path / "pyblitz")
+    for folder in ("pyblitz", "pyblitz/host"):
+        (tmp_path / folder).mkdir()
+        for path in (ROOT / folder).glob("*.py"):
+            shutil.copy(path, tmp_path / folder)
     output = python(tmp_path, "-c", "import pyblitz", check=False)
     last = output.strip().splitlines()[-1]
     assert last.startswith(f"ImportError: {tmp_path / 'pyblitz'} has no compiled modules")
@@ -133,7 +134,7 @@ def test_import_without_extensions(tmp_path):
     assert "`pip install -e .`" in last
     assert "During handling" not in output
     # Another module that is missing is named as ever.
-    (tmp_path / "pyblitz" / "_python.py").write_text("import no_such_module")
+    (tmp_path / "pyblitz" / "host" / "build.py").write_text("import no_such_module")
     assert "No module named 'no_such_module'" in python(
         tmp_path, "-c", "import pyblitz", check=False
     )

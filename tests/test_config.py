@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from pyblitz import _config
+from pyblitz.host import config
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def cgroup(tmp_path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         (tmp_path / "membership").write_text(membership)
-        return _config.cgroup_quota(str(mount), str(tmp_path / "membership"))
+        return config.cgroup_quota(str(mount), str(tmp_path / "membership"))
 
     return quota
 
@@ -75,7 +75,7 @@ def test_cgroup_quota(cgroup, membership, files, quota):
 
 
 def test_no_cgroups_at_all(tmp_path):
-    assert _config.cgroup_quota(str(tmp_path), str(tmp_path / "none")) is None
+    assert config.cgroup_quota(str(tmp_path), str(tmp_path / "none")) is None
 
 
 @pytest.fixture
@@ -83,9 +83,9 @@ def machine(monkeypatch):
     """A machine with so many CPUs, and such a quota."""
 
     def pretend(cpus, quota):
-        monkeypatch.delenv(_config.ENVIRONMENT_VARIABLE, raising=False)
+        monkeypatch.delenv(config.ENVIRONMENT_VARIABLE, raising=False)
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cpus)), raising=False)
-        monkeypatch.setattr(_config, "cgroup_quota", lambda: quota)
+        monkeypatch.setattr(config, "cgroup_quota", lambda: quota)
 
     return pretend
 
@@ -96,12 +96,12 @@ def machine(monkeypatch):
 )
 def test_default(machine, cpus, quota, threads):
     machine(cpus, quota)
-    assert _config.default_num_threads() == threads
+    assert config.default_num_threads() == threads
 
 
 def test_no_more_than_the_most(machine):
     machine(100_000, None)
-    assert _config.default_num_threads() == _config.MAX_THREADS
+    assert config.default_num_threads() == config.MAX_THREADS
 
 
 def test_without_affinity(monkeypatch):
@@ -110,25 +110,25 @@ def test_without_affinity(monkeypatch):
 
     monkeypatch.setattr(os, "cpu_count", lambda: 5)
     monkeypatch.setattr(os, "sched_getaffinity", refuses, raising=False)
-    assert _config.available_cpus() == 5
+    assert config.available_cpus() == 5
     monkeypatch.delattr(os, "sched_getaffinity")
-    assert _config.available_cpus() == 5
+    assert config.available_cpus() == 5
     monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert _config.available_cpus() == 1
+    assert config.available_cpus() == 1
 
 
 @pytest.mark.parametrize(("text", "threads"), [("1", 1), ("7", 7), (" 12 ", 12), ("16384", 16384)])
 def test_environment(machine, monkeypatch, text, threads):
     machine(2, 1.0)
     monkeypatch.setenv("PYBLITZ_NUM_THREADS", text)
-    assert _config.default_num_threads() == threads
+    assert config.default_num_threads() == threads
 
 
 @pytest.mark.parametrize("text", ["", "  "])
 def test_empty_environment_is_none(machine, monkeypatch, text):
     machine(3, None)
     monkeypatch.setenv("PYBLITZ_NUM_THREADS", text)
-    assert _config.default_num_threads() == 3
+    assert config.default_num_threads() == 3
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "16385", "two", "1.5", "0x2"])
@@ -136,7 +136,7 @@ def test_bad_environment(machine, monkeypatch, text):
     machine(2, None)
     monkeypatch.setenv("PYBLITZ_NUM_THREADS", text)
     with pytest.raises(ValueError, match=r"PYBLITZ_NUM_THREADS must be .*, not '?" + text):
-        _config.default_num_threads()
+        config.default_num_threads()
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_what_a_pool_of_processes_grants(machine, monkeypatch, inside, openmp, a
             monkeypatch.delenv(name, raising=False)
         else:
             monkeypatch.setenv(name, value)
-    assert _config.default_num_threads() == threads
+    assert config.default_num_threads() == threads
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_spinning(machine, monkeypatch, cpus, quota, text, spin):
     """Of four threads: not where their CPUs are not all there, or paid for by the time."""
     machine(cpus, quota)
     monkeypatch.setenv("PYBLITZ_SPIN", text)
-    assert _config.spin_microseconds(4) == spin
+    assert config.spin_microseconds(4) == spin
 
 
 @pytest.mark.parametrize("text", ["1000001", "-1", "1.5", "often"])

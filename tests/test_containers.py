@@ -125,7 +125,7 @@ def group():
 def test_a_real_quota(script, group, quotas, cpus):
     """A process in a group of the kernel's own, nested or not."""
     out = script(
-        f"{WORK}\nfrom pyblitz._config import cgroup_quota\n"
+        f"{WORK}\nfrom pyblitz.host.config import cgroup_quota\n"
         "print(cgroup_quota(), pb.num_threads(), work(), capi.inside()[0])",
         preexec_fn=group(*quotas),
         env={"PYBLITZ_NUM_THREADS": ""},

@@ -104,13 +104,13 @@ def test_the_global_pool_made_while_the_end_begins(quiet):
     """It has no threads then.  (Once it had, when the end came while the number was found.)"""
     out = quiet(
         """
-import pyblitz._python
+from pyblitz.host import pools
 def slow():
     asked.set()
     ended.wait()
     return 4
 asked, used = threading.Event(), threading.Event()
-pyblitz._python.default_num_threads = slow
+pools.default_num_threads = slow
 threading.Thread(target=lambda: (check(), numbers.append(pb.num_threads()), used.set()),
                  daemon=True).start()
 asked.wait()
@@ -316,7 +316,7 @@ def test_imported_again(quiet):
     quiet("""
 import importlib
 first, open_ = pb, pb.ThreadPool(2)
-for names in [], ["pyblitz"], ["pyblitz._config"], [n for n in sys.modules if "pyblitz" in n]:
+for names in [], ["pyblitz"], ["pyblitz.host.config"], [n for n in sys.modules if "pyblitz" in n]:
     assert importlib.reload(pb) is pb
     check()
     for name in names:
@@ -329,7 +329,7 @@ for names in [], ["pyblitz"], ["pyblitz._config"], [n for n in sys.modules if "p
     assert first.num_threads() == 2
     assert pb.ThreadPool is first.ThreadPool
     assert open_.install(pb.num_threads) == 2
-    for name in "_python", "arrays.map":
+    for name in "host.pools", "arrays.map":
         importlib.reload(sys.modules["pyblitz." + name])
         check()
 """)

@@ -22,9 +22,11 @@ ROWS = [
     ["runtime.join", "runtime.scope", "runtime.bridge", "runtime.lane"],
     ["kernels.prefetch", "kernels.simd.levels"],
     ["kernels.*"],
-    ["_config", "_futures"],
-    ["_python"],
-    ["capi", "_tasks", "_progress", "_html", "_executor"],
+    ["host.config", "host.futures"],
+    ["host.build", "host.interpreter"],
+    ["host.pools", "host.cancel"],
+    ["host.threadpool", "host.forks", "host.progress"],
+    ["capi", "host.executor", "host.recording", "host.tasks", "_html"],
     # The front door, and what engines share.
     ["arrays.front"],
     ["arrays.common", "arrays.compiled"],
@@ -120,13 +122,15 @@ def imports(text):
     """The same of Python's imports, wherever they stand."""
     found = set()
     for source, names, plain in IMPORT.findall(text):
-        if source:
-            found.add(source[1:])
-        elif not names:
+        module = source[1:]
+        names = [n.split(" as ")[0].strip(" ()\n") for n in names.split(",")]
+        if module and module not in FOLDERS:
+            found.add(module)
+        elif names == [""]:
             found.add(plain[1:] or "__init__")
         else:
-            names = [n.split(" as ")[0].strip(" ()\n") for n in names.split(",")]
-            found |= {n if n in MODULES else "__init__" for n in names if n}
+            full = [f"{module}.{n}".lstrip(".") for n in names if n]
+            found |= {n if n in MODULES else "__init__" for n in full}
     return found
 
 
@@ -142,6 +146,7 @@ FILES = [
     if not (path.stem == "__init__" and path.parent != ROOT)
 ]
 MODULES = {module_of(path) for path in FILES}
+FOLDERS = {module.rpartition(".")[0] for module in MODULES} - {""}
 
 
 def test_the_files_are_found():
@@ -159,8 +164,8 @@ def test_imports_are_found():
     source = (
         "from pyblitz.a import x\n    from pyblitz.b import (\n        y,\n    )\nimport pyblitz\n"
     )
-    source += "from pyblitz import _config, stats\nimport numpy as np\n"
-    assert imports(source) == {"a", "b", "_config", "__init__"}
+    source += "from pyblitz.host import config\nfrom pyblitz import stats\nimport numpy as np\n"
+    assert imports(source) == {"a", "b", "host.config", "__init__"}
     assert imports((ROOT / "arrays/partition.pyx").read_text()) >= {"arrays.map", "arrays.argsort"}
 
 

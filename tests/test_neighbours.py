@@ -390,7 +390,7 @@ import numpy as np, native_capi as capi
 {CONTROL}
 assert listed() == [4] == [used()], listed()
 info = next(i for i in tc.threadpool_info() if i["user_api"] == "pyblitz")
-assert info["version"] == pb.__version__ and "_python" in info["filepath"]
+assert info["version"] == pb.__version__ and "pools" in info["filepath"]
 for limits in (dict(limits=1), dict(limits=2, user_api="pyblitz"), dict(limits={{"pyblitz": 3}})):
     with tc.threadpool_limits(**limits):
         n = limits["limits"]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import pyblitz as pb
-from pyblitz._progress import with_progress
+from pyblitz.host.progress import with_progress
 
 VAR = contextvars.ContextVar("VAR", default="none")
 A = np.random.default_rng(0).random(2_000_000)
@@ -398,7 +398,7 @@ def test_ctrl_c(script):
         """
 import os, signal, threading, time
 import numpy as np, pyblitz as pb
-from pyblitz._progress import with_progress
+from pyblitz.host.progress import with_progress
 pb.set_num_threads(2)
 told = []
 for _ in range(3):

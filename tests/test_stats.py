@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from pyblitz._python import Recording
+from pyblitz.host.recording import Recording
 
 import pyblitz as pb
 

@@ -369,7 +369,7 @@ def test_ctrl_c_while_a_task_ends(script, size, times):
     out = script(f"""
 import _thread
 import pyblitz as pb
-from pyblitz import _futures
+from pyblitz.host import futures
 pb.set_num_threads({size})
 class Lock(_thread.RLock):
     calls = 0
@@ -378,13 +378,13 @@ class Lock(_thread.RLock):
         if 1 < self.calls <= 1 + {times}:
             raise KeyboardInterrupt
         return super().acquire(*args)
-Condition = _futures.Condition
-_futures.Condition = lambda: Condition(Lock())
+Condition = futures.Condition
+futures.Condition = lambda: Condition(Lock())
 try:
     with pb.scope() as s:
         future = s.spawn(int, 7)
 except KeyboardInterrupt:
-    _futures.Condition = Condition
+    futures.Condition = Condition
     print("interrupted", [future.result(timeout=5)])
 with pb.scope() as s:
     print(s.spawn(int, 8).result())
@@ -800,7 +800,8 @@ def test_scope_misuse(crowd):
 def test_a_scope_is_entered_by_one(script):
     """Also when another comes while the first makes the pool, which runs Python."""
     out = script("""
-import pyblitz as pb, pyblitz._python as host
+import pyblitz as pb
+from pyblitz.host import pools as host
 s = pb.scope()
 number = host.default_num_threads
 def meanwhile():

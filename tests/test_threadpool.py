@@ -11,11 +11,11 @@ import time
 import weakref
 
 import numpy as np
-import pyblitz._python
 import pytest
 from programs import POOL_THREADS, pool_threads, wait_for_threads_to_end
 
 import pyblitz as pb
+from pyblitz.host import pools
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 BIG = np.random.default_rng(0).random(1_000_000)
@@ -628,6 +628,7 @@ def test_threads_start_when_they_are_needed(script):
     out = script(f"""
 import os, threading
 import pyblitz as pb
+from pyblitz.host import pools
 import native_capi as capi
 {POOL_THREADS}
 pb.set_num_threads(4)
@@ -656,6 +657,7 @@ def test_idle_costs_nothing(script):
     out = script("""
 import time
 import pyblitz as pb
+from pyblitz.host import pools
 import native_capi as capi
 pb.set_num_threads(4)
 for _ in range(20):
@@ -688,6 +690,7 @@ def test_threads_that_cannot_start(script, room_for):
     out = script(f"""
 import resource, os, threading
 import pyblitz as pb
+from pyblitz.host import pools
 import native_capi as capi
 {RIGHT_RESULTS}
 {POOL_THREADS}
@@ -721,6 +724,7 @@ def test_fork(script):
     out = script(f"""
 import os, threading
 import pyblitz as pb
+from pyblitz.host import pools
 import native_capi as capi
 {RIGHT_RESULTS}
 {POOL_THREADS}
@@ -772,6 +776,7 @@ def test_fork_inside_an_operation(script):
     out = script("""
 import os
 import pyblitz as pb
+from pyblitz.host import pools
 import native_capi as capi
 pb.set_num_threads(3)
 capi.call_roll()
@@ -798,6 +803,7 @@ def test_fork_while_others_work(script):
     out = script(f"""
 import os, threading
 import pyblitz as pb
+from pyblitz.host import pools
 import native_capi as capi
 {RIGHT_RESULTS}
 pb.set_num_threads(3)
@@ -1069,9 +1075,7 @@ def test_garbage_is_collected_at_any_moment(pool_size, monkeypatch):
             collected.append(pb.num_threads())
 
     # It is called with the lock held.
-    monkeypatch.setattr(
-        pyblitz._python, "asymmetric_fences", lambda: gc.collect() >= 0, raising=True
-    )
+    monkeypatch.setattr(pools, "asymmetric_fences", lambda: gc.collect() >= 0, raising=True)
     cycle = [pb.ThreadPool(2), Asks()]
     cycle.append(cycle)
     del cycle
@@ -1107,6 +1111,7 @@ def test_no_memory_to_tell_the_result(script):
 import time, threading
 import _testcapi
 import pyblitz as pb
+from pyblitz.host import pools
 def job(k, width):
     time.sleep(0.005)       # until somebody waits
     _testcapi.set_nomemory(k, k + width)
@@ -1173,6 +1178,7 @@ def test_a_callback_that_fails_stops_no_other(script):
     out = script("""
 import concurrent.futures, sys, threading
 import pyblitz as pb
+from pyblitz.host import pools
 def no_memory(*args):
     raise MemoryError
 heard, unraisable = [], []
@@ -1200,6 +1206,7 @@ def test_workers_read_no_environment(script):
     script("""
 import os, threading
 import pyblitz as pb
+from pyblitz.host import pools
 ended = False
 def write():
     while not ended:

@@ -10,7 +10,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
-from pyblitz._progress import with_progress
+from pyblitz.host.progress import with_progress
 from pyblitz.arrays.common cimport Slices, may_overlap, same_memory
 
 cnp.import_array()

@@ -11,7 +11,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t, intptr_t, uint32_t
 from numpy cimport ndarray, ufunc
 
-from pyblitz._python cimport Entry, enter, leave
+from pyblitz.host.pools cimport Entry, enter, leave
 from pyblitz.arrays.front cimport overlaps_itself
 from pyblitz.kernels.map cimport STEP_ARGS, Map, loop_fn, map_grain, map_normalize, map_run
 from pyblitz.runtime.atomic cimport i64_store_relaxed, u32_load_relaxed

@@ -6,7 +6,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
-from pyblitz._config import share_from
+from pyblitz.host.config import share_from
 from pyblitz.arrays.common cimport check, may_overlap, numpys, run, run_fn, same_memory
 from pyblitz.arrays.front cimport overlaps_itself
 from pyblitz.arrays.nodes cimport (

@@ -21,7 +21,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t
 from numpy cimport ndarray
 cimport numpy as cnp
-from pyblitz._python cimport is_alone
+from pyblitz.host.pools cimport is_alone
 
 # What things cost: the table is in front.pyx.
 cdef double SHARE_NS, DIRECT_NS, MOVE_NS, REDUCE_NS, ITEM_NS, FIND_NS, NONZERO_NS, COUNT_NS, SCAN_NS, PUT_NS

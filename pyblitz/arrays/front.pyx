@@ -18,8 +18,8 @@ from libc.stdlib cimport llabs
 from libc.string cimport memcpy
 from numpy cimport ndarray, ufunc
 
-from pyblitz._config import share_from
-from pyblitz._progress import with_progress
+from pyblitz.host.config import share_from
+from pyblitz.host.progress import with_progress
 
 cnp.import_array()
 

@@ -9,7 +9,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t, uint32_t
 from numpy cimport ndarray, ufunc
 
-from pyblitz._python cimport Entry, enter, leave
+from pyblitz.host.pools cimport Entry, enter, leave
 from pyblitz.arrays.blocks cimport map_blocks, map_elements
 from pyblitz.arrays.common cimport (
     at, broadcast_shape, check as check_result, fill_map, longest_axis, make_outputs, outputs_are_safe,

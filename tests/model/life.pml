@@ -1,6 +1,6 @@
 /* The life of threads and pools: pyblitz/runtime/pool.pyx (add_user to pool_post, users_gone,
  * pool_join, start_thread, worker_main, run_orphans), sleep.pyx (wake_sleeper, post_bound,
- * return_mail, retire), lane.pyx (lane_submit), _python.pyx (borrow, make_global, replace_global,
+ * return_mail, retire), lane.pyx (lane_submit), host/pools.pyx (borrow, make_global, replace_global,
  * reap, set_num_threads, _at_exit, ThreadPool.close).  Checked with Spin: see run.py.
  *
  * What it proves, within the bounds, by visiting every state:
@@ -161,7 +161,7 @@ mtype terminate[POOLS * WORKERS] = UNSET;
 byte bound[POOLS * WORKERS], mailbox[POOLS * WORKERS];
 bit joinable[POOLS * WORKERS];
 bit alive[POOLS * WORKERS]; /* the thread has not ended */
-/* _python.pyx. */
+/* host/pools.pyx. */
 byte global_pool = NULL;
 byte entering, made, retired;
 bit lock, reaping, exiting;

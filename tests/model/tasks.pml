@@ -1,5 +1,5 @@
 /* Tasks of a Python scope: a task is run by the worker that takes it from a deque, or by whoever
- * asks for its result first; pyblitz/_tasks.pyx (Spawned.run_task, run_claim, run, help_with,
+ * asks for its result first; pyblitz/host/tasks.pyx (Spawned.run_task, run_claim, run, help_with,
  * wait_for, scope._end, _drop_rest, spawn) on pyblitz/runtime/scope.pyx (run_task, scope_end).
  * Checked with Spin: see run.py.
  *

@@ -1,6 +1,6 @@
 """What the public API does not show: early exit in the bridge, the pool's queues."""
 from libc.stdint cimport INT64_MAX, int64_t
-from pyblitz._python cimport Entry, enter, leave
+from pyblitz.host.pools cimport Entry, enter, leave
 from pyblitz.runtime.atomic cimport (
     atomic_i64, i64_cas_relaxed, i64_fetch_add_relaxed, i64_load_relaxed,
     i64_store_relaxed)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from pyblitz._config import spin_microseconds
+from pyblitz.host.config import spin_microseconds
 
 
 @pytest.fixture

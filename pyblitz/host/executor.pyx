@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from pyblitz._config import MAX_THREADS, check_count
-from pyblitz._python import NativePool
+from pyblitz.host.config import MAX_THREADS, check_count
+from pyblitz.host.threadpool import NativePool
 
 
 def run_chunk(

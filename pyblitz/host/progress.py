@@ -6,7 +6,7 @@ import contextvars
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from pyblitz._python import ProgressScope
+from pyblitz.host.cancel import ProgressScope
 
 _T = TypeVar("_T")
 Progress = bool | None | Callable[[int, int], object]

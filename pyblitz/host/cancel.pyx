@@ -1,0 +1,199 @@
+"""``CancelScope``, and how far an operation is."""
+import inspect
+import threading
+
+cimport cython
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport INT64_MAX, int64_t
+from pyblitz.runtime.atomic cimport i64_load_relaxed
+from pyblitz.runtime.call cimport (
+    GO_ON, STOP_CANCELLED, Call, Part, Progress, call_begin, call_init, call_stop, call_stopped,
+    progress_init, tell_fn)
+from pyblitz.runtime.join cimport promote_all
+from pyblitz.runtime.os cimport now_ns
+from pyblitz.runtime.pool cimport (
+    Worker, current_call, current_worker, mark_of, pool_is_stale, set_thread_call, thread_call)
+
+from pyblitz.host.config import check_seconds
+
+
+cdef class CancelScope:
+    """What the operations inside a ``with`` block may take, and a way to stop them.
+
+    Parameters
+    ----------
+    timeout : float, optional
+        Seconds from the beginning of the block, 0 or more.  By default they may
+        take for ever.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When ``timeout`` is no number, or negative or not a number.
+
+    See Also
+    --------
+    ThreadPool.submit : jobs are not a part of the block that submits them.
+
+    Notes
+    -----
+    Inside the block every operation of pyblitz that this thread calls, and whatever
+    such an operation leads to in other threads, raises `TimeoutError` when the time
+    is up, or `concurrent.futures.CancelledError` after `cancel`.  It looks between
+    its leaves, some 10 to 100 microseconds apart, in sorts up to 100 milliseconds; a
+    Python function that runs at that moment runs to its end, and a compiled one until it
+    polls.  What NumPy does by itself (small arrays, objects) is not stopped.  What an operation has written
+    to ``out`` by then stays.
+
+    Blocks may be nested: an inner one ends no later than the outer one.  A block
+    belongs to the thread that entered it, and must be left there before any that it
+    is nested in; in a coroutine it must not contain an ``await``.
+
+    Examples
+    --------
+    >>> import numpy as np, pyblitz as pb
+    >>> with pb.CancelScope(timeout=60):
+    ...     pb.par_reduce(np.add, np.arange(1_000_000))
+    np.int64(499999500000)
+    >>> scope = pb.CancelScope()
+    >>> scope.cancel()                      # from any thread
+    >>> with scope:
+    ...     pb.par_sort(np.arange(1_000_000)[::-1])
+    Traceback (most recent call last):
+        ...
+    concurrent.futures._base.CancelledError: the operation was cancelled
+    """
+
+    cdef Call _call
+    cdef Call* _before      # the thread's, outside the block
+    cdef Worker* _worker    # that the thread is, or NULL
+    cdef Part* _part        # what that is in the middle of
+    cdef object _timeout
+    cdef object _thread     # that is in the block, or None
+
+    __signature__ = inspect.signature(lambda timeout=None: None)
+
+    def __init__(self, timeout=None):
+        if self._thread is not None:
+            raise RuntimeError("this CancelScope is in use")
+        self._timeout = check_seconds(timeout, "timeout")
+        call_init(&self._call, INT64_MAX, NULL)
+
+    def cancel(self):
+        """Stops what runs in the block, now and later.  From any thread, also before
+        the block begins; again is harmless.
+
+        Examples
+        --------
+        >>> import threading, numpy as np, pyblitz as pb
+        >>> with pb.CancelScope() as scope:
+        ...     threading.Timer(0.1, scope.cancel).start()
+        ...     while True:
+        ...         _ = pb.par_map(np.sin, np.ones(1_000_000))
+        Traceback (most recent call last):
+            ...
+        concurrent.futures._base.CancelledError: the operation was cancelled
+        """
+        call_stop(&self._call, STOP_CANCELLED)
+
+    def cancelled(self):
+        """Whether it was cancelled, or its time is up.
+
+        Returns
+        -------
+        bool
+
+        Examples
+        --------
+        >>> import pyblitz as pb
+        >>> with pb.CancelScope(timeout=0) as scope:
+        ...     scope.cancelled()
+        True
+        """
+        return call_stopped(&self._call) != GO_ON or now_ns() >= self._call.deadline
+
+    def __enter__(self):
+        cdef Worker* w = current_worker()
+        cdef int64_t deadline = INT64_MAX
+        ident = threading.get_ident()
+        with cython.critical_section(self):
+            if self._thread is not None:
+                raise RuntimeError("this CancelScope is in use")
+            self._thread = ident
+        # A worker's call changes only where it has no lazy fork: see README.md, 5.15.
+        if w != NULL and not promote_all(w):
+            self._thread = None
+            raise MemoryError("no memory for one more CancelScope")
+        self._before = thread_call()
+        self._worker = w
+        self._part = w.part if w != NULL else NULL
+        if self._timeout is not None:
+            deadline = now_ns() + <int64_t>self._timeout
+        call_begin(&self._call, deadline, self._before)
+        if w != NULL:
+            w.mark_of_call = mark_of(&self._call)
+        else:
+            set_thread_call(&self._call)
+        # The thread refers to it until the block ends.
+        Py_INCREF(self)
+        return self
+
+    def __exit__(self, *exc):
+        cdef Worker* w = self._worker
+        if self._thread != threading.get_ident():
+            raise RuntimeError("a CancelScope must be left in the thread that entered it")
+        # A block of tasks in it keeps the call that it belongs to, and tells by the part.
+        if w != current_worker() and not (w != NULL and pool_is_stale(w.pool)) or (
+                thread_call() if w == NULL else current_call(w)) != &self._call or (
+                w != NULL and w.part != self._part):
+            raise RuntimeError("CancelScopes must be left in the reverse order")
+        if w != NULL:
+            w.mark_of_call = mark_of(self._before)
+        else:
+            set_thread_call(self._before)
+        self._thread = None
+        self._worker = NULL
+        self._call.outer = NULL
+        Py_DECREF(self)
+
+
+cdef class ProgressScope(CancelScope):
+    """A block whose operations tell how far they are: see progress.py.  The context
+    is the listener's own; it is entered by one thread at a time."""
+    cdef Progress _progress
+    cdef object _callback
+    cdef object _context
+    cdef int64_t _done      # as last told; monotonic, whatever is read
+    cdef int64_t _total
+
+    def __init__(self, callback, context):
+        CancelScope.__init__(self)
+        self._callback = callback
+        self._context = context
+
+    def __enter__(self):
+        cdef Worker* w = current_worker()
+        CancelScope.__enter__(self)
+        progress_init(&self._progress, <tell_fn>tell_progress, <void*>self,
+                      w.part if w != NULL else NULL)
+        self._call.progress = &self._progress
+        return self
+
+    def __exit__(self, *exc):
+        CancelScope.__exit__(self)
+        self._call.progress = NULL
+
+    def tell(self, bint finished):
+        """``finished``: nothing runs any more, and nothing is left."""
+        # `done` first: `total` was never less.  But these are two variables.
+        cdef int64_t done = i64_load_relaxed(&self._progress.done)
+        cdef int64_t total = i64_load_relaxed(&self._progress.total)
+        self._total = max(self._total, total)
+        self._done = self._total if finished else max(self._done, min(done, self._total))
+        self._context.run(self._callback, self._done, self._total)
+
+
+cdef int tell_progress(void* listener) except -1 nogil:
+    with gil:
+        (<ProgressScope>listener).tell(False)
+    return 0

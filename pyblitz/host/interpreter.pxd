@@ -1,0 +1,25 @@
+"""The interpreter as the runtime needs it: thread states, exceptions, signals; and what a caller
+does about the GIL.
+"""
+cdef struct Caller:
+    void* gil           # what it let go of, or NULL
+    bint unheard        # Python does not know this thread: nobody hears of an exception
+
+# Around what is called from anywhere.  With ``lets_go``, a caller that holds the GIL does
+# without it meanwhile.  caller_end takes the result, and returns it; the exception of a
+# caller that Python does not know goes to sys.unraisablehook.
+cdef void caller_begin(Caller* c, bint lets_go) noexcept nogil
+cdef int caller_end(Caller* c, int rc) noexcept nogil
+# Of such a caller's mistake, before it is raised: the exception stays set until then.
+cdef void caller_mistaken() noexcept nogil
+cdef void* let_go() noexcept nogil
+cdef void take_back(void* gil) noexcept nogil
+
+# The exception that is set, with its traceback, which then is set no more; NULL: none.
+# And back; or nobody wants it.
+cdef void* capture() noexcept nogil
+cdef void restore(void* error) noexcept nogil
+cdef void drop(void* error) noexcept nogil
+
+# From here on Python frees the states of threads that end.
+cdef void interpreter_ends() noexcept
