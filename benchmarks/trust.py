@@ -38,6 +38,8 @@ INTERRUPTED = """
 import json, os, signal, sys, threading, time
 import pyblitz as pb, native_poll
 import test_cancel
+# A shell gives what it starts in the background none.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 pb.set_num_threads(2)
 spinner = native_poll.Spinner()
 operations = dict(test_cancel.LONG)
