@@ -47,6 +47,12 @@ class _Limits:
         self.calls = 0
         self.limited: Any = None
         self.lock = threading.Lock()
+        # OpenMP has a number for each thread: its libraries, how many threads they may use, and
+        # an object of this limit, by which a thread knows that it has been told.
+        self.openmp: list[Any] = []
+        self.threads = 0
+        self.number: object = None
+        self.told = threading.local()
 
     def enter(self, threads: int) -> None:
         with self.lock:
@@ -55,10 +61,18 @@ class _Limits:
                 with contextlib.suppress(ImportError):
                     import threadpoolctl
 
+                    found = threadpoolctl.ThreadpoolController()
+                    self.openmp = found.select(user_api="openmp").lib_controllers
+                    self.threads, self.number = threads, object()
                     # Not "pyblitz": the threads of the jobs share among themselves.
-                    self.limited = threadpoolctl.threadpool_limits(
-                        {"blas": threads, "openmp": threads}
-                    )
+                    self.limited = found.limit(limits={"blas": threads, "openmp": threads})
+
+    def hold_here(self) -> None:
+        """In a thread of the jobs, which has no other work: it keeps the limit."""
+        if getattr(self.told, "number", None) is not self.number:
+            self.told.number = self.number
+            for library in self.openmp:
+                library.set_num_threads(self.threads)
 
     def leave(self) -> None:
         with self.lock:
@@ -117,7 +131,12 @@ class PyblitzBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         self, func: Callable[[], Any], callback: Callable[[Future[Any]], Any] | None = None
     ) -> Future[Any]:
         """One batch."""
-        future = self._pool.submit(func)
+
+        def run() -> Any:
+            _limits.hold_here()
+            return func()
+
+        future = self._pool.submit(run)
         self._futures.add(future)
         future.add_done_callback(self._futures.discard)
         if callback is not None:
