@@ -17,6 +17,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t, uint32_t
 from numpy cimport ndarray, ufunc
 from pyblitz.kernels.map cimport Map, loop_fn
+from pyblitz.kernels.numbers cimport NumberKind
 from pyblitz.kernels.merge cimport compare_fn
 from pyblitz.kernels.radix cimport sort_fn
 from pyblitz.kernels.reduce cimport arg_fn
@@ -109,3 +110,5 @@ cdef int make_outputs(list ops, int inputs, tuple dtypes, int ndim, cnp.npy_intp
 cdef list allocated(list ops, int inputs, tuple dtypes, str order)
 cdef int fill_map(Map* m, list ops, int ndim, cnp.npy_intp* shape, int first_output) noexcept
 cdef object run_map(Map* m, list ops, str name)
+# What the kernels take items of it for; NO_NUMBER also in another byte order than the machine's.
+cdef NumberKind number_of(cnp.dtype d) noexcept

@@ -14,6 +14,9 @@ from numpy cimport ndarray, ufunc
 from pyblitz.host.pools cimport Entry, enter, leave
 from pyblitz.arrays.front cimport overlaps_itself
 from pyblitz.kernels.map cimport STEP_ARGS, Map, loop_fn, map_grain, map_normalize, map_run
+from pyblitz.kernels.numbers cimport (
+    NO_NUMBER, NUMBER_C64, NUMBER_C128, NUMBER_F16, NUMBER_F32, NUMBER_F64, NUMBER_I8, NUMBER_TIME,
+    NUMBER_U8)
 from pyblitz.runtime.atomic cimport i64_store_relaxed, u32_load_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run, combine_fn, leaf_fn
 from pyblitz.runtime.os cimport fe_raise
@@ -36,6 +39,26 @@ cdef extern from "numpy/arrayobject.h":
 
 # By these names they are NumPy's own even while `enable` has put ours in NumPy's namespace.
 numpys = types.SimpleNamespace(sort=np.sort, argsort=np.argsort, lexsort=np.lexsort, unique=np.unique)
+
+# ---- kinds of numbers -------------------------------------------------------
+
+cdef NumberKind number_of(cnp.dtype d) noexcept:
+    cdef char kind = d.kind
+    cdef int size = d.itemsize, k
+    if not cnp.PyDataType_ISNOTSWAPPED(d):
+        return NO_NUMBER
+    if kind == c"i" or kind == c"u" or kind == c"b":
+        k = NUMBER_I8 if kind == c"i" else NUMBER_U8
+        while size > 1:
+            size >>= 1
+            k += 1
+        return <NumberKind>k
+    if kind == c"f" and size <= 8:
+        return NUMBER_F64 if size == 8 else NUMBER_F32 if size == 4 else NUMBER_F16
+    if kind == c"c" and size <= 16:
+        return NUMBER_C128 if size == 16 else NUMBER_C64
+    return NUMBER_TIME if kind == c"m" or kind == c"M" else NO_NUMBER
+
 
 # ---- errors -----------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from pyblitz.arrays.common cimport (
 from pyblitz.arrays.front cimport Left, alone, left, left_dtype, too_small
 from pyblitz.arrays.front import lazy_classes, operation
 from pyblitz.kernels.map cimport MAP_DIMS, Map
-from pyblitz.kernels.move cimport copy_run
+from pyblitz.kernels.copy cimport copy_run
 from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()

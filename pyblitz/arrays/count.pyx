@@ -8,17 +8,15 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport run, run_fn
+from pyblitz.arrays.common cimport number_of, run, run_fn
 from pyblitz.arrays.copy cimport cast_to, native_row
 from pyblitz.arrays.fold cimport reduce_node
 from pyblitz.arrays.front cimport COUNT_NS, Left, count_left, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport node_of
 from pyblitz.kernels.count cimport (
-    BIN_EXTREMES, BIN_ITEM, BIN_SEARCH, BIN_WIDTH_F32, BIN_WIDTH_F64, ITEM_F32, ITEM_F64,
-    ITEM_I8, ITEM_I16, ITEM_I32, ITEM_I64, ITEM_U8, ITEM_U16, ITEM_U32, ITEM_U64, Count,
-    count_blocks, count_run)
-from pyblitz.kernels.search cimport SEARCH_F64
+    BIN_EXTREMES, BIN_ITEM, BIN_SEARCH, BIN_WIDTH_F32, BIN_WIDTH_F64, Count, count_blocks, count_run)
+from pyblitz.kernels.numbers cimport NUMBER_F64
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 
 cnp.import_array()
@@ -27,20 +25,15 @@ cdef enum:
     # Items that are looked at to guess how many bins there are.
     SAMPLES = 512
 
-cdef dict item_kinds = {
-    "b1": ITEM_U8, "i1": ITEM_I8, "u1": ITEM_U8, "i2": ITEM_I16, "u2": ITEM_U16, "i4": ITEM_I32,
-    "u4": ITEM_U32, "i8": ITEM_I64, "u8": ITEM_U64, "f4": ITEM_F32, "f8": ITEM_F64,
-}
 # Integers below it are doubles, too.
 cdef double exact = 2.0 ** 53
 
 
 cdef bint fill(Count* c, ndarray a) except -1:
     """Whether there is a kernel for the items of a, which is a native row."""
-    kind = item_kinds.get(a.dtype.str[1:])
-    if kind is None or sizeof(Py_ssize_t) != 8:
+    c.kind = number_of(a.dtype)
+    if c.kind > NUMBER_F64 or sizeof(Py_ssize_t) != 8:
         return False
-    c.kind = kind
     c.items = <const char*>cnp.PyArray_DATA(a)
     c.n = cnp.PyArray_SIZE(a)
     return True
@@ -233,7 +226,7 @@ cdef object between_edges(Count* c, ndarray a, object dtype, object bins, object
     (<object>typed)[-1] = np.nextafter(typed[-1], np.inf) if typed[-1] < np.inf else np.nan
     c.binning = BIN_SEARCH
     c.bins = edges.size - 1
-    c.search.kind = SEARCH_F64
+    c.search.kind = NUMBER_F64
     c.search.right = True
     c.search.row = <const char*>cnp.PyArray_DATA(typed)
     c.search.n = edges.size

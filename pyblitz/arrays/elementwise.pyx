@@ -10,7 +10,8 @@ from pyblitz.arrays.common cimport (
     FIRST_ITEMS, SLICE_ITEMS, Resolved, Slices, allocated, at, broadcast_shape, fill_map, is_numpys,
     longest_axis, make_outputs, outputs_are_safe, report_flags, resolve, run_map)
 from pyblitz.arrays.front cimport DIRECT_NS, alone, left, left_dtype, too_small
-from pyblitz.kernels.map cimport LEAF_BYTES, MAP_DIMS, Map, map_of_loop
+from pyblitz.kernels.blocks cimport LEAF_BYTES
+from pyblitz.kernels.map cimport MAP_DIMS, Map, map_of_loop
 from pyblitz.runtime.os cimport now_ns
 
 cnp.import_array()

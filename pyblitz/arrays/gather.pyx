@@ -11,10 +11,9 @@ from pyblitz.arrays.copy cimport (
     cast_to, contiguous, copy_into, movable, native_row, pays_to_move, shape_of)
 from pyblitz.arrays.front cimport PUT_NS, as_array, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
-from pyblitz.kernels.move cimport (
-    PUT_CACHED_BYTES,
-    INDEX_CLIP, INDEX_RAISE, INDEX_READY, INDEX_WRAP, Put, Record, Take, index_is_ready, index_run,
-    put_ascending, put_run, take_run)
+from pyblitz.kernels.gather cimport (
+    INDEX_CLIP, INDEX_RAISE, INDEX_READY, INDEX_WRAP, Take, index_is_ready, index_run, take_run)
+from pyblitz.kernels.put cimport PUT_CACHED_BYTES, Put, Record, put_ascending, put_run
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 from pyblitz.runtime.pool cimport Worker
 

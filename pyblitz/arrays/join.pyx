@@ -15,8 +15,9 @@ from pyblitz.arrays.copy cimport (
 from pyblitz.arrays.front cimport (
     alone, as_array, computes_alike, convert, is_masked, left, left_dtype, own_code, owns_functions, too_small)
 from pyblitz.arrays.front import operation
+from pyblitz.kernels.copy cimport Join, join_run
 from pyblitz.kernels.map cimport MAP_DIMS
-from pyblitz.kernels.move cimport Join, Repeat, ends_run, join_run, repeat_run
+from pyblitz.kernels.repeat cimport Repeat, ends_run, repeat_run
 from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()

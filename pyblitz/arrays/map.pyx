@@ -19,7 +19,8 @@ from pyblitz.arrays.elementwise cimport are_small, map_ufunc
 from pyblitz.arrays.front cimport GUFUNC_NS, SHARE_NS, as_array, bare, Left, left, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.gufunc cimport map_gufunc
-from pyblitz.kernels.map cimport LEAF_BYTES, MAP_DIMS, Map, map_of_loop
+from pyblitz.kernels.blocks cimport LEAF_BYTES
+from pyblitz.kernels.map cimport MAP_DIMS, Map, map_of_loop
 from pyblitz.kernels.user cimport (
     MINUS_ONE, Blocks, Ranges, blocks_run, ranges_run, scalar_loop, scalars_run)
 from pyblitz.runtime.atomic cimport u32_load_relaxed

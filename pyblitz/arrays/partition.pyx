@@ -11,7 +11,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport at, axis_of, longest_axis, run, run_fn, slices
+from pyblitz.arrays.common cimport at, axis_of, longest_axis, number_of, run, run_fn, slices
 from pyblitz.arrays.front cimport (
     FIRST_NS, PARTITION_NS, SHARE_NS, as_array, Left, left, left_dtype, pays, too_small)
 from pyblitz.arrays.front import operation
@@ -24,10 +24,10 @@ from pyblitz.arrays.order cimport is_sortable, order_of, plain_column
 from pyblitz.arrays.reduce import par_count_nonzero
 from pyblitz.arrays.sort cimport key_kinds, sort
 from pyblitz.arrays.sorting cimport sort_fields
+from pyblitz.kernels.numbers cimport NUMBER_TIME
 from pyblitz.kernels.radix cimport level_ns
 from pyblitz.kernels.select cimport (
-    SPLIT_F32, SPLIT_F64, SPLIT_I32, SPLIT_I64, SPLIT_TIME, SPLIT_U32, SPLIT_U64, First, Split,
-    first_run, split_blocks, split_count, split_sample, split_write)
+    First, Split, first_run, split_blocks, split_count, split_sample, split_write)
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 from pyblitz.runtime.pool cimport Worker
 
@@ -51,19 +51,13 @@ cdef enum:
     # A larger part of a row than one of so many is sorted faster than kept in a heap.
     HEAP_SHARE = 16
 
-cdef dict split_kinds = {
-    "i4": SPLIT_I32, "u4": SPLIT_U32, "i8": SPLIT_I64, "u8": SPLIT_U64,
-    "f4": SPLIT_F32, "f8": SPLIT_F64, "m8": SPLIT_TIME, "M8": SPLIT_TIME,
-}
-
-
 # Nanoseconds that a fast sort takes for each halving, at most.
 cdef double FAST_HALVING = 0.8
 
 
-cdef object kind_of(ndarray a):
-    """Of a split, or None."""
-    return split_kinds.get(f"{a.dtype.kind}{a.dtype.itemsize}") if a.dtype.isnative else None
+cdef bint can_split(ndarray a):
+    """Whether there is a kernel for its items."""
+    return number_of(a.dtype) <= NUMBER_TIME and a.dtype.itemsize >= 4
 
 
 # ---- splits -----------------------------------------------------------------
@@ -131,7 +125,7 @@ cdef int split(ndarray a, ndarray dst, bint indices, object around, int64_t[2] s
     cdef Split s
     cdef ndarray low = around[:1], high = around[1:]
     cdef ndarray counts
-    s.kind = kind_of(a)
+    s.kind = number_of(a.dtype)
     s.src = <const char*>cnp.PyArray_DATA(a)
     s.n = cnp.PyArray_SIZE(a)
     s.low = <const char*>cnp.PyArray_DATA(low)
@@ -216,7 +210,7 @@ cdef object partition_rows(ndarray x, list kths, int axis, bint indices):
     cdef ndarray out
     cdef int64_t n = cnp.PyArray_DIM(x, axis), size = cnp.PyArray_SIZE(x)
     shape = (<object>x).shape
-    if pays(n, PARTITION_NS) and size < 16 * n and kind_of(x) is not None:
+    if pays(n, PARTITION_NS) and size < 16 * n and can_split(x):
         out = np.empty_like(x, np.intp if indices else None)
         rows, to = np.moveaxis(x, axis, -1), np.moveaxis(out, axis, -1)
         for index in np.ndindex(to.shape[:-1]):
@@ -238,7 +232,7 @@ cdef object partition_row(ndarray x, list kths, bint indices):
     cdef int64_t n = cnp.PyArray_SIZE(x)
     if n <= PART_ITEMS:
         return too_small
-    if kind_of(x) is None:
+    if not can_split(x):
         if x.dtype.itemsize == 2 and n < COUNTED_ITEMS:
             return left("one row of two-byte items, which it does as fast")
         if x.dtype.kind == "c":

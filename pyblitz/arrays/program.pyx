@@ -14,11 +14,12 @@ from pyblitz.arrays.nodes cimport (
     NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INDEX, NODE_INPUT, NODE_KEPT, NODE_KERNEL,
     NODE_LOOK, NODE_WHERE, Filter, common_shape, visit)
 from pyblitz.kernels.cast cimport cast_loop
+from pyblitz.kernels.copy cimport copy_loop
 from pyblitz.kernels.map cimport (
     MAP_DIMS, MAP_OPERANDS, MAP_SLOTS, SCRATCH_BYTES, STEP_CALL, STEP_COMPRESS, STEP_INDEX,
     STEP_LOOP, map_grain)
-from pyblitz.kernels.move cimport copy_loop, where_loop
 from pyblitz.kernels.user cimport block_loop, scalar_loop
+from pyblitz.kernels.where cimport where_loop
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 from pyblitz.runtime.pool cimport Worker
 

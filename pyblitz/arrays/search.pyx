@@ -8,22 +8,17 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport at, longest_axis, run, run_fn, slices
+from pyblitz.arrays.common cimport at, longest_axis, number_of, run, run_fn, slices
 from pyblitz.arrays.front cimport KEY_NS, as_array, Left, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
-from pyblitz.kernels.search cimport (
-    SEARCH_F32, SEARCH_F64, SEARCH_I32, SEARCH_I64, SEARCH_U32, SEARCH_U64, Search, search_run)
+from pyblitz.kernels.numbers cimport NUMBER_F64
+from pyblitz.kernels.search cimport Search, search_run
 
 cnp.import_array()
 
 cdef enum:
     # Keys of a slice that is worth taking the GIL for.
     SLICE_KEYS = 8192
-
-cdef dict search_kinds = {
-    "i4": SEARCH_I32, "u4": SEARCH_U32, "i8": SEARCH_I64, "u8": SEARCH_U64,
-    "f4": SEARCH_F32, "f8": SEARCH_F64,
-}
 
 cdef dict sides = {"left": False, "right": True}
 
@@ -58,14 +53,13 @@ cdef object search(ndarray a, ndarray v, object side, object sorter):
         if sorter.size and (sorter.min() < 0 or sorter.max() >= sorter.size):
             return left("a sorter out of bounds")
     native = dtype.newbyteorder("=")
-    kind = search_kinds.get(native.str[1:])
+    s.kind = number_of(native)
     shape = (<object>v).shape
     result = np.empty(shape, np.intp)
-    if kind is not None and sizeof(Py_ssize_t) == 8:
+    if s.kind <= NUMBER_F64 and native.itemsize >= 4 and sizeof(Py_ssize_t) == 8:
         # What each slice would convert for itself.
         a = np.require(a if sorter is None else a[sorter], native, "CA")
         v = np.require(v, native, "CA")
-        s.kind = kind
         s.right = sides[side]
         s.row = <const char*>cnp.PyArray_DATA(a)
         s.n = cnp.PyArray_SIZE(a)

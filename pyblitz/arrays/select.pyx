@@ -13,8 +13,8 @@ from pyblitz.arrays.front cimport NONZERO_NS, as_array, Left, convert, left, lef
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport node_of
 from pyblitz.arrays.predicates cimport is_lazy, predicate_mask
-from pyblitz.kernels.move cimport (
-    Select, Unravel, select_block, select_blocks, select_count, select_write, unravel_run)
+from pyblitz.kernels.filter cimport (
+    Filter, Unravel, filter_block, filter_blocks, filter_count, filter_write, unravel_run)
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 
 cnp.import_array()
@@ -40,21 +40,21 @@ cdef bint selects(ndarray a, ndarray mask):
     return True
 
 
-cdef object set_mask(Select* s, ndarray mask, intptr_t itemsize):
+cdef object set_mask(Filter* s, ndarray mask, intptr_t itemsize):
     """Returns what must live as long as the selection."""
     s.mask = <const uint8_t*>cnp.PyArray_DATA(mask)
     s.n = cnp.PyArray_SIZE(mask)
     s.itemsize = itemsize
-    s.block = select_block(s.n, itemsize)
-    before = np.empty(select_blocks(s) + 1, np.int64)
+    s.block = filter_block(s.n, itemsize)
+    before = np.empty(filter_blocks(s) + 1, np.int64)
     s.before = <int64_t*>cnp.PyArray_DATA(<ndarray>before)
-    run(<run_fn>select_count, s, "the selection")
+    run(<run_fn>filter_count, s, "the selection")
     return before
 
 
 cdef tuple select_items(ndarray a, ndarray mask, bint both):
     """The selected items, and the others if both."""
-    cdef Select s
+    cdef Filter s
     cdef ndarray yes, no
     cdef int depth = cnp.PyArray_NDIM(mask)
     cdef int64_t total
@@ -62,7 +62,7 @@ cdef tuple select_items(ndarray a, ndarray mask, bint both):
     mask = contiguous(mask)
     tail = shape_of(a)[depth:]
     _kept = set_mask(&s, mask, cnp.PyArray_SIZE(a) // cnp.PyArray_SIZE(mask) * cnp.PyArray_ITEMSIZE(a))
-    total = s.before[select_blocks(&s)]
+    total = s.before[filter_blocks(&s)]
     yes = np.empty((total,) + tail, a.dtype)
     s.src = <const char*>cnp.PyArray_DATA(a)
     s.yes = <char*>cnp.PyArray_DATA(yes)
@@ -71,7 +71,7 @@ cdef tuple select_items(ndarray a, ndarray mask, bint both):
     if both:
         no = np.empty((s.n - total,) + tail, a.dtype)
         s.no = <char*>cnp.PyArray_DATA(no)
-    run(<run_fn>select_write, &s, "the selection")
+    run(<run_fn>filter_write, &s, "the selection")
     if u32_load_relaxed(&s.changed):
         # By another thread, which does not know the copy.
         return select_items(a, mask.copy(), both)
@@ -192,16 +192,16 @@ def par_partition_by(a, mask):
 # ---- what is not zero -------------------------------------------------------
 
 cdef object flatnonzero_of_mask(ndarray mask):
-    cdef Select s
+    cdef Filter s
     cdef ndarray result
     if not pays(cnp.PyArray_SIZE(mask), NONZERO_NS) or cnp.PyArray_TYPE(mask) != cnp.NPY_BOOL:
         return np.flatnonzero(mask)
     mask = contiguous(mask)
     _kept = set_mask(&s, mask, 8)
-    result = np.empty(s.before[select_blocks(&s)], np.int64)
+    result = np.empty(s.before[filter_blocks(&s)], np.int64)
     s.src = s.no = NULL
     s.yes = <char*>cnp.PyArray_DATA(result)
-    run(<run_fn>select_write, &s, "the selection")
+    run(<run_fn>filter_write, &s, "the selection")
     if u32_load_relaxed(&s.changed):
         return flatnonzero_of_mask(mask.copy())
     return result.view(np.intp)

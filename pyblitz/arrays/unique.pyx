@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport axis_of, numpys, run, run_fn
+from pyblitz.arrays.common cimport axis_of, number_of, numpys, run, run_fn
 from pyblitz.arrays.front cimport ISIN_NS, SHORTS_NS, UNIQUE_NS, as_array, Left, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
@@ -22,12 +22,9 @@ from pyblitz.arrays.sorting cimport sort_fields, sorting_order, sorting_runs
 from pyblitz.kernels.distinct cimport (
     DISTINCT_LIMIT, Distinct, distinct_free, distinct_inverse, distinct_may_be_few, distinct_run)
 from pyblitz.kernels.member cimport (
-    MEMBER_F32, MEMBER_F64, MEMBER_I8, MEMBER_I16, MEMBER_I32, MEMBER_I64, MEMBER_TIME,
-    MEMBER_U8, MEMBER_U16, MEMBER_U32, MEMBER_U64, Bits, Keys, MemberKind, bits_ask, bits_put,
-    keys_ask, keys_free, keys_put)
-from pyblitz.kernels.runs cimport (
-    RUN_BYTES, RUN_C64, RUN_C128, RUN_F16, RUN_F32, RUN_F64, Runs, runs_blocks, runs_count,
-    runs_write)
+    Bits, Keys, bits_ask, bits_put, keys_ask, keys_free, keys_put)
+from pyblitz.kernels.numbers cimport NumberKind
+from pyblitz.kernels.runs cimport Runs, runs_blocks, runs_count, runs_write
 from pyblitz.runtime.atomic cimport atomic_u32
 from pyblitz.runtime.pool cimport Worker
 
@@ -39,14 +36,6 @@ cdef enum:
     ITEM_BITS = 16
     MOST_KEYS = 1 << 24
 
-cdef dict run_kinds = {
-    "f2": RUN_F16, "f4": RUN_F32, "f8": RUN_F64, "c8": RUN_C64, "c16": RUN_C128,
-}
-cdef dict member_kinds = {
-    "b1": MEMBER_U8, "i1": MEMBER_I8, "u1": MEMBER_U8, "i2": MEMBER_I16, "u2": MEMBER_U16,
-    "i4": MEMBER_I32, "u4": MEMBER_U32, "i8": MEMBER_I64, "u8": MEMBER_U64,
-    "f4": MEMBER_F32, "f8": MEMBER_F64, "M8": MEMBER_TIME, "m8": MEMBER_TIME,
-}
 cdef bint has_sorted = "sorted" in inspect.signature(np.unique).parameters
 
 
@@ -160,7 +149,7 @@ cdef list unique_of_sorted(ndarray x, ndarray order, bint index, bint inverse, b
     cdef Runs r
     cdef int64_t runs, n = cnp.PyArray_SIZE(x)
     cdef ndarray before, values = None, starts = None, firsts = None, back = None
-    r.kind = run_kinds.get(x.dtype.str[1:], RUN_BYTES)
+    r.kind = number_of(x.dtype)
     r.items = <const char*>cnp.PyArray_DATA(x)
     r.itemsize = cnp.PyArray_ITEMSIZE(x)
     r.n = n
@@ -348,10 +337,10 @@ cdef struct AskBits:
     Bits bits
     const void* members
     int64_t m
-    MemberKind member_kind
+    NumberKind member_kind
     const void* items
     int64_t n
-    MemberKind item_kind
+    NumberKind item_kind
     bint invert
     uint8_t* out
 
@@ -367,8 +356,8 @@ cdef object isin_bits(ndarray e, ndarray t, object low, object high, bint invert
     """For integers: t, whose extremes these are, as a table of bits."""
     cdef AskBits a
     cdef ndarray words, result
-    a.items, a.n, a.item_kind = cnp.PyArray_DATA(e), cnp.PyArray_SIZE(e), member_kinds[e.dtype.str[1:]]
-    a.members, a.m, a.member_kind = cnp.PyArray_DATA(t), cnp.PyArray_SIZE(t), member_kinds[t.dtype.str[1:]]
+    a.items, a.n, a.item_kind = cnp.PyArray_DATA(e), cnp.PyArray_SIZE(e), number_of(e.dtype)
+    a.members, a.m, a.member_kind = cnp.PyArray_DATA(t), cnp.PyArray_SIZE(t), number_of(t.dtype)
     a.invert = invert
     a.bits.low = <uint64_t>(low & 0xFFFFFFFFFFFFFFFF)
     a.bits.range = <uint64_t>(high - low)
@@ -404,7 +393,7 @@ cdef object isin_keys(ndarray e, ndarray t, bint invert):
     cdef ndarray result
     a.items, a.n = cnp.PyArray_DATA(e), cnp.PyArray_SIZE(e)
     a.members = cnp.PyArray_DATA(t)
-    a.keys.kind = member_kinds[e.dtype.str[1:3]]
+    a.keys.kind = number_of(e.dtype)
     a.keys.n = cnp.PyArray_SIZE(t)
     a.invert = invert
     result = np.empty(a.n, np.bool_)

@@ -11,8 +11,8 @@ from pyblitz.arrays.copy cimport cast_to, movable, pays_to_move
 from pyblitz.arrays.front cimport as_array, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.select cimport mask_of, nonzero
-from pyblitz.kernels.map cimport MAP_DIMS, Map, map_of_loop
-from pyblitz.kernels.move cimport map_bits, where_loop
+from pyblitz.kernels.map cimport MAP_DIMS, Map, map_bits, map_of_loop
+from pyblitz.kernels.where cimport where_loop
 
 cnp.import_array()
 

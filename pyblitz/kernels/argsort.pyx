@@ -3,9 +3,11 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
+from pyblitz.kernels.blocks cimport run_blocks
+from pyblitz.kernels.numbers cimport Raw
 from pyblitz.kernels.prefetch cimport prefetch
 from pyblitz.kernels.radix cimport (
-    CHUNK, SHARED_WORDS, Words, bent_step, bridged, each, log2_of, sort_plain, sort_words)
+    CHUNK, SHARED_WORDS, Words, bent_step, log2_of, sort_plain, sort_words)
 from pyblitz.runtime.os cimport alloc_array
 
 cdef enum:
@@ -65,32 +67,25 @@ cdef inline int bit_length(uint64_t x) noexcept nogil:
 
 # ---- keys -------------------------------------------------------------------
 
-ctypedef fused Item:
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-
-
 cdef void fetch(const char* base, intptr_t step, const int64_t* items, int64_t lo, int64_t n,
-                uint64_t* out, Item _) noexcept nogil:
+                uint64_t* out, Raw _) noexcept nogil:
     cdef int64_t i
-    cdef Item x
+    cdef Raw x
     if items != NULL:
         for i in range(n):
             if i + AHEAD < n:
                 prefetch(base + items[lo + i + AHEAD] * step)
-            memcpy(&x, base + items[lo + i] * step, sizeof(Item))
+            memcpy(&x, base + items[lo + i] * step, sizeof(Raw))
             out[i] = x
-    elif step == sizeof(Item):
+    elif step == sizeof(Raw):
         base += lo * step
         for i in range(n):
-            memcpy(&x, base + i * sizeof(Item), sizeof(Item))
+            memcpy(&x, base + i * sizeof(Raw), sizeof(Raw))
             out[i] = x
     else:
         base += lo * step
         for i in range(n):
-            memcpy(&x, base, sizeof(Item))
+            memcpy(&x, base, sizeof(Raw))
             out[i] = x
             base += step
 
@@ -226,7 +221,7 @@ cdef int plan_digit(Worker* w, Order* o, int field, Digit* d) noexcept nogil:
     o.ranges = <Range*>malloc(blocks * sizeof(Range))
     if o.ranges == NULL:
         return ENOMEM
-    rc = each(w, range_leaf, o, BLOCK, o.n)
+    rc = run_blocks(w, range_leaf, o, BLOCK, o.n)
     low = high = o.first
     varying = 0
     for b in range(blocks if rc == 0 else 0):
@@ -244,7 +239,7 @@ cdef int plan_digit(Worker* w, Order* o, int field, Digit* d) noexcept nogil:
     d.drop = 0
     d.bent = 0
     d.groups = 0
-    # Bits that are the same in all items say nothing, wherever they are.
+    # Raw that are the same in all items say nothing, wherever they are.
     width = 0
     rest = varying
     while rest != 0 and d.groups < MAX_GROUPS:
@@ -576,7 +571,7 @@ cdef int unpack(Worker* w, Order* o) noexcept nogil:
         o.edges[0] = 0
         for b in range(1, blocks):
             o.edges[b] = o.words[b * BLOCK - 1]
-    rc = each(w, unpack_leaf, o, BLOCK, o.n)
+    rc = run_blocks(w, unpack_leaf, o, BLOCK, o.n)
     free(o.edges)
     return rc
 
@@ -606,7 +601,7 @@ cdef int break_ties(Worker* w, Order* o) noexcept nogil:
         # were found in order, so that the words are not.
         o.cuts[b] = max(o.cuts[b - 1], end_of_ties(o, b * BLOCK))
     o.cuts[blocks] = o.n
-    rc = each(w, ties_leaf, o, 1, blocks)
+    rc = run_blocks(w, ties_leaf, o, 1, blocks)
     free(o.cuts)
     return rc
 
@@ -652,7 +647,7 @@ cdef int sort_items(Worker* w, const Field* fields, int n_fields, int first, con
     if rc != 0:
         return rc
     if n == 0 or o.n_digits == 0:
-        rc = each(w, iota_leaf, &o, BLOCK, n)
+        rc = run_blocks(w, iota_leaf, &o, BLOCK, n)
         if n > 0 and begins != NULL:
             begins[0] = 1
         return rc
@@ -711,4 +706,4 @@ cdef int sort_order_of_rows(Worker* w, const Field* fields, int n_fields, int64_
     r.n_fields = n_fields
     r.n = n
     r.out = out
-    return bridged(w, order_rows_leaf, NULL, &r, 1 + 4096 // (n + 1), rows)
+    return run_blocks(w, order_rows_leaf, &r, 1 + 4096 // (n + 1), rows)

@@ -1,30 +1,13 @@
 """Casts; see cast.pxd."""
 from libc.stdint cimport (
     int8_t, int16_t, int32_t, int64_t, intptr_t, uint8_t, uint16_t, uint32_t, uint64_t)
+from pyblitz.kernels.numbers cimport Number
 
 ctypedef fused From:
-    int8_t
-    int16_t
-    int32_t
-    int64_t
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-    float
-    double
+    Number
 
 ctypedef fused To:
-    int8_t
-    int16_t
-    int32_t
-    int64_t
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-    float
-    double
+    Number
 
 
 # `steps` and `data` name the types.

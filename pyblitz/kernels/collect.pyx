@@ -2,8 +2,8 @@
 from libc.errno cimport ENOMEM
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove
+from pyblitz.kernels.blocks cimport run_blocks
 from pyblitz.kernels.map cimport Block, map_begin, map_walk
-from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 
 cdef struct Part:
     Collect* collect
@@ -68,10 +68,8 @@ cdef int collect_begin(Collect* c) noexcept nogil:
 
 
 cdef int collect_run(Worker* w, Collect* c) noexcept nogil:
-    cdef Bridge b
     map_begin(c.map)
-    bridge_init(&b, collect_leaf, NULL, c, c.grain)
-    return bridge_run(w, &b, c.map.size)
+    return run_blocks(w, collect_leaf, c, c.grain, c.map.size)
 
 
 cdef int64_t collect_place(Collect* c) noexcept nogil:
@@ -101,9 +99,7 @@ cdef int write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
 
 
 cdef int collect_write(Worker* w, Collect* c) noexcept nogil:
-    cdef Bridge b
-    bridge_init(&b, write_leaf, NULL, c, 1)
-    return bridge_run(w, &b, c.blocks)
+    return run_blocks(w, write_leaf, c, 1, c.blocks)
 
 
 cdef void collect_free(Collect* c) noexcept nogil:

@@ -6,21 +6,10 @@ and of bins alone, so sums of weights have the same bits for any number of
 threads.  No Python, no NumPy.
 """
 from libc.stdint cimport int64_t
+from pyblitz.kernels.numbers cimport NumberKind
 from pyblitz.kernels.search cimport Search
 from pyblitz.runtime.atomic cimport atomic_u32
 from pyblitz.runtime.pool cimport Worker
-
-cdef enum ItemKind:
-    ITEM_I8
-    ITEM_U8
-    ITEM_I16
-    ITEM_U16
-    ITEM_I32
-    ITEM_U32
-    ITEM_I64
-    ITEM_U64
-    ITEM_F32
-    ITEM_F64
 
 cdef enum Binning:
     # The item is its bin.
@@ -36,7 +25,7 @@ cdef enum Binning:
 
 cdef struct Count:
     Binning binning
-    ItemKind kind
+    NumberKind kind
     const char* items
     const double* weights   # NULL: counts
     int64_t n

@@ -3,6 +3,10 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport (
     int8_t, int16_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t)
 from libc.stdlib cimport calloc, free
+from pyblitz.kernels.blocks cimport run_blocks
+from pyblitz.kernels.numbers cimport (
+    NUMBER_F64, NUMBER_I16, NUMBER_I32, NUMBER_I64, NUMBER_I8, NUMBER_U16, NUMBER_U32, NUMBER_U64,
+    NUMBER_U8, Number, Real)
 from pyblitz.kernels.search cimport search_block, search_prepare
 from pyblitz.runtime.atomic cimport u32_load_relaxed, u32_store_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run
@@ -20,21 +24,6 @@ cdef enum:
     PAD = 16
     LEAF_BINS = 2048
 
-ctypedef fused Item:
-    int8_t
-    uint8_t
-    int16_t
-    uint16_t
-    int32_t
-    uint32_t
-    int64_t
-    uint64_t
-    float
-
-ctypedef fused Edge:
-    float
-    double
-
 cdef struct Leaf:
     Count* count
     Bridge bridge
@@ -44,7 +33,7 @@ cdef struct Leaf:
 # Between edges, bin 0 is for what comes before the first, and the one after the
 # last for what comes after it, and for NaNs either.
 
-cdef bint bin_items(const Item* a, int64_t n, int64_t bins, int32_t* bin) noexcept nogil:
+cdef bint bin_items(const Number* a, int64_t n, int64_t bins, int32_t* bin) noexcept nogil:
     """Whether all are bins.  What is written is one in any case, as there are a power of two:
     another thread may write the items, so that none is looked at and then read again."""
     cdef uint64_t all_bits = 0, bits, last = bins - 1
@@ -56,9 +45,9 @@ cdef bint bin_items(const Item* a, int64_t n, int64_t bins, int32_t* bin) noexce
     return all_bits <= last
 
 
-cdef inline void bin_width(const Edge* x, int64_t n, int64_t bins, const Edge* edges, Edge scale,
+cdef inline void bin_width(const Real* x, int64_t n, int64_t bins, const Real* edges, Real scale,
                            int32_t* bin) noexcept nogil:
-    cdef Edge first = edges[1], end = <Edge>(bins + 1), place
+    cdef Real first = edges[1], end = <Real>(bins + 1), place
     cdef int32_t k
     cdef int64_t i
     for i in range(n):
@@ -82,7 +71,7 @@ cdef void bin_search(const Search* edges, const double* x, int64_t n, int32_t* b
         bin[i] = <int32_t>found[i]
 
 
-cdef void to_doubles(const Item* a, int64_t n, double* x) noexcept nogil:
+cdef void to_doubles(const Number* a, int64_t n, double* x) noexcept nogil:
     cdef int64_t i
     for i in range(n):
         x[i] = <double>a[i]
@@ -90,23 +79,23 @@ cdef void to_doubles(const Item* a, int64_t n, double* x) noexcept nogil:
 
 cdef const double* load(const Count* c, int64_t lo, int64_t n, double* x) noexcept nogil:
     """Items lo .. lo + n as doubles; in x, if they are not."""
-    if c.kind == ITEM_F64:
+    if c.kind == NUMBER_F64:
         return <const double*>c.items + lo
-    if c.kind == ITEM_I8:
+    if c.kind == NUMBER_I8:
         to_doubles(<const int8_t*>c.items + lo, n, x)
-    elif c.kind == ITEM_U8:
+    elif c.kind == NUMBER_U8:
         to_doubles(<const uint8_t*>c.items + lo, n, x)
-    elif c.kind == ITEM_I16:
+    elif c.kind == NUMBER_I16:
         to_doubles(<const int16_t*>c.items + lo, n, x)
-    elif c.kind == ITEM_U16:
+    elif c.kind == NUMBER_U16:
         to_doubles(<const uint16_t*>c.items + lo, n, x)
-    elif c.kind == ITEM_I32:
+    elif c.kind == NUMBER_I32:
         to_doubles(<const int32_t*>c.items + lo, n, x)
-    elif c.kind == ITEM_U32:
+    elif c.kind == NUMBER_U32:
         to_doubles(<const uint32_t*>c.items + lo, n, x)
-    elif c.kind == ITEM_I64:
+    elif c.kind == NUMBER_I64:
         to_doubles(<const int64_t*>c.items + lo, n, x)
-    elif c.kind == ITEM_U64:
+    elif c.kind == NUMBER_U64:
         to_doubles(<const uint64_t*>c.items + lo, n, x)
     else:
         to_doubles(<const float*>c.items + lo, n, x)
@@ -117,17 +106,17 @@ cdef bint bins_of(const Count* c, int64_t lo, int64_t n, int32_t* bin) noexcept 
     """The entries of a table for items lo .. lo + n.  False: one has none."""
     cdef double x[CHUNK]
     if c.binning == BIN_ITEM:
-        if c.kind == ITEM_I8:
+        if c.kind == NUMBER_I8:
             return bin_items(<const int8_t*>c.items + lo, n, c.bins, bin)
-        if c.kind == ITEM_U8:
+        if c.kind == NUMBER_U8:
             return bin_items(<const uint8_t*>c.items + lo, n, c.bins, bin)
-        if c.kind == ITEM_I16:
+        if c.kind == NUMBER_I16:
             return bin_items(<const int16_t*>c.items + lo, n, c.bins, bin)
-        if c.kind == ITEM_U16:
+        if c.kind == NUMBER_U16:
             return bin_items(<const uint16_t*>c.items + lo, n, c.bins, bin)
-        if c.kind == ITEM_I32:
+        if c.kind == NUMBER_I32:
             return bin_items(<const int32_t*>c.items + lo, n, c.bins, bin)
-        if c.kind == ITEM_U32:
+        if c.kind == NUMBER_U32:
             return bin_items(<const uint32_t*>c.items + lo, n, c.bins, bin)
         return bin_items(<const int64_t*>c.items + lo, n, c.bins, bin)
     if c.binning == BIN_WIDTH_F32:
@@ -295,7 +284,6 @@ cdef int64_t count_blocks(Count* c) noexcept nogil:
 
 cdef int count_run(Worker* w, Count* c) noexcept nogil:
     cdef Leaf leaf
-    cdef Bridge b
     cdef int64_t i
     cdef int64_t size = sizeof(uint32_t) if c.weights == NULL else sizeof(double)
     cdef int rc
@@ -323,8 +311,7 @@ cdef int count_run(Worker* w, Count* c) noexcept nogil:
             c.top = -1
             for i in range(c.blocks):
                 c.top = max(c.top, c.tops[i])
-            bridge_init(&b, total_leaf, NULL, c, LEAF_BINS)
-            rc = bridge_run(w, &b, c.bins)
+            rc = run_blocks(w, total_leaf, c, LEAF_BINS, c.bins)
     free(c.tables)
     free(c.tops)
     return rc

@@ -2,6 +2,7 @@
 from libc.errno cimport ENOMEM
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
+from pyblitz.kernels.numbers cimport Word
 from pyblitz.runtime.atomic cimport atomic_u32, u32_load_relaxed, u32_store_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run, bridge_wants
 
@@ -23,10 +24,6 @@ cdef enum:
     SAMPLES = 1024
     # Distinct ones of a sample from not more than some 10,000 in equal shares.
     SAMPLE_LIMIT = 976
-
-ctypedef fused Item:
-    uint32_t
-    uint64_t
 
 ctypedef fused Small:
     uint8_t
@@ -121,10 +118,10 @@ cdef int64_t table_put(Table* t, uint64_t key, int64_t at) noexcept nogil:
 
 # ---- counting ---------------------------------------------------------------
 
-cdef inline uint64_t key_of(Item item, bint floats) noexcept nogil:
+cdef inline uint64_t key_of(Word item, bint floats) noexcept nogil:
     if not floats:
         return item
-    if Item is uint64_t:
+    if Word is uint64_t:
         return key_of_double(item)
     else:
         return key_of_float(item)
@@ -146,7 +143,7 @@ cdef inline int count_one(Table* t, uint64_t key, int64_t at) noexcept nogil:
     return 0
 
 
-cdef inline int count_items(Table* t, const Item* items, int64_t lo, int64_t hi, bint floats,
+cdef inline int count_items(Table* t, const Word* items, int64_t lo, int64_t hi, bint floats,
                             bint counting) noexcept nogil:
     cdef Slot* slots = t.slots
     cdef int shift = t.shift
@@ -185,7 +182,7 @@ cdef inline int count_items(Table* t, const Item* items, int64_t lo, int64_t hi,
     return 0
 
 
-cdef int count_typed(Table* t, const Item* items, int64_t lo, int64_t hi, bint floats,
+cdef int count_typed(Table* t, const Word* items, int64_t lo, int64_t hi, bint floats,
                      bint counting) noexcept nogil:
     if floats:
         if counting:
@@ -426,7 +423,7 @@ cdef void distinct_free(Distinct* d) noexcept nogil:
 
 # ---- the inverse ------------------------------------------------------------
 
-cdef inline void rank_items(const Table* t, const Item* items, int64_t lo, int64_t hi,
+cdef inline void rank_items(const Table* t, const Word* items, int64_t lo, int64_t hi,
                             bint floats, int64_t* out) noexcept nogil:
     cdef const Slot* slots = t.slots
     cdef int64_t at, i
@@ -439,7 +436,7 @@ cdef inline void rank_items(const Table* t, const Item* items, int64_t lo, int64
         out[at] = slots[i].value[0]
 
 
-cdef void rank_typed(const Table* t, const Item* items, int64_t lo, int64_t hi, bint floats,
+cdef void rank_typed(const Table* t, const Word* items, int64_t lo, int64_t hi, bint floats,
                      int64_t* out) noexcept nogil:
     if floats:
         rank_items(t, items, lo, hi, True, out)

@@ -1,8 +1,9 @@
 """Searches; see find.pxd."""
 from libc.stdint cimport INT64_MAX, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
+from pyblitz.kernels.blocks cimport run_blocks
 from pyblitz.kernels.map cimport Block, map_begin, map_walk
-from pyblitz.kernels.move cimport count_true
+from pyblitz.kernels.filter cimport count_true
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport (
     i64_cas_relaxed, i64_load_relaxed, i64_store_relaxed)
@@ -143,7 +144,5 @@ cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
 
 
 cdef int count_run(Worker* w, Count* c) noexcept nogil:
-    cdef Bridge b
     map_begin(c.map)
-    bridge_init(&b, count_leaf, NULL, c, c.grain)
-    return bridge_run(w, &b, c.map.size)
+    return run_blocks(w, count_leaf, c, c.grain, c.map.size)

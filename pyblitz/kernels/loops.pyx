@@ -1,12 +1,12 @@
 """Others' inner loops, shared; see loops.pxd."""
 from libc.stdint cimport INT64_MAX, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
+from pyblitz.kernels.blocks cimport run_blocks
 from pyblitz.kernels.map cimport Map, map_grain
 from pyblitz.kernels.reduce cimport ACC_DOUBLES, Reduce, reduce_run
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, i64_fetch_add_relaxed, i64_load_relaxed, i64_store_relaxed, u32_fetch_or_relaxed,
     u32_load_relaxed, u32_store_relaxed, unlikely)
-from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.os cimport fe_clear, fe_raise, fe_test, now_ns
 from pyblitz.runtime.pool cimport current_worker, hooks
 
@@ -200,13 +200,11 @@ cdef inline void share_at_once(Worker* w) noexcept nogil:
 
 cdef int run_items(Worker* w, void* ctx) noexcept nogil:
     cdef LoopCall* c = <LoopCall*>ctx
-    cdef Bridge b
     cdef bint sharing = w.sharing
     cdef int rc
     c.caller = w
-    bridge_init(&b, run_range, NULL, c, c.grain)
     share_at_once(w)
-    rc = bridge_run(w, &b, c.dims[0])
+    rc = run_blocks(w, run_range, c, c.grain, c.dims[0])
     w.sharing = sharing
     return rc
 
@@ -351,7 +349,6 @@ cdef bint order_shows(Worker* w, ReduceCall* c) noexcept nogil:
     """Whether the least or greatest float is one of several that are equal, or are no numbers,
     and differ in their bits: then the loop alone says which it takes."""
     cdef Zeros z
-    cdef Bridge b
     cdef const char* found = <const char*>c.reduce.result.acc[0]
     cdef uint64_t bits = 0, inf
     cdef intptr_t size = c.kind.sizes[0]
@@ -362,8 +359,7 @@ cdef bint order_shows(Worker* w, ReduceCall* c) noexcept nogil:
         return bits > inf
     z.call = c
     u32_store_relaxed(&z.signs, 0)
-    bridge_init(&b, zeros_leaf, NULL, &z, SEARCH_ITEMS // size)
-    bridge_run(w, &b, c.map.size)
+    run_blocks(w, zeros_leaf, &z, SEARCH_ITEMS // size, c.map.size)
     return u32_load_relaxed(&z.signs) == 3
 
 

@@ -21,9 +21,6 @@ cdef enum:
     MAP_SLOTS = 64          # operands, registers and constants
     MAP_DIMS = 8
     STEP_ARGS = 8
-    # What the operands of one leaf take together: fits into L2 beside others,
-    # and is some thousand times what a leaf costs around it.
-    LEAF_BYTES = 131072
     # What the registers of one block take together: fits into L1 or a little more.
     SCRATCH_BYTES = 32768
     NEAR_DOUBLES = 1024     # of it, on the stack
@@ -115,3 +112,6 @@ cdef inline void run_fold(loop_fn loop, void* data, const char* left, const char
     steps[1] = stride
     steps[2] = into_stride
     loop(args, &n, steps, data)
+
+# Addresses and strides from operand `first` on, or-ed: their alignment.
+cdef intptr_t map_bits(const Map* m, int first) noexcept nogil

@@ -3,8 +3,8 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport INT64_MAX, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
+from pyblitz.kernels.blocks cimport LEAF_BYTES, run_blocks
 from pyblitz.runtime.atomic cimport u32_fetch_or_relaxed, u32_store_relaxed
-from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.os cimport fe_clear, fe_test
 
 
@@ -249,7 +249,15 @@ cdef int map_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
 
 
 cdef int map_run(Worker* w, Map* m, int64_t grain) noexcept nogil:
-    cdef Bridge b
     map_begin(m)
-    bridge_init(&b, map_leaf, NULL, m, grain)
-    return bridge_run(w, &b, m.size)
+    return run_blocks(w, map_leaf, m, grain, m.size)
+
+
+cdef intptr_t map_bits(const Map* m, int first) noexcept nogil:
+    cdef intptr_t bits = 0
+    cdef int k, d
+    for k in range(first, m.operands):
+        bits |= <intptr_t>m.base[k]
+        for d in range(m.dims):
+            bits |= m.strides[d][k]
+    return bits

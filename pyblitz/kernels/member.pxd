@@ -5,22 +5,9 @@ Both are built and asked in parallel.  Members that are put in at the same time 
 in either order, but whether an item is one does not depend on it.  No Python, no NumPy.
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from pyblitz.kernels.numbers cimport NumberKind
 from pyblitz.runtime.atomic cimport atomic_i64, atomic_u32
 from pyblitz.runtime.pool cimport Worker
-
-cdef enum MemberKind:
-    MEMBER_I8
-    MEMBER_U8
-    MEMBER_I16
-    MEMBER_U16
-    MEMBER_I32
-    MEMBER_U32
-    MEMBER_I64
-    MEMBER_U64
-    # The rest only of Keys.
-    MEMBER_F32
-    MEMBER_F64
-    MEMBER_TIME     # 8 bytes; the least is no time, which is no member
 
 # Integers low .. low + range, as they are modulo 2**64.
 cdef struct Bits:
@@ -30,7 +17,7 @@ cdef struct Bits:
 
 # Items of one kind, in both.
 cdef struct Keys:
-    MemberKind kind         # of 4 or 8 bytes
+    NumberKind kind         # of 4 or 8 bytes
     int64_t n               # that are to be put in
     bint crowded            # too many have one hash: it is not to be used
     # -- the rest is its own
@@ -40,8 +27,8 @@ cdef struct Keys:
     atomic_i64* slots
 
 # 0, ENOMEM, or -1 with an exception set.
-cdef int bits_put(Worker* w, Bits* bits, const void* items, int64_t n, MemberKind kind) noexcept nogil
-cdef int bits_ask(Worker* w, Bits* bits, const void* items, int64_t n, MemberKind kind,
+cdef int bits_put(Worker* w, Bits* bits, const void* items, int64_t n, NumberKind kind) noexcept nogil
+cdef int bits_ask(Worker* w, Bits* bits, const void* items, int64_t n, NumberKind kind,
                   bint invert, uint8_t* out) noexcept nogil
 # keys_free is to follow in any case.
 cdef int keys_put(Worker* w, Keys* keys, const void* items) noexcept nogil

@@ -4,6 +4,9 @@ from libc.stdint cimport (
     int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t)
 from libc.stdlib cimport calloc, free
 from pyblitz.kernels.distinct cimport hash_key, key_of_double, key_of_float
+from pyblitz.kernels.numbers cimport (
+    NUMBER_F32, NUMBER_F64, NUMBER_I16, NUMBER_I32, NUMBER_I64, NUMBER_I8, NUMBER_TIME, NUMBER_U16,
+    NUMBER_U32, NUMBER_U8, Integer, NumberKind, Word)
 from pyblitz.kernels.prefetch cimport prefetch
 from pyblitz.runtime.atomic cimport (
     atomic_i64, i64_cas_relaxed, i64_load_relaxed, u32_fetch_or_relaxed,
@@ -18,25 +21,11 @@ cdef enum:
     # that was not made for it.
     MAX_STEPS = 256
 
-ctypedef fused Integer:
-    int8_t
-    uint8_t
-    int16_t
-    uint16_t
-    int32_t
-    uint32_t
-    int64_t
-    uint64_t
-
-ctypedef fused Bare:
-    uint32_t
-    uint64_t
-
 cdef struct Leaf:
     Bits* bits
     Keys* keys
     const void* items
-    MemberKind kind
+    NumberKind kind
     bint invert
     uint8_t* out
     Bridge bridge
@@ -73,19 +62,19 @@ cdef void ask_bits(Bits* bits, const Integer* items, int64_t n, uint32_t invert,
 
 cdef int put_bits_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Leaf* leaf = <Leaf*>ctx
-    if leaf.kind == MEMBER_I8:
+    if leaf.kind == NUMBER_I8:
         put_bits(leaf.bits, <const int8_t*>leaf.items + lo, hi - lo)
-    elif leaf.kind == MEMBER_U8:
+    elif leaf.kind == NUMBER_U8:
         put_bits(leaf.bits, <const uint8_t*>leaf.items + lo, hi - lo)
-    elif leaf.kind == MEMBER_I16:
+    elif leaf.kind == NUMBER_I16:
         put_bits(leaf.bits, <const int16_t*>leaf.items + lo, hi - lo)
-    elif leaf.kind == MEMBER_U16:
+    elif leaf.kind == NUMBER_U16:
         put_bits(leaf.bits, <const uint16_t*>leaf.items + lo, hi - lo)
-    elif leaf.kind == MEMBER_I32:
+    elif leaf.kind == NUMBER_I32:
         put_bits(leaf.bits, <const int32_t*>leaf.items + lo, hi - lo)
-    elif leaf.kind == MEMBER_U32:
+    elif leaf.kind == NUMBER_U32:
         put_bits(leaf.bits, <const uint32_t*>leaf.items + lo, hi - lo)
-    elif leaf.kind == MEMBER_I64:
+    elif leaf.kind == NUMBER_I64:
         put_bits(leaf.bits, <const int64_t*>leaf.items + lo, hi - lo)
     else:
         put_bits(leaf.bits, <const uint64_t*>leaf.items + lo, hi - lo)
@@ -96,26 +85,26 @@ cdef int ask_bits_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept no
     cdef Leaf* leaf = <Leaf*>ctx
     cdef uint32_t invert = leaf.invert
     cdef uint8_t* out = leaf.out + lo
-    if leaf.kind == MEMBER_I8:
+    if leaf.kind == NUMBER_I8:
         ask_bits(leaf.bits, <const int8_t*>leaf.items + lo, hi - lo, invert, out)
-    elif leaf.kind == MEMBER_U8:
+    elif leaf.kind == NUMBER_U8:
         ask_bits(leaf.bits, <const uint8_t*>leaf.items + lo, hi - lo, invert, out)
-    elif leaf.kind == MEMBER_I16:
+    elif leaf.kind == NUMBER_I16:
         ask_bits(leaf.bits, <const int16_t*>leaf.items + lo, hi - lo, invert, out)
-    elif leaf.kind == MEMBER_U16:
+    elif leaf.kind == NUMBER_U16:
         ask_bits(leaf.bits, <const uint16_t*>leaf.items + lo, hi - lo, invert, out)
-    elif leaf.kind == MEMBER_I32:
+    elif leaf.kind == NUMBER_I32:
         ask_bits(leaf.bits, <const int32_t*>leaf.items + lo, hi - lo, invert, out)
-    elif leaf.kind == MEMBER_U32:
+    elif leaf.kind == NUMBER_U32:
         ask_bits(leaf.bits, <const uint32_t*>leaf.items + lo, hi - lo, invert, out)
-    elif leaf.kind == MEMBER_I64:
+    elif leaf.kind == NUMBER_I64:
         ask_bits(leaf.bits, <const int64_t*>leaf.items + lo, hi - lo, invert, out)
     else:
         ask_bits(leaf.bits, <const uint64_t*>leaf.items + lo, hi - lo, invert, out)
     return 0
 
 
-cdef int bits_put(Worker* w, Bits* bits, const void* items, int64_t n, MemberKind kind) noexcept nogil:
+cdef int bits_put(Worker* w, Bits* bits, const void* items, int64_t n, NumberKind kind) noexcept nogil:
     cdef Leaf leaf
     leaf.bits = bits
     leaf.items = items
@@ -124,7 +113,7 @@ cdef int bits_put(Worker* w, Bits* bits, const void* items, int64_t n, MemberKin
     return bridge_run(w, &leaf.bridge, n)
 
 
-cdef int bits_ask(Worker* w, Bits* bits, const void* items, int64_t n, MemberKind kind,
+cdef int bits_ask(Worker* w, Bits* bits, const void* items, int64_t n, NumberKind kind,
                   bint invert, uint8_t* out) noexcept nogil:
     cdef Leaf leaf
     leaf.bits = bits
@@ -138,22 +127,22 @@ cdef int bits_ask(Worker* w, Bits* bits, const void* items, int64_t n, MemberKin
 
 # ---- keys -------------------------------------------------------------------
 
-cdef inline uint64_t key_of(Bare item, bint floats) noexcept nogil:
+cdef inline uint64_t key_of(Word item, bint floats) noexcept nogil:
     if not floats:
         return item
-    if Bare is uint64_t:
+    if Word is uint64_t:
         return key_of_double(item)
     else:
         return key_of_float(item)
 
 
-cdef inline bint is_none(uint64_t key, MemberKind kind) noexcept nogil:
+cdef inline bint is_none(uint64_t key, NumberKind kind) noexcept nogil:
     """What is equal to nothing."""
-    if kind == MEMBER_F64:
+    if kind == NUMBER_F64:
         return key == 0x7FF8000000000000u
-    if kind == MEMBER_F32:
+    if kind == NUMBER_F32:
         return key == 0x7FC00000u
-    return kind == MEMBER_TIME and key == <uint64_t>1 << 63
+    return kind == NUMBER_TIME and key == <uint64_t>1 << 63
 
 
 cdef bint put_key(Keys* keys, uint64_t key) noexcept nogil:
@@ -172,7 +161,7 @@ cdef bint put_key(Keys* keys, uint64_t key) noexcept nogil:
     return False
 
 
-cdef bint put_keys(Keys* keys, const Bare* items, int64_t n, bint floats) noexcept nogil:
+cdef bint put_keys(Keys* keys, const Word* items, int64_t n, bint floats) noexcept nogil:
     cdef uint64_t key[LANES]
     cdef int64_t at = 0, lanes, k
     while at < n:
@@ -198,7 +187,7 @@ cdef bint has_key(const Keys* keys, uint64_t key) noexcept nogil:
     return seen == <int64_t>key
 
 
-cdef inline void ask_keys(const Keys* keys, const Bare* items, int64_t n, bint floats,
+cdef inline void ask_keys(const Keys* keys, const Word* items, int64_t n, bint floats,
                           uint8_t invert, uint8_t* out) noexcept nogil:
     cdef const atomic_i64* slots = keys.slots
     cdef uint8_t zero = u32_load_relaxed(&keys.zero) != 0, found
@@ -224,12 +213,12 @@ cdef inline void ask_keys(const Keys* keys, const Bare* items, int64_t n, bint f
         at += lanes
 
 
-cdef inline bint is_float(MemberKind kind) noexcept nogil:
-    return kind == MEMBER_F32 or kind == MEMBER_F64
+cdef inline bint is_float(NumberKind kind) noexcept nogil:
+    return kind == NUMBER_F32 or kind == NUMBER_F64
 
 
-cdef inline bint is_wide(MemberKind kind) noexcept nogil:
-    return kind != MEMBER_I32 and kind != MEMBER_U32 and kind != MEMBER_F32
+cdef inline bint is_wide(NumberKind kind) noexcept nogil:
+    return kind != NUMBER_I32 and kind != NUMBER_U32 and kind != NUMBER_F32
 
 
 cdef int put_keys_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
@@ -246,7 +235,7 @@ cdef int put_keys_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept no
     return 0
 
 
-cdef void ask_typed(const Keys* keys, const Bare* items, int64_t n, bint floats, uint8_t invert,
+cdef void ask_typed(const Keys* keys, const Word* items, int64_t n, bint floats, uint8_t invert,
                     uint8_t* out) noexcept nogil:
     if floats:
         ask_keys(keys, items, n, True, invert, out)

@@ -4,10 +4,12 @@ from libc.stdint cimport (
     int8_t, int16_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t)
 from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, memmove, memset
+from pyblitz.kernels.blocks cimport combine_blocks, run_blocks
+from pyblitz.kernels.numbers cimport Number
 from pyblitz.runtime.atomic cimport (
     atomic_u32, u32_load_relaxed, u32_store_relaxed, unlikely)
 from pyblitz.runtime.bridge cimport (
-    Bridge, bridge_init, bridge_limit, bridge_run, combine_fn, leaf_fn)
+    Bridge, bridge_init, bridge_limit, bridge_run)
 from pyblitz.runtime.os cimport alloc_array
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.pool cimport hooks, must_stop
@@ -30,27 +32,11 @@ cdef struct Time:
 cdef struct Half:
     uint16_t bits
 
+# As numbers of their size compare, but for these two.
 ctypedef fused Key:
-    int8_t
-    int16_t
-    int32_t
-    int64_t
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-    float
-    double
-    Time
+    Number
     Half
-
-
-cdef inline int bridged(Worker* w, leaf_fn leaf, combine_fn combine, void* ctx,
-                        int64_t grain, int64_t n) noexcept nogil:
-    cdef Bridge b
-    bridge_init(&b, leaf, combine, ctx, grain)
-    return bridge_run(w, &b, n)
-
+    Time
 
 # ---- orders -----------------------------------------------------------------
 
@@ -335,7 +321,7 @@ cdef int merge_two(Worker* w, MergeTwo* t) noexcept nogil:
     pieces = (n + t.piece - 1) // t.piece
     t.ranks[0] = 0
     if pieces > 1:
-        rc = bridged(w, ranks_leaf, NULL, t, 16, pieces - 1)
+        rc = run_blocks(w, ranks_leaf, t, 16, pieces - 1)
         if rc != 0:
             return rc
     t.ranks[pieces] = t.na
@@ -345,7 +331,7 @@ cdef int merge_two(Worker* w, MergeTwo* t) noexcept nogil:
         low = max(t.ranks[p - 1], p * t.piece - t.nb)
         high = min(t.na, t.ranks[p - 1] + t.piece)
         t.ranks[p] = max(low, min(high, t.ranks[p]))
-    return bridged(w, pieces_leaf, NULL, t, t.piece, n)
+    return run_blocks(w, pieces_leaf, t, t.piece, n)
 
 
 # ---- sorting a chunk --------------------------------------------------------
@@ -472,7 +458,7 @@ cdef int sort_rows(Worker* w, MergeSort* s, int64_t rows) noexcept nogil:
     if s.n == 0:
         return 0
     # Leaves of some thousand items, so that short rows are not a leaf each.
-    return bridged(w, rows_leaf, NULL, s, 1 + 4096 // (s.n + 1), rows)
+    return run_blocks(w, rows_leaf, s, 1 + 4096 // (s.n + 1), rows)
 
 
 # ---- one row ----------------------------------------------------------------
@@ -574,7 +560,7 @@ cdef int merge_sort(Worker* w, MergeSort* s) noexcept nogil:
     m.spare = <char*>alloc_array(max(s.n * s.order.itemsize, <int64_t>1))
     if m.spare == NULL:
         return ENOMEM
-    rc = bridged(w, chunk_leaf, merge_chunks, &m, 1, 1 << m.levels)
+    rc = combine_blocks(w, chunk_leaf, merge_chunks, &m, 1, 1 << m.levels)
     if rc != 0 and s.src == s.dst:
         bring_back(&m)
     free(m.spare)

@@ -17,7 +17,6 @@ sort_keys      numbers, through it; of 1 or 2 bytes by counting
 What each gives depends on the data alone, never on the number of threads.
 """
 from libc.stdint cimport int64_t, intptr_t, uint16_t, uint32_t, uint64_t
-from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run, combine_fn, leaf_fn
 from pyblitz.runtime.pool cimport Worker
 
 cdef enum:
@@ -103,16 +102,3 @@ cdef inline uint64_t bent_step(uint64_t d, int bits) noexcept nogil:
 
 # In the caller, with room for as many.
 cdef void sort_plain(uint64_t* a, uint64_t* room, int64_t n) noexcept nogil
-
-ctypedef fused Word:
-    uint32_t
-    uint64_t
-
-cdef inline int bridged(Worker* w, leaf_fn leaf, combine_fn combine, void* ctx,
-                        int64_t grain, int64_t n) noexcept nogil:
-    cdef Bridge b
-    bridge_init(&b, leaf, combine, ctx, grain)
-    return bridge_run(w, &b, n)
-
-# Shared if there is a worker to share with.
-cdef int each(Worker* w, leaf_fn leaf, void* ctx, int64_t grain, int64_t n) noexcept nogil

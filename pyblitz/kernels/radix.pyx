@@ -4,11 +4,14 @@ from libc.stdint cimport INT32_MAX, UINT32_MAX, uint8_t
 from libc.math cimport log2
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
+from pyblitz.kernels.blocks cimport combine_blocks, run_blocks, sum_counts
+from pyblitz.kernels.numbers cimport Word
 from pyblitz.kernels.prefetch cimport prefetch_write
 from pyblitz.kernels.simd.levels cimport MAX_PARTS, NarrowSplitters, WideSplitters, simd
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, i64_load_relaxed, i64_store_relaxed, u32_load_relaxed, u32_store_relaxed)
-from pyblitz.runtime.bridge cimport bridge_limit, bridge_wants
+from pyblitz.runtime.bridge cimport (
+    Bridge, bridge_init, bridge_limit, bridge_run, bridge_wants)
 from pyblitz.runtime.os cimport alloc_array, now_ns
 
 cdef enum:
@@ -188,17 +191,6 @@ cdef double pieces_ns(bint wide) noexcept nogil:
     return pace(wide, NULL, &paces_of(wide).pieces) / 1000.0
 
 
-cdef int each(Worker* w, leaf_fn leaf, void* ctx, int64_t grain, int64_t n) noexcept nogil:
-    cdef int64_t lo = 0
-    cdef int rc = 0
-    if w != NULL:
-        return bridged(w, leaf, NULL, ctx, grain, n)
-    while lo < n and rc == 0:
-        rc = leaf(NULL, ctx, lo, min(n, lo + grain))
-        lo += grain
-    return rc
-
-
 cdef struct Copy:
     char* to
     const char* source
@@ -216,7 +208,7 @@ cdef int copy_items(Worker* w, void* to, const void* source, int64_t n, int size
     c.to = <char*>to
     c.source = <const char*>source
     c.size = size
-    return each(w, copy_leaf, &c, BLOCK_WORDS, n)
+    return run_blocks(w, copy_leaf, &c, BLOCK_WORDS, n)
 
 
 # ---- from keys to buckets ---------------------------------------------------
@@ -610,7 +602,7 @@ cdef int find_order(Worker* w, Words* s, bint in_place, bint* found) noexcept no
     if not found[0] or not in_place:
         return rc
     if o.down:
-        return bridged(w, mirror_leaf, NULL, &o, BLOCK_WORDS, (s.n + 1) // 2)
+        return run_blocks(w, mirror_leaf, &o, BLOCK_WORDS, (s.n + 1) // 2)
     return store_as_it_is(w, s)
 
 
@@ -1153,7 +1145,7 @@ cdef void store_unsorted(const Radix* r) noexcept nogil:
 
 cdef int count_scatter_sort(Worker* w, Radix* r, int64_t blocks) noexcept nogil:
     cdef Words* s = r.words
-    cdef int rc = bridged(w, count_leaf, NULL, r, r.block, s.n)
+    cdef int rc = run_blocks(w, count_leaf, r, r.block, s.n)
     if rc != 0:
         return rc
     counts_to_offsets(r, blocks)
@@ -1165,7 +1157,7 @@ cdef int count_scatter_sort(Worker* w, Radix* r, int64_t blocks) noexcept nogil:
         rc = CHANGED
     if rc != 0:
         return rc
-    rc = bridged(w, bucket_leaf, NULL, r, 1, r.buckets)
+    rc = run_blocks(w, bucket_leaf, r, 1, r.buckets)
     if rc != 0 and s.spare != NULL:
         store_unsorted(r)
     return rc
@@ -1228,7 +1220,7 @@ cdef int sort_once_packed(Worker* w, Words* s, const Sample* sample) noexcept no
     inner.src = <char*>alloc_array(s.n * (8 if s.wide else 4))
     if inner.src == NULL:
         return ENOMEM
-    rc = bridged(w, pack_leaf, NULL, &inner, BLOCK_WORDS, s.n)
+    rc = run_blocks(w, pack_leaf, &inner, BLOCK_WORDS, s.n)
     if rc == 0:
         words.load = load_inner
         words.store = store_inner
@@ -1545,7 +1537,7 @@ cdef int64_t first_from(const Keys* k, uint64_t key) noexcept nogil:
 cdef int restore(Worker* w, Keys* k, bint zeros) noexcept nogil:
     cdef Restore r
     cdef uint64_t last = last_key(KEY_FLOAT, k.itemsize), least = last + 1
-    cdef int64_t end = k.n, blocks = (k.n + BLOCK_WORDS - 1) // BLOCK_WORDS, b, sum = 0, count
+    cdef int64_t end = k.n, blocks = (k.n + BLOCK_WORDS - 1) // BLOCK_WORDS
     cdef int rc
     if zeros:
         # The two are in the middle of the numbers, which are even in number.
@@ -1560,14 +1552,10 @@ cdef int restore(Worker* w, Keys* k, bint zeros) noexcept nogil:
     r.before = <int64_t*>malloc((blocks + 1) * sizeof(int64_t))
     if r.before == NULL:
         return ENOMEM
-    rc = each(w, count_equals_leaf, &r, BLOCK_WORDS, k.n)
+    rc = run_blocks(w, count_equals_leaf, &r, BLOCK_WORDS, k.n)
     if rc == 0:
-        for b in range(blocks):
-            count = r.before[b]
-            r.before[b] = sum
-            sum += count
-        r.before[blocks] = sum
-        rc = each(w, write_equals_leaf, &r, BLOCK_WORDS, k.n)
+        sum_counts(r.before, blocks)
+        rc = run_blocks(w, write_equals_leaf, &r, BLOCK_WORDS, k.n)
     free(r.before)
     return rc
 
@@ -1649,7 +1637,7 @@ cdef int rows_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
 
 cdef int sort_rows_of_keys(Worker* w, Keys* k, int64_t rows) noexcept nogil:
     # Leaves of some thousand items, so that short rows are not a leaf each.
-    return bridged(w, rows_leaf, NULL, k, 1 + 4096 // (k.n + 1), rows)
+    return run_blocks(w, rows_leaf, k, 1 + 4096 // (k.n + 1), rows)
 
 
 cdef int sort_in_place(Worker* w, KeyKind kind, int itemsize, void* a, int64_t n) noexcept nogil:
@@ -1755,12 +1743,12 @@ cdef int sort_bytes(Worker* w, Keys* k) noexcept nogil:
         if w == NULL:
             rc = histogram_leaf(NULL, &c, 0, k.n)
         else:
-            rc = bridged(w, histogram_leaf, histogram_combine, &c, c.block, k.n)
+            rc = combine_blocks(w, histogram_leaf, histogram_combine, &c, c.block, k.n)
         if rc == 0:
             for rank in range(c.values):
                 sum += c.counts[pattern_of(&c, rank)]
                 c.ends[rank] = sum
-            rc = each(w, runs_leaf, &c, BLOCK_WORDS, k.n)
+            rc = run_blocks(w, runs_leaf, &c, BLOCK_WORDS, k.n)
             if rc != 0 and k.src == k.dst:
                 # Half written, and what was there is only in the counts.
                 runs_leaf(NULL, &c, 0, k.n)

@@ -1,7 +1,7 @@
 """Ranks; see rank.pxd."""
 from libc.stdint cimport uint64_t
+from pyblitz.kernels.blocks cimport run_blocks
 from pyblitz.kernels.prefetch cimport prefetch_write
-from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 
 cdef enum:
     LEAF_ITEMS = 16384
@@ -59,6 +59,4 @@ cdef int ranks_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
 
 
 cdef int ranks_write(Worker* w, Ranks* r) noexcept nogil:
-    cdef Bridge b
-    bridge_init(&b, ranks_leaf, NULL, r, LEAF_ITEMS)
-    return bridge_run(w, &b, r.n)
+    return run_blocks(w, ranks_leaf, r, LEAF_ITEMS, r.n)

@@ -2,10 +2,11 @@
 from libc.errno cimport ENOMEM
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
+from pyblitz.kernels.blocks cimport combine_blocks
 from pyblitz.kernels.map cimport Block, map_begin, map_walk
+from pyblitz.kernels.numbers cimport Real
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport u32_fetch_or_relaxed, u32_store_relaxed
-from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.os cimport fe_clear, fe_test
 
 cdef enum:
@@ -18,11 +19,6 @@ cdef enum:
 # After Higham, "The accuracy of floating point summation" (1993), as NumPy's are.  Rows
 # are summed in lanes side by side (simd/lanes.h), so few additions come one after another: the
 # error bound is no greater than NumPy's.
-
-ctypedef fused Real:
-    float
-    double
-
 
 cdef inline Real pairwise_sum(const Real* a, intptr_t n) noexcept nogil:
     if Real is float:
@@ -255,7 +251,6 @@ cdef int64_t block_items(int64_t n) noexcept nogil:
 
 
 cdef int reduce_run(Worker* w, Reduce* r) noexcept nogil:
-    cdef Bridge b
     cdef int rc
     cdef int64_t n = r.map.size
     u32_store_relaxed(&r.flags, 0)
@@ -268,8 +263,7 @@ cdef int reduce_run(Worker* w, Reduce* r) noexcept nogil:
     if r.partials == NULL:
         return ENOMEM
     map_begin(r.map)
-    bridge_init(&b, reduce_leaf, reduce_combine, r, r.grain)
-    rc = bridge_run(w, &b, n)
+    rc = combine_blocks(w, reduce_leaf, reduce_combine, r, r.grain, n)
     r.result = r.partials[0]
     free(r.partials)
     r.partials = NULL

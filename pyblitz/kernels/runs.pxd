@@ -1,22 +1,15 @@
 """The runs of equal items of a sorted row: where they begin, and what follows from that.
 
-Two passes, as for a selection (kernels/move), without the mask in between: the runs
+Two passes, as for a selection (filter.pxd), without the mask in between: the runs
 that begin in each block of fixed size are counted, then each block is written where the
 prefix sums say.  No Python, no NumPy.
 """
 from libc.stdint cimport int64_t, intptr_t
+from pyblitz.kernels.numbers cimport NumberKind
 from pyblitz.runtime.pool cimport Worker
 
-cdef enum RunKind:
-    RUN_BYTES       # items are equal if their bytes are
-    RUN_F16
-    RUN_F32
-    RUN_F64
-    RUN_C64         # complex numbers
-    RUN_C128
-
 cdef struct Runs:
-    RunKind kind
+    NumberKind kind
     const char* items
     intptr_t itemsize
     int64_t n

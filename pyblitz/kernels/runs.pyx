@@ -1,31 +1,23 @@
 """Runs; see runs.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
-from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
+from pyblitz.kernels.blocks cimport run_blocks, sum_counts
+from pyblitz.kernels.numbers cimport (
+    NUMBER_C128, NUMBER_C64, NUMBER_F16, NUMBER_F32, NUMBER_F64, Raw, Real)
 
 cdef enum:
     BLOCK = 16384
     # Items whose flags stay in L1.
     CHUNK = 2048
 
-ctypedef fused Word:
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-    float
-    double
-
-ctypedef fused Move:
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
+ctypedef fused Flagged:
+    Raw
+    Real
 
 
 # ---- where runs begin -------------------------------------------------------
 
-cdef void flag_words(const Word* x, int64_t n, uint8_t* flags) noexcept nogil:
+cdef void flag_words(const Flagged* x, int64_t n, uint8_t* flags) noexcept nogil:
     """x[-1] is there, too."""
     cdef int64_t i
     for i in range(n):
@@ -39,7 +31,7 @@ cdef void flag_halves(const uint16_t* x, int64_t n, uint8_t* flags) noexcept nog
         flags[i] = (x[i] != x[i - 1]) & (((x[i] | x[i - 1]) & 0x7FFF) != 0)
 
 
-cdef void flag_pairs(const Word* x, int64_t n, uint8_t* flags) noexcept nogil:
+cdef void flag_pairs(const Flagged* x, int64_t n, uint8_t* flags) noexcept nogil:
     cdef int64_t i
     for i in range(n):
         flags[i] = (x[2 * i] != x[2 * i - 2]) | (x[2 * i + 1] != x[2 * i - 1])
@@ -54,15 +46,15 @@ cdef void flag_items(const Runs* r, int64_t lo, int64_t hi, uint8_t* flags) noex
         flags[0] = 1
     n = min(hi, r.numbers) - from_
     if n > 0:
-        if r.kind == RUN_F64:
+        if r.kind == NUMBER_F64:
             flag_words(<const double*>r.items + from_, n, to)
-        elif r.kind == RUN_F32:
+        elif r.kind == NUMBER_F32:
             flag_words(<const float*>r.items + from_, n, to)
-        elif r.kind == RUN_F16:
+        elif r.kind == NUMBER_F16:
             flag_halves(<const uint16_t*>r.items + from_, n, to)
-        elif r.kind == RUN_C128:
+        elif r.kind == NUMBER_C128:
             flag_pairs(<const double*>r.items + 2 * from_, n, to)
-        elif r.kind == RUN_C64:
+        elif r.kind == NUMBER_C64:
             flag_pairs(<const float*>r.items + 2 * from_, n, to)
         elif size == 8:
             flag_words(<const uint64_t*>r.items + from_, n, to)
@@ -102,11 +94,11 @@ cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
                 some += flags[i]
             total += some
             at += CHUNK
-        r.before[b + 1] = total
+        r.before[b] = total
     return 0
 
 
-cdef void write_values(const Move* x, const uint8_t* flags, int64_t n, Move* to,
+cdef void write_values(const Raw* x, const uint8_t* flags, int64_t n, Raw* to,
                        int64_t count) noexcept nogil:
     """Every item is stored, and the next over it if no run began; not more than count
     runs: what comes after them is another worker's."""
@@ -181,18 +173,11 @@ cdef int write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
 
 
 cdef int runs_count(Worker* w, Runs* r) noexcept nogil:
-    cdef Bridge bridge
-    cdef int64_t b, blocks = runs_blocks(r)
-    cdef int rc
-    bridge_init(&bridge, count_leaf, NULL, r, 1)
-    rc = bridge_run(w, &bridge, blocks)
-    r.before[0] = 0
-    for b in range(blocks):
-        r.before[b + 1] += r.before[b]
+    cdef int64_t blocks = runs_blocks(r)
+    cdef int rc = run_blocks(w, count_leaf, r, 1, blocks)
+    sum_counts(r.before, blocks)
     return rc
 
 
 cdef int runs_write(Worker* w, Runs* r) noexcept nogil:
-    cdef Bridge bridge
-    bridge_init(&bridge, write_leaf, NULL, r, 1)
-    return bridge_run(w, &bridge, runs_blocks(r))
+    return run_blocks(w, write_leaf, r, 1, runs_blocks(r))

@@ -6,18 +6,11 @@ The steps are the same for all keys and have no branches that depend on data.
 No Python, no NumPy.
 """
 from libc.stdint cimport int64_t
+from pyblitz.kernels.numbers cimport NumberKind
 from pyblitz.runtime.pool cimport Worker
 
-cdef enum SearchKind:
-    SEARCH_I32
-    SEARCH_U32
-    SEARCH_I64
-    SEARCH_U64
-    SEARCH_F32
-    SEARCH_F64
-
 cdef struct Search:
-    SearchKind kind
+    NumberKind kind
     bint right              # after equal items instead of before them
     const char* row         # sorted, NaNs last
     int64_t n

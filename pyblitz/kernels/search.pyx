@@ -1,30 +1,23 @@
 """Binary searches; see search.pxd."""
 from libc.stdint cimport int32_t, uint32_t, uint64_t
+from pyblitz.kernels.blocks cimport run_blocks
+from pyblitz.kernels.numbers cimport (
+    NUMBER_F32, NUMBER_F64, NUMBER_I32, NUMBER_I64, NUMBER_U32, NUMBER_U64, Wide)
 from pyblitz.kernels.prefetch cimport prefetch
-from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 
 cdef enum:
     # Keys that are searched together: as many as misses of one core overlap.
     LANES = 16
     LEAF_KEYS = 2048
 
-ctypedef fused Key:
-    int32_t
-    uint32_t
-    int64_t
-    uint64_t
-    float
-    double
-
-
-cdef inline int64_t is_before(Key item, Key key, bint right) noexcept nogil:
+cdef inline int64_t is_before(Wide item, Wide key, bint right) noexcept nogil:
     return item <= key if right else item < key
 
 
-cdef inline void search_lanes(const Key* row, int64_t n, const Key* keys, int64_t* out,
+cdef inline void search_lanes(const Wide* row, int64_t n, const Wide* keys, int64_t* out,
                               int lanes, bint right) noexcept nogil:
     """n > 0."""
-    cdef const Key* base[LANES]
+    cdef const Wide* base[LANES]
     cdef int64_t half
     cdef int k
     for k in range(lanes):
@@ -40,7 +33,7 @@ cdef inline void search_lanes(const Key* row, int64_t n, const Key* keys, int64_
         out[k] = (base[k] - row) + is_before(base[k][0], keys[k], right)
 
 
-cdef inline void search_keys(const Search* s, const Key* row, const Key* keys, int64_t n,
+cdef inline void search_keys(const Search* s, const Wide* row, const Wide* keys, int64_t n,
                              int64_t* out, bint right) noexcept nogil:
     cdef int64_t i = 0
     if s.numbers > 0:
@@ -53,36 +46,36 @@ cdef inline void search_keys(const Search* s, const Key* row, const Key* keys, i
     else:
         for i in range(n):
             out[i] = 0
-    if Key is float or Key is double:
+    if Wide is float or Wide is double:
         for i in range(n):
             if keys[i] != keys[i]:
                 out[i] = s.n if right else s.numbers
 
 
-cdef void search_typed(const Search* s, const Key* row, int64_t lo, int64_t hi,
+cdef void search_typed(const Search* s, const Wide* row, int64_t lo, int64_t hi,
                        int64_t* out) noexcept nogil:
     if s.right:
-        search_keys(s, row, <const Key*>s.keys + lo, hi - lo, out, True)
+        search_keys(s, row, <const Wide*>s.keys + lo, hi - lo, out, True)
     else:
-        search_keys(s, row, <const Key*>s.keys + lo, hi - lo, out, False)
+        search_keys(s, row, <const Wide*>s.keys + lo, hi - lo, out, False)
 
 
 cdef void search_block(const Search* s, int64_t lo, int64_t hi, int64_t* out) noexcept nogil:
-    if s.kind == SEARCH_I32:
+    if s.kind == NUMBER_I32:
         search_typed(s, <const int32_t*>s.row, lo, hi, out)
-    elif s.kind == SEARCH_U32:
+    elif s.kind == NUMBER_U32:
         search_typed(s, <const uint32_t*>s.row, lo, hi, out)
-    elif s.kind == SEARCH_I64:
+    elif s.kind == NUMBER_I64:
         search_typed(s, <const int64_t*>s.row, lo, hi, out)
-    elif s.kind == SEARCH_U64:
+    elif s.kind == NUMBER_U64:
         search_typed(s, <const uint64_t*>s.row, lo, hi, out)
-    elif s.kind == SEARCH_F32:
+    elif s.kind == NUMBER_F32:
         search_typed(s, <const float*>s.row, lo, hi, out)
     else:
         search_typed(s, <const double*>s.row, lo, hi, out)
 
 
-cdef int64_t count_numbers(Key* row, int64_t n) noexcept nogil:
+cdef int64_t count_numbers(Wide* row, int64_t n) noexcept nogil:
     """Items before the NaNs at the end."""
     cdef int64_t lo = 0, mid
     while lo < n:
@@ -95,9 +88,9 @@ cdef int64_t count_numbers(Key* row, int64_t n) noexcept nogil:
 
 
 cdef void search_prepare(Search* s) noexcept nogil:
-    if s.kind == SEARCH_F32:
+    if s.kind == NUMBER_F32:
         s.numbers = count_numbers(<float*>s.row, s.n)
-    elif s.kind == SEARCH_F64:
+    elif s.kind == NUMBER_F64:
         s.numbers = count_numbers(<double*>s.row, s.n)
     else:
         s.numbers = s.n
@@ -110,7 +103,5 @@ cdef int search_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
 
 
 cdef int search_run(Worker* w, Search* s) noexcept nogil:
-    cdef Bridge b
     search_prepare(s)
-    bridge_init(&b, search_leaf, NULL, s, LEAF_KEYS)
-    return bridge_run(w, &b, s.count)
+    return run_blocks(w, search_leaf, s, LEAF_KEYS, s.count)

@@ -1,8 +1,8 @@
 """Segments; see segments.pxd."""
 from libc.string cimport memcpy
+from pyblitz.kernels.blocks cimport run_blocks
 from pyblitz.kernels.map cimport run_fold, run_unary
 from pyblitz.runtime.atomic cimport u32_fetch_or_relaxed, u32_store_relaxed
-from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.os cimport fe_clear, fe_test
 
 cdef enum:
@@ -56,7 +56,5 @@ cdef int segments_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept no
 
 
 cdef int segments_run(Worker* w, Segments* s) noexcept nogil:
-    cdef Bridge b
     u32_store_relaxed(&s.flags, 0)
-    bridge_init(&b, segments_leaf, NULL, s, LEAF_ITEMS)
-    return bridge_run(w, &b, s.n)
+    return run_blocks(w, segments_leaf, s, LEAF_ITEMS, s.n)

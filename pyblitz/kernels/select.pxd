@@ -4,18 +4,10 @@ items of short rows.  No Python, no NumPy.
 What each gives depends on the data alone, never on the number of threads.
 """
 from libc.stdint cimport int64_t, intptr_t, uint64_t
+from pyblitz.kernels.numbers cimport NumberKind
 from pyblitz.kernels.radix cimport KeyKind
 from pyblitz.runtime.atomic cimport atomic_u32
 from pyblitz.runtime.pool cimport Worker
-
-cdef enum SplitKind:
-    SPLIT_I32
-    SPLIT_U32
-    SPLIT_I64
-    SPLIT_U64
-    SPLIT_F32       # NaNs are greater than all
-    SPLIT_F64
-    SPLIT_TIME      # signed, with the least value (NaT) greater than all
 
 # Copies `samples` items of 4 or 8 bytes, one of each stretch of the row: always the
 # same ones of the same length.
@@ -23,7 +15,7 @@ cdef void split_sample(const char* src, intptr_t itemsize, int64_t n, int64_t sa
                        char* out) noexcept nogil
 
 cdef struct Split:
-    SplitKind kind
+    NumberKind kind
     const char* src     # [n]
     int64_t n
     const char* low     # two values, low <= high, neither NaN

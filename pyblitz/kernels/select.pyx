@@ -3,9 +3,11 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
+from pyblitz.kernels.blocks cimport run_blocks
+from pyblitz.kernels.numbers cimport (
+    NUMBER_F32, NUMBER_F64, NUMBER_I32, NUMBER_TIME, NUMBER_U32, NUMBER_U64, Raw, Wide)
 from pyblitz.kernels.radix cimport KEY_FLOAT, KEY_SIGNED, KEY_TIME
 from pyblitz.runtime.atomic cimport u32_store_relaxed
-from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run, leaf_fn
 
 cdef enum:
     # Items of a block, which is counted and then written by one leaf each.
@@ -13,21 +15,6 @@ cdef enum:
     # Items that are parted at a time, in L1.
     CHUNK = 128
     LEAF_ITEMS = 16384
-
-ctypedef fused Item:
-    int32_t
-    uint32_t
-    int64_t
-    uint64_t
-    float
-    double
-
-
-cdef inline int bridged(Worker* w, leaf_fn leaf, void* ctx, int64_t grain, int64_t n) noexcept nogil:
-    cdef Bridge b
-    bridge_init(&b, leaf, NULL, ctx, grain)
-    return bridge_run(w, &b, n)
-
 
 # ---- a split ----------------------------------------------------------------
 # The splitters come from a sample, as in Floyd and Rivest, "Expected time bounds for
@@ -49,25 +36,25 @@ cdef int64_t split_blocks(int64_t n) noexcept nogil:
     return (n + BLOCK - 1) // BLOCK
 
 
-cdef inline Item biased(Item x, uint64_t bias) noexcept nogil:
+cdef inline Wide biased(Wide x, uint64_t bias) noexcept nogil:
     """bias: 1 wraps the least of int64 to the greatest."""
-    if Item is int64_t:
+    if Wide is int64_t:
         return <int64_t>(<uint64_t>x - bias)
     else:
         return x
 
 
-cdef void count_items(const Split* s, const Item* src, uint64_t bias, int64_t n,
+cdef void count_items(const Split* s, const Wide* src, uint64_t bias, int64_t n,
                       int64_t* counts) noexcept nogil:
-    cdef Item low = biased((<const Item*>s.low)[0], bias)
-    cdef Item high = biased((<const Item*>s.high)[0], bias)
-    cdef Item x
+    cdef Wide low = biased((<const Wide*>s.low)[0], bias)
+    cdef Wide high = biased((<const Wide*>s.high)[0], bias)
+    cdef Wide x
     cdef int64_t less = 0, upto = 0, i
     # Lanes as wide as the items: a block's counts fit.
     cdef int32_t less_32 = 0, upto_32 = 0
     for i in range(n):
         x = biased(src[i], bias)
-        if Item is int64_t or Item is uint64_t or Item is double:
+        if Wide is int64_t or Wide is uint64_t or Wide is double:
             less += x < low
             upto += x <= high
         else:
@@ -77,18 +64,18 @@ cdef void count_items(const Split* s, const Item* src, uint64_t bias, int64_t n,
     counts[1] = upto + upto_32 - counts[0]
 
 
-cdef inline bint write_items(const Split* s, const Item* src, uint64_t bias, int64_t first,
-                             int64_t n, int64_t* to, const int64_t* ends, Item* dst,
+cdef inline bint write_items(const Split* s, const Wide* src, uint64_t bias, int64_t first,
+                             int64_t n, int64_t* to, const int64_t* ends, Wide* dst,
                              int64_t* indices) noexcept nogil:
     """Every item is stored to all three, and the next one over it where it does not
     belong: to a buffer, because past the end is what another worker writes.  False: the parts
     are not of the sizes that were counted."""
-    cdef Item low = biased((<const Item*>s.low)[0], bias)
-    cdef Item high = biased((<const Item*>s.high)[0], bias)
-    cdef Item items[3][CHUNK]
+    cdef Wide low = biased((<const Wide*>s.low)[0], bias)
+    cdef Wide high = biased((<const Wide*>s.high)[0], bias)
+    cdef Wide items[3][CHUNK]
     cdef int64_t places[3][CHUNK]
     cdef int64_t less, upto, at = 0, m, i, a, b, c
-    cdef Item item, x
+    cdef Wide item, x
     while at < n:
         m = min(n - at, <int64_t>CHUNK)
         a = b = c = 0
@@ -107,9 +94,9 @@ cdef inline bint write_items(const Split* s, const Item* src, uint64_t bias, int
         if a > ends[0] - to[0] or b > ends[1] - to[1] or c > ends[2] - to[2]:
             return False
         if indices == NULL:
-            memcpy(dst + to[0], items[0], a * sizeof(Item))
-            memcpy(dst + to[1], items[1], b * sizeof(Item))
-            memcpy(dst + to[2], items[2], c * sizeof(Item))
+            memcpy(dst + to[0], items[0], a * sizeof(Wide))
+            memcpy(dst + to[1], items[1], b * sizeof(Wide))
+            memcpy(dst + to[2], items[2], c * sizeof(Wide))
         else:
             memcpy(indices + to[0], places[0], a * sizeof(int64_t))
             memcpy(indices + to[1], places[1], b * sizeof(int64_t))
@@ -135,7 +122,7 @@ cdef void places(const Split* s, int64_t block, int64_t* at) noexcept nogil:
     at[2] = s.less + s.middle + lo - less - middle
 
 
-cdef bint split_block(const Split* s, const Item* src, uint64_t bias, int64_t lo, int64_t hi,
+cdef bint split_block(const Split* s, const Wide* src, uint64_t bias, int64_t lo, int64_t hi,
                       bint writes) noexcept nogil:
     cdef int64_t to[3]
     cdef int64_t ends[3]
@@ -145,23 +132,23 @@ cdef bint split_block(const Split* s, const Item* src, uint64_t bias, int64_t lo
     places(s, lo // BLOCK, to)
     places(s, lo // BLOCK + 1, ends)
     if s.indices:
-        return write_items(s, src + lo, bias, lo, hi - lo, to, ends, <Item*>NULL, <int64_t*>s.dst)
-    return write_items(s, src + lo, bias, lo, hi - lo, to, ends, <Item*>s.dst, NULL)
+        return write_items(s, src + lo, bias, lo, hi - lo, to, ends, <Wide*>NULL, <int64_t*>s.dst)
+    return write_items(s, src + lo, bias, lo, hi - lo, to, ends, <Wide*>s.dst, NULL)
 
 
 cdef bint split_any(const Split* s, int64_t lo, int64_t hi, bint writes) noexcept nogil:
     """One block.  False: the parts are not of the sizes that were counted."""
-    if s.kind == SPLIT_F64:
+    if s.kind == NUMBER_F64:
         return split_block(s, <const double*>s.src, 0, lo, hi, writes)
-    if s.kind == SPLIT_F32:
+    if s.kind == NUMBER_F32:
         return split_block(s, <const float*>s.src, 0, lo, hi, writes)
-    if s.kind == SPLIT_I32:
+    if s.kind == NUMBER_I32:
         return split_block(s, <const int32_t*>s.src, 0, lo, hi, writes)
-    if s.kind == SPLIT_U32:
+    if s.kind == NUMBER_U32:
         return split_block(s, <const uint32_t*>s.src, 0, lo, hi, writes)
-    if s.kind == SPLIT_U64:
+    if s.kind == NUMBER_U64:
         return split_block(s, <const uint64_t*>s.src, 0, lo, hi, writes)
-    return split_block(s, <const int64_t*>s.src, s.kind == SPLIT_TIME, lo, hi, writes)
+    return split_block(s, <const int64_t*>s.src, s.kind == NUMBER_TIME, lo, hi, writes)
 
 
 cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
@@ -184,7 +171,7 @@ cdef int write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
 
 cdef int split_count(Worker* w, Split* s) noexcept nogil:
     cdef int64_t i, less, middle
-    cdef int rc = bridged(w, count_leaf, s, 1, split_blocks(s.n))
+    cdef int rc = run_blocks(w, count_leaf, s, 1, split_blocks(s.n))
     s.less = s.middle = 0
     for i in range(split_blocks(s.n)):
         less = s.counts[2 * i]
@@ -198,27 +185,21 @@ cdef int split_count(Worker* w, Split* s) noexcept nogil:
 
 cdef int split_write(Worker* w, Split* s) noexcept nogil:
     u32_store_relaxed(&s.changed, 0)
-    return bridged(w, write_leaf, s, 1, split_blocks(s.n))
+    return run_blocks(w, write_leaf, s, 1, split_blocks(s.n))
 
 
 # ---- the first of a row -----------------------------------------------------
 # A heap of the k first so far, the last of them at its root (Williams, "Algorithm 232:
 # Heapsort", 1964).  Most items of a long row are only compared with the root.
 
-ctypedef fused Word:
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-
 cdef struct Entry:
     uint64_t key
     int64_t index
 
 
-cdef inline uint64_t rank_of(Word x, KeyKind kind, bint greatest) noexcept nogil:
-    """Bits whose unsigned order is the one asked for; those of equal items are equal."""
-    cdef uint64_t sign = <uint64_t>1 << (8 * sizeof(Word) - 1)
+cdef inline uint64_t rank_of(Raw x, KeyKind kind, bint greatest) noexcept nogil:
+    """Raw whose unsigned order is the one asked for; those of equal items are equal."""
+    cdef uint64_t sign = <uint64_t>1 << (8 * sizeof(Raw) - 1)
     cdef uint64_t all = (sign << 1) - 1, inf, key = x
     if kind == KEY_SIGNED:
         key ^= sign
@@ -226,9 +207,9 @@ cdef inline uint64_t rank_of(Word x, KeyKind kind, bint greatest) noexcept nogil
         key = (key ^ sign) - 1 & all        # the least wraps to the greatest
         return key if key == all or not greatest else all - 1 - key
     elif kind == KEY_FLOAT:
-        if Word is uint64_t:
+        if Raw is uint64_t:
             inf = 0x7FF0000000000000u
-        elif Word is uint32_t:
+        elif Raw is uint32_t:
             inf = 0x7F800000u
         else:
             inf = 0x7C00u
@@ -259,7 +240,7 @@ cdef inline void sift(Entry* heap, int64_t at, int64_t n) noexcept nogil:
     heap[at] = moved
 
 
-cdef void first_of(const Word* row, int64_t n, int64_t k, KeyKind kind, bint greatest,
+cdef void first_of(const Raw* row, int64_t n, int64_t k, KeyKind kind, bint greatest,
                    Entry* heap, int64_t* out) noexcept nogil:
     cdef int64_t i
     cdef uint64_t key
@@ -285,7 +266,7 @@ cdef void first_of(const Word* row, int64_t n, int64_t k, KeyKind kind, bint gre
         out[i] = heap[i].index
 
 
-cdef void first_words(const First* f, const Word* src, int64_t lo, int64_t hi,
+cdef void first_words(const First* f, const Raw* src, int64_t lo, int64_t hi,
                       Entry* heap) noexcept nogil:
     cdef int64_t row
     for row in range(lo, hi):
@@ -310,4 +291,4 @@ cdef int first_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
 
 
 cdef int first_run(Worker* w, First* f, int64_t rows) noexcept nogil:
-    return bridged(w, first_leaf, f, 1 + LEAF_ITEMS // (f.n + 1), rows)
+    return run_blocks(w, first_leaf, f, 1 + LEAF_ITEMS // (f.n + 1), rows)

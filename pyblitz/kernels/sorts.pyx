@@ -4,8 +4,9 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from pyblitz.kernels.argsort cimport (
     FIELD_FLOAT, FIELD_SIGNED, FIELD_TIME, FIELD_UNSIGNED, Field, FieldKind, sort_order)
+from pyblitz.kernels.blocks cimport run_blocks
 from pyblitz.kernels.radix cimport (
-    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, KeyKind, Keys, each, log2_of, sort_keys)
+    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, KeyKind, Keys, log2_of, sort_keys)
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, i64_fetch_add_relaxed, i64_load_relaxed, i64_store_relaxed, u32_load_relaxed,
     u32_store_relaxed)
@@ -162,7 +163,7 @@ cdef int run_sort(Worker* w, void* ctx) noexcept nogil:
     cdef Keys k
     cdef int rc
     if c.sort.number == c"f" and (not c.sort.stable or c.sort.size == 2):
-        each(w, differ_leaf, c, SCAN_ITEMS, c.n)
+        run_blocks(w, differ_leaf, c, SCAN_ITEMS, c.n)
         if u32_load_relaxed(&c.seen):
             return 1
     # A sort in place moves everything once more.
@@ -178,7 +179,7 @@ cdef int run_sort(Worker* w, void* ctx) noexcept nogil:
     k.stable = c.sort.stable
     rc = sort_keys(w, &k)
     if rc == 0:
-        each(w, copy_back_leaf, c, SCAN_ITEMS, c.n)
+        run_blocks(w, copy_back_leaf, c, SCAN_ITEMS, c.n)
     free(c.sorted)
     return rc
 
@@ -236,7 +237,7 @@ cdef int run_argsort(Worker* w, void* ctx) noexcept nogil:
     f.descending = False
     rc = sort_order(w, &f, 1, c.n, <int64_t*>c.order, c.begins)
     if rc == 0 and c.begins != NULL:
-        each(w, ties_leaf, c, SCAN_ITEMS, c.n)
+        run_blocks(w, ties_leaf, c, SCAN_ITEMS, c.n)
         rc = u32_load_relaxed(&c.seen)
     return rc
 

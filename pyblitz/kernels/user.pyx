@@ -1,9 +1,10 @@
 """Loops over users' compiled functions; see user.pxd."""
 from libc.stdint cimport (
     int8_t, int16_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t)
+from pyblitz.kernels.blocks cimport run_blocks
 from pyblitz.kernels.map cimport map_run
+from pyblitz.kernels.numbers cimport Number
 from pyblitz.runtime.atomic cimport u32_fetch_or_relaxed, u32_store_relaxed
-from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.os cimport fe_clear, fe_test
 from pyblitz.runtime.pool cimport hooks
 
@@ -18,16 +19,7 @@ ctypedef double complex c_complex128
 
 ctypedef fused Scalar:
     c_bool
-    int8_t
-    int16_t
-    int32_t
-    int64_t
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-    float
-    double
+    Number
     c_complex64
     c_complex128
 
@@ -169,10 +161,8 @@ cdef int blocks_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
 
 
 cdef int blocks_run(Worker* w, Blocks* b) noexcept nogil:
-    cdef Bridge bridge
     u32_store_relaxed(&b.flags, 0)
-    bridge_init(&bridge, blocks_leaf, NULL, b, 0)
-    return bridge_run(w, &bridge, (b.n + KERNEL_BLOCK - 1) // KERNEL_BLOCK)
+    return run_blocks(w, blocks_leaf, b, 0, (b.n + KERNEL_BLOCK - 1) // KERNEL_BLOCK)
 
 
 # ---- range kernels ----------------------------------------------------------
@@ -197,6 +187,4 @@ cdef int ranges_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
 
 
 cdef int ranges_run(Worker* w, Ranges* r, int64_t n, int64_t grain) noexcept nogil:
-    cdef Bridge bridge
-    bridge_init(&bridge, ranges_leaf, NULL, r, grain)
-    return bridge_run(w, &bridge, n)
+    return run_blocks(w, ranges_leaf, r, grain, n)

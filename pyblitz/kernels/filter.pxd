@@ -1,0 +1,39 @@
+"""Items, or their indices, where a mask is true, and the others.
+
+Two passes: count the mask by blocks, then write each block where the prefix sums
+say.  The second is Blelloch's pack ("Prefix sums and their applications", 1990)
+without the flags' array of offsets, which would cost more than the items.
+"""
+from libc.stdint cimport int64_t, intptr_t, uint8_t
+from pyblitz.runtime.atomic cimport atomic_u32
+from pyblitz.runtime.pool cimport Worker
+
+cdef struct Filter:
+    const char* src         # items; NULL: their indices (int64) are selected
+    const uint8_t* mask     # a byte for each; any but 0 selects
+    char* yes               # where the selected go
+    char* no                # where the others go; NULL: nowhere
+    int64_t n
+    intptr_t itemsize       # 8 for indices
+    int64_t block           # items
+    int64_t* before         # selected before each block; of all, in the last
+    # After filter_write: the mask is not the one that was counted, because another thread
+    # writes it.  Nothing was written out of bounds, but not everything was.
+    atomic_u32 changed
+
+cdef int64_t filter_block(int64_t n, intptr_t itemsize) noexcept nogil
+cdef int64_t filter_blocks(const Filter* f) noexcept nogil
+# Fills `before`, which has one more than there are blocks.
+cdef int64_t count_true(const uint8_t* mask, int64_t n) noexcept nogil
+cdef int filter_count(Worker* w, Filter* f) noexcept nogil
+cdef int filter_write(Worker* w, Filter* f) noexcept nogil
+
+# The coordinates of sorted flat indices, one column for each axis.
+cdef struct Unravel:
+    const int64_t* flat
+    int64_t* columns        # those of the first axis first
+    int64_t n
+    int dims
+    const int64_t* shape
+
+cdef int unravel_run(Worker* w, Unravel* u) noexcept nogil

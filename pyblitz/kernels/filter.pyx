@@ -1,0 +1,263 @@
+"""Items where a mask is true; see filter.pxd."""
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+from pyblitz.kernels.blocks cimport Pair, Unit, leaf_items, run_blocks, sum_counts, unit_of
+from pyblitz.runtime.atomic cimport u32_store_relaxed
+
+cdef enum:
+    MOST_ITEMS = 32768      # of a block
+    COUNT_BYTES = 131072
+    # Mask bytes whose count fits into a byte for each of eight lanes.
+    LANE_BYTES = 1024
+
+
+cdef inline uint64_t truths(uint64_t word) noexcept nogil:
+    """1 in each byte that is not 0."""
+    cdef uint64_t low = 0x7F7F7F7F7F7F7F7Fu
+    return ((((word & low) + low) | word) >> 7) & 0x0101010101010101u
+
+
+cdef int64_t count_true(const uint8_t* mask, int64_t n) noexcept nogil:
+    cdef int64_t i = 0, k, words, total = 0
+    cdef uint64_t word, lanes
+    while n - i >= 8:
+        words = min(n - i, <int64_t>LANE_BYTES) >> 3
+        lanes = 0
+        for k in range(words):
+            memcpy(&word, mask + i + 8 * k, 8)
+            lanes += truths(word)
+        lanes = (lanes & 0x00FF00FF00FF00FFu) + ((lanes >> 8) & 0x00FF00FF00FF00FFu)
+        total += (lanes * 0x0001000100010001u) >> 48
+        i += 8 * words
+    while i < n:
+        total += mask[i] != 0
+        i += 1
+    return total
+
+
+cdef int64_t filter_block(int64_t n, intptr_t itemsize) noexcept nogil:
+    return min(leaf_items(itemsize + 1), <int64_t>MOST_ITEMS)
+
+
+cdef int64_t filter_blocks(const Filter* f) noexcept nogil:
+    return (f.n + f.block - 1) // f.block
+
+
+cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Filter* f = <Filter*>ctx
+    cdef int64_t b
+    for b in range(lo, hi):
+        f.before[b] = count_true(f.mask + b * f.block, min(f.block, f.n - b * f.block))
+    return 0
+
+
+cdef int filter_count(Worker* w, Filter* f) noexcept nogil:
+    cdef int64_t blocks = filter_blocks(f)
+    cdef int rc = run_blocks(w, count_leaf, f, 1 + COUNT_BYTES // f.block, blocks)
+    sum_counts(f.before, blocks)
+    return rc
+
+
+cdef bint keep_units(const Unit* src, const uint8_t* mask, int64_t n, Unit* to,
+                     Unit* end) noexcept nogil:
+    """Every item is stored, and the next one over it if it was not selected.  So
+    eight are taken at once only while there is room for eight: past `end` is what
+    another worker writes.  False: those selected do not end there."""
+    cdef uint64_t word
+    cdef int64_t i = 0
+    cdef int k
+    while n - i >= 8:
+        memcpy(&word, mask + i, 8)
+        if word == 0:
+            i += 8
+            continue
+        if end - to < 8:
+            for k in range(8):
+                if mask[i + k]:
+                    if to == end:
+                        return False
+                    to[0] = src[i + k]
+                    to += 1
+        elif word == 0x0101010101010101u:
+            memcpy(to, src + i, 8 * sizeof(Unit))
+            to += 8
+        else:
+            for k in range(8):
+                to[0] = src[i + k]
+                to += mask[i + k] != 0
+        i += 8
+    while i < n:
+        if mask[i]:
+            if to == end:
+                return False
+            to[0] = src[i]
+            to += 1
+        i += 1
+    return to == end
+
+
+cdef bint keep_indices(const uint8_t* mask, int64_t first, int64_t n, int64_t* to,
+                       int64_t* end) noexcept nogil:
+    """As keep_units."""
+    cdef uint64_t word
+    cdef int64_t i = 0
+    cdef int k
+    while n - i >= 8:
+        memcpy(&word, mask + i, 8)
+        if word == 0:
+            i += 8
+            continue
+        if end - to < 8:
+            for k in range(8):
+                if mask[i + k]:
+                    if to == end:
+                        return False
+                    to[0] = first + i + k
+                    to += 1
+        else:
+            for k in range(8):
+                to[0] = first + i + k
+                to += mask[i + k] != 0
+        i += 8
+    while i < n:
+        if mask[i]:
+            if to == end:
+                return False
+            to[0] = first + i
+            to += 1
+        i += 1
+    return to == end
+
+
+cdef bint split_units(const Unit* src, const uint8_t* mask, int64_t n, Unit* yes, Unit* yes_end,
+                      Unit* no, Unit* no_end) noexcept nogil:
+    """Every item is stored to both, and the next one over it where it was not
+    wanted: see keep_units."""
+    cdef int64_t i = 0, t = 0, yeses = yes_end - yes, noes = no_end - no
+    cdef int k
+    # t of the first i are selected.
+    while n - i >= 8 and yeses - t >= 8 and noes - (i - t) >= 8:
+        for k in range(8):
+            yes[t] = src[i]
+            no[i - t] = src[i]
+            t += mask[i] != 0
+            i += 1
+    yes += t
+    no += i - t
+    while i < n:
+        if mask[i]:
+            if yes == yes_end:
+                return False
+            yes[0] = src[i]
+            yes += 1
+        else:
+            if no == no_end:
+                return False
+            no[0] = src[i]
+            no += 1
+        i += 1
+    return True         # there is room for as many as there are
+
+
+cdef bint split_bytes(const Filter* f, int64_t lo, int64_t hi, char* yes, char* yes_end,
+                      char* no, char* no_end) noexcept nogil:
+    """Items of any size."""
+    cdef int64_t i
+    for i in range(lo, hi):
+        if f.mask[i]:
+            if yes == yes_end:
+                return False
+            memcpy(yes, f.src + i * f.itemsize, f.itemsize)
+            yes += f.itemsize
+        elif f.no != NULL:
+            if no == no_end:
+                return False
+            memcpy(no, f.src + i * f.itemsize, f.itemsize)
+            no += f.itemsize
+    return yes == yes_end
+
+
+cdef bint filter_units(const Filter* f, int64_t lo, int64_t hi, Unit* yes, Unit* yes_end,
+                       Unit* no, Unit* no_end) noexcept nogil:
+    cdef const Unit* src = <const Unit*>f.src + lo
+    if f.no == NULL:
+        return keep_units(src, f.mask + lo, hi - lo, yes, yes_end)
+    return split_units(src, f.mask + lo, hi - lo, yes, yes_end, no, no_end)
+
+
+cdef bint filter_items(const Filter* f, int64_t lo, int64_t hi) noexcept nogil:
+    """One block, in the bounds that its count set.  False: its mask is another now."""
+    cdef int64_t b = lo // f.block
+    cdef int64_t first = f.before[b], last = f.before[b + 1]
+    cdef intptr_t size = f.itemsize
+    cdef char* yes = f.yes + first * size
+    cdef char* yes_end = f.yes + last * size
+    cdef char* no = NULL
+    cdef char* no_end = NULL
+    cdef int unit
+    if f.src == NULL:
+        return keep_indices(f.mask + lo, lo, hi - lo, <int64_t*>yes, <int64_t*>yes_end)
+    if f.no != NULL:
+        no = f.no + (lo - first) * size
+        no_end = f.no + (hi - last) * size
+    if last - first == hi - lo:
+        memcpy(yes, f.src + lo * size, (hi - lo) * size)
+        return True
+    if last == first:
+        if f.no != NULL:
+            memcpy(no, f.src + lo * size, (hi - lo) * size)
+        return True
+    unit = unit_of(size, <intptr_t>f.src | <intptr_t>f.yes | <intptr_t>f.no)
+    if unit == 8:
+        return filter_units[uint64_t](f, lo, hi, <uint64_t*>yes, <uint64_t*>yes_end,
+                                      <uint64_t*>no, <uint64_t*>no_end)
+    if unit == 4:
+        return filter_units[uint32_t](f, lo, hi, <uint32_t*>yes, <uint32_t*>yes_end,
+                                      <uint32_t*>no, <uint32_t*>no_end)
+    if unit == 1:
+        return filter_units[uint8_t](f, lo, hi, <uint8_t*>yes, <uint8_t*>yes_end,
+                                     <uint8_t*>no, <uint8_t*>no_end)
+    if unit == 2:
+        return filter_units[uint16_t](f, lo, hi, <uint16_t*>yes, <uint16_t*>yes_end,
+                                      <uint16_t*>no, <uint16_t*>no_end)
+    if unit == 16:
+        return filter_units[Pair](f, lo, hi, <Pair*>yes, <Pair*>yes_end, <Pair*>no, <Pair*>no_end)
+    return split_bytes(f, lo, hi, yes, yes_end, no, no_end)
+
+
+cdef int filter_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Filter* f = <Filter*>ctx
+    if not filter_items(f, lo, hi):
+        # relaxed: read after the join
+        u32_store_relaxed(&f.changed, 1)
+    return 0
+
+
+cdef int filter_write(Worker* w, Filter* f) noexcept nogil:
+    u32_store_relaxed(&f.changed, 0)
+    return run_blocks(w, filter_leaf, f, f.block, f.n)
+
+
+cdef int unravel_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Unravel* u = <Unravel*>ctx
+    cdef int last = u.dims - 1, d
+    cdef int64_t row = 0, row_end = 0, i, rest, f
+    for i in range(lo, hi):
+        f = u.flat[i]
+        if f >= row_end or f < row:
+            # Another row: they are sorted, so that is seldom, if rows are long.
+            rest = f // u.shape[last]
+            row = rest * u.shape[last]
+            row_end = row + u.shape[last]
+            for d in range(last - 1, -1, -1):
+                u.columns[d * u.n + i] = rest % u.shape[d]
+                rest = rest // u.shape[d]
+        else:
+            for d in range(last):
+                u.columns[d * u.n + i] = u.columns[d * u.n + i - 1]
+        u.columns[last * u.n + i] = f - row
+    return 0
+
+
+cdef int unravel_run(Worker* w, Unravel* u) noexcept nogil:
+    return run_blocks(w, unravel_leaf, u, leaf_items(8 + 8 * u.dims), u.n)

@@ -1,0 +1,33 @@
+"""Gathering by indices, and what they are made before.
+
+Where an item goes is known from the arguments alone, so parts are written in parallel, without
+locks.
+"""
+from libc.stdint cimport int64_t, intptr_t
+from pyblitz.runtime.atomic cimport atomic_u32
+from pyblitz.runtime.pool cimport Worker
+
+cdef enum IndexMode:
+    INDEX_RAISE     # negative ones count from the end; others are bad
+    INDEX_WRAP
+    INDEX_CLIP
+    INDEX_READY     # int64, within the length
+
+cdef struct Take:
+    const char* src         # [outer][length] items
+    char* dst               # [outer][count] items
+    const void* index       # [count]
+    int index_size          # 4 or 8: signed integers
+    IndexMode mode
+    int64_t outer           # 1, unless the indices are ready
+    int64_t length
+    int64_t count
+    intptr_t itemsize
+    atomic_u32 bad          # whether an index was out of bounds
+
+cdef int take_run(Worker* w, Take* t) noexcept nogil
+# Writes indices that are ready to `ready`, or, when it is NULL, only checks them.
+cdef int index_run(Worker* w, Take* t, int64_t* ready) noexcept nogil
+
+# For few, in the caller: whether all are within the length.
+cdef bint index_is_ready(Take* t) noexcept nogil

@@ -1,0 +1,32 @@
+"""Scattering by indices: of equal ones the last wins."""
+from libc.stdint cimport int64_t, intptr_t, uint64_t
+from pyblitz.runtime.pool cimport Worker
+
+cdef enum:
+    # A target that a cache holds is written in the order of the indices, by one thread.
+    PUT_CACHED_BYTES = 16777216
+
+cdef struct Record:
+    int64_t index
+    uint64_t value          # the item, or where its value is, if it is no word
+
+cdef struct Put:
+    char* dst               # [length] items
+    int64_t length
+    const int64_t* index    # [count], ready
+    int64_t count
+    const char* values      # [period] items: item i gets value i % period
+    int64_t period
+    intptr_t itemsize
+    Record* records         # [count], to be filled; for a target of more than PUT_CACHED_BYTES
+    # -- the rest is its own
+    int shift               # of an index to its bucket
+    int64_t buckets
+    int64_t block           # items
+    int64_t* offsets        # [block][bucket]: counts, then where to write
+    int64_t* starts         # [bucket + 1]
+
+# Puts them, if the indices rise.
+cdef int put_ascending(Worker* w, Put* p, bint* done) noexcept nogil
+# Of equal indices the last one wins.  0, ENOMEM, or -1.
+cdef int put_run(Worker* w, Put* p) noexcept nogil
