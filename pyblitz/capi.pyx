@@ -10,9 +10,8 @@ from libc.string cimport memcpy
 from pyblitz.host.interpreter cimport (
     Caller, caller_begin, caller_end, caller_mistaken, let_go, take_back)
 from pyblitz.host.pools cimport Entry, borrow, enter, leave
+from pyblitz.kernels.keys cimport KEY_FLOAT, KEY_SIGNED, KEY_UNSIGNED, KeyKind, sort_in_place
 from pyblitz.kernels.merge cimport ORDER_LESS, MergeSort, merge_sort, order_by
-from pyblitz.kernels.radix cimport (
-    KEY_FLOAT, KEY_SIGNED, KEY_UNSIGNED, KeyKind, sort_in_place)
 from pyblitz.runtime.atomic cimport likely, unlikely
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.job cimport Job, job_fn

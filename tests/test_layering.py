@@ -73,12 +73,14 @@ WITHIN_A_ROW = {
     ("kernels.*", "kernels.map"),
     ("kernels.count", "kernels.search"),
     ("kernels.find", "kernels.filter"),
-    ("kernels.select", "kernels.radix"),
+    ("kernels.keys", "kernels.radix"),
+    ("kernels.select", "kernels.keys"),
     ("kernels.argsort", "kernels.radix"),
     ("kernels.member", "kernels.distinct"),
     ("kernels.loops", "kernels.reduce"),
     ("kernels.sorts", "kernels.argsort"),
     ("kernels.sorts", "kernels.loops"),
+    ("kernels.sorts", "kernels.keys"),
     ("kernels.sorts", "kernels.radix"),
 }
 

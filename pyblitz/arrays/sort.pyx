@@ -15,9 +15,9 @@ from pyblitz.arrays.sorting cimport (
     Fields, Rows, by_numpy, check_out, goes_down, merge_rows, rows_of, sort_by, sort_fields, wants_stable)
 from pyblitz.kernels.merge cimport ORDER_COMPARE, MergeSort, order_by
 from pyblitz.kernels.gather cimport INDEX_READY, Take, take_run
-from pyblitz.kernels.radix cimport (
-    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, SHARED_WORDS, Keys, Leaves, sort_fn, sort_keys,
-    sort_rows_of_keys, use_leaves)
+from pyblitz.kernels.keys cimport (
+    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, Keys, sort_keys, sort_rows_of_keys)
+from pyblitz.kernels.radix cimport SHARED_WORDS, Leaves, sort_fn, use_leaves
 from pyblitz.runtime.atomic cimport u32_store_relaxed
 from pyblitz.runtime.pool cimport Worker
 

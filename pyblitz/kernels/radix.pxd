@@ -1,6 +1,6 @@
-"""Parallel sorts of unsigned words, and of what can be made into them and back.
+"""Parallel sorts of unsigned words, of what can be made into them and back.
 
-A sort of numbers has three parts that know nothing of each other: ``load`` gives the
+A sort has three parts that know nothing of each other: ``load`` gives the
 items as words whose unsigned order is the order wanted (a float's bits, turned; the
 leading bits of several keys with an index below them), this module sorts the words,
 and ``store`` makes each into what the result holds.
@@ -12,7 +12,6 @@ sort_words     words of 4 or 8 bytes, by whichever way is faster here: all at on
                pieces of some hundred words; or, with AVX-512, to two parts for each of a few
                threads, for the leaf sort.  Leaf sort, pieces and moves are timed once; a sample says
                how the words lie
-sort_keys      numbers, through it; of 1 or 2 bytes by counting
 
 What each gives depends on the data alone, never on the number of threads.
 """
@@ -24,6 +23,10 @@ cdef enum:
     SHARED_WORDS = 32768
     # Items that load and store see at once.
     CHUNK = 256
+    # Of a leaf of a pass over all of them.
+    BLOCK_WORDS = 65536
+    # What a leaf sort takes at once: SIMD sorts of so many are networks in registers.
+    LEAF_WORDS = 256
 
 # Items lo .. hi as words, hi - lo <= CHUNK.
 ctypedef void (*load_fn)(void* ctx, int64_t lo, int64_t hi, void* words) noexcept nogil
@@ -56,36 +59,12 @@ cdef struct Leaves:
     sort_fn floats
 
 cdef void use_leaves(Leaves narrow, Leaves wide) noexcept nogil
+cdef Leaves* leaves_of(bint wide) noexcept nogil
 # Nanoseconds that a word takes the first of them, for each halving of what is to be sorted.
 cdef double level_ns(bint wide) noexcept nogil
 # What a word takes these, in pieces and as floats, in picoseconds; 0: to be timed when it is
 # first asked for.
 cdef void set_paces(int64_t leaf, int64_t pieces, int64_t floats) noexcept nogil
-
-# ---- numbers
-
-cdef enum KeyKind:
-    KEY_UNSIGNED
-    KEY_SIGNED
-    KEY_FLOAT       # IEEE 754; NaNs last
-    KEY_TIME        # signed, with the least value (NaT) last
-
-cdef struct Keys:
-    const char* src
-    char* dst
-    int64_t n
-    int itemsize
-    KeyKind kind
-    bint descending     # what is last stays last
-    # Zeros of both signs and NaNs keep their order; not of 2 bytes.
-    bint stable
-
-# 1, 2, 4 or 8 bytes.  src is dst, or they do not overlap.
-cdef int sort_keys(Worker* w, Keys* k) noexcept nogil
-# Of n items each, in one array after another.
-cdef int sort_rows_of_keys(Worker* w, Keys* k, int64_t rows) noexcept nogil
-# For authors of kernels: as sort_keys, in place.
-cdef int sort_in_place(Worker* w, KeyKind kind, int itemsize, void* a, int64_t n) noexcept nogil
 
 cdef extern from *:
     """

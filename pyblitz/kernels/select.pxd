@@ -5,7 +5,7 @@ What each gives depends on the data alone, never on the number of threads.
 """
 from libc.stdint cimport int64_t, intptr_t, uint64_t
 from pyblitz.kernels.numbers cimport NumberKind
-from pyblitz.kernels.radix cimport KeyKind
+from pyblitz.kernels.keys cimport KeyKind
 from pyblitz.runtime.atomic cimport atomic_u32
 from pyblitz.runtime.pool cimport Worker
 

@@ -6,7 +6,7 @@ from libc.string cimport memcpy
 from pyblitz.kernels.blocks cimport run_blocks
 from pyblitz.kernels.numbers cimport (
     NUMBER_F32, NUMBER_F64, NUMBER_I32, NUMBER_TIME, NUMBER_U32, NUMBER_U64, Raw, Wide)
-from pyblitz.kernels.radix cimport KEY_FLOAT, KEY_SIGNED, KEY_TIME
+from pyblitz.kernels.keys cimport KEY_FLOAT, KEY_SIGNED, KEY_TIME
 from pyblitz.runtime.atomic cimport u32_store_relaxed
 
 cdef enum:

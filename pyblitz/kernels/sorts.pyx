@@ -5,8 +5,9 @@ from libc.string cimport memcpy
 from pyblitz.kernels.argsort cimport (
     FIELD_FLOAT, FIELD_SIGNED, FIELD_TIME, FIELD_UNSIGNED, Field, FieldKind, sort_order)
 from pyblitz.kernels.blocks cimport run_blocks
-from pyblitz.kernels.radix cimport (
-    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, KeyKind, Keys, log2_of, sort_keys)
+from pyblitz.kernels.keys cimport (
+    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, KeyKind, Keys, sort_keys)
+from pyblitz.kernels.radix cimport log2_of
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, i64_fetch_add_relaxed, i64_load_relaxed, i64_store_relaxed, u32_load_relaxed,
     u32_store_relaxed)
