@@ -65,15 +65,15 @@ MUTATIONS = [
     Mutation(
         "bridge: the first failure in time stays",
         "runtime/bridge.pyx",
-        "if at < b.failed_at:",
-        "if b.failed_at == INT64_MAX:",
+        "if f.at <= at:",
+        "if True:",
         "runtime/test_bridge.py test_failures.py",
     ),
     Mutation(
         "bridge: no failure at the limit",
         "runtime/bridge.pyx",
-        "if b.failed_at > i64_load_relaxed(&b.limit):",
-        "if b.failed_at >= i64_load_relaxed(&b.limit):",
+        "if f.at <= at:",
+        "if f.at < at:",
         "runtime/test_bridge.py",
     ),
     Mutation(
@@ -135,8 +135,8 @@ MUTATIONS = [
     Mutation(
         "scope: a broadcast comes to its own thread twice",
         "runtime/scope.pyx",
-        "if w.background and i == w.index:",
-        "if w.background and i != i:",
+        "if not (w.background and i == w.index) and not send(",
+        "if not send(",
         "runtime/test_scope.py test_tasks.py",
     ),
     Mutation(
@@ -163,8 +163,8 @@ MUTATIONS = [
     Mutation(
         "pool: mail waits for the lanes",
         "runtime/pool.pyx",
-        "job = take_bound(w) if w.searches & 2 else take_mail(w)",
-        "job = take_bound(w)",
+        "cdef Job* job = take_bound(w) if w.searches & 2 else take_mail(w, 0)",
+        "cdef Job* job = take_bound(w)",
         "runtime/test_pool.py runtime/test_lane.py",
     ),
     Mutation(
@@ -184,8 +184,8 @@ MUTATIONS = [
     Mutation(
         "stats: only the last stretch of time",
         "runtime/stats.pyx",
-        "u64_load_relaxed(total) + <uint64_t>(now - begin)",
-        "<uint64_t>(now - begin)",
+        "i64_store_release(total, spent + now - begin)",
+        "i64_store_release(total, now - begin)",
         "test_stats.py",
     ),
     # ---- kernels
@@ -234,8 +234,8 @@ MUTATIONS = [
     Mutation(
         "radix: equal words that were not moved are lost when it stops",
         "kernels/radix.pyx",
-        "                        fill_equal(&r, b)\n",
-        "",
+        "            fill_equal(r, b)\n            s.store(",
+        "            s.store(",
         "test_sort.py",
     ),
     Mutation(
@@ -466,8 +466,8 @@ MUTATIONS = [
     Mutation(
         "front: calls that NumPy did alone are not named",
         "arrays/front.pyx",
-        "if bytes_of(given) > COUNTED_BYTES:",
-        "if bytes_of(given) > COUNTED_BYTES and names != NULL:",
+        "if bytes_of(given) + bytes_of(kwargs.values()) > COUNTED_BYTES:",
+        "if names != NULL:",
         "test_front.py",
     ),
     Mutation(
@@ -508,7 +508,7 @@ MUTATIONS = [
     Mutation(
         "fold: the sign of a zero is as it comes",
         "arrays/fold.pyx",
-        'if initial is no_value and (result.dtype.kind not in "fc" or result != 0):',
+        'if initial is no_value and (result.descr.kind not in b"fc" or value != 0):',
         "if initial is no_value:",
         "test_reduce.py",
     ),
@@ -663,9 +663,9 @@ MUTATIONS = [
     Mutation(
         "capi: a reduction forgets what was in acc",
         "capi.pyx",
-        "memcpy(c.partials + i * acc_size, acc, acc_size)",
-        "memcpy(c.partials + i * acc_size, c.partials, acc_size)",
-        "runtime/test_bridge.py",
+        "memcpy(partial, c.acc, c.size)",
+        "memcpy(partial, c.partials, c.size)",
+        "test_capi.py",
     ),
     Mutation(
         "capi: spawn_on takes one thread too many",
