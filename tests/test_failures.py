@@ -569,3 +569,40 @@ print(growth)
 assert growth[0] <= 0 and growth[1] <= 0 and growth[2] < 100 and growth[3] < 2**20, growth
 """)
     )
+
+
+def test_no_memory_while_numpy_refuses(script):
+    """Where NumPy refuses, its exception is taken and thrown away; a failing allocation may have
+    left it without a traceback."""
+    pytest.importorskip("_testcapi", reason="this Python has no test modules")
+    out = script("""
+import _testcapi
+import numpy as np
+import pyblitz as pb
+n = 300_000
+x, i, t = np.zeros(n), np.zeros(n, "i4"), np.zeros(n, "M8[s]")
+calls = [
+    lambda: pb.par_where(x > 0, x, t),
+    lambda: pb.par_where(x > 0, i, 2**70),
+    lambda: pb.par_searchsorted(x, t),
+    lambda: pb.par_map(np.add, x, x, signature=("x1", None, None)),
+    lambda: pb.par_map(np.add, t, t),
+    lambda: pb.par_sort([[1, 2], [3]]),
+]
+fail, stop = _testcapi.set_nomemory, _testcapi.remove_mem_hooks
+def outcome(call, k):
+    try:
+        fail(k, k + 1)
+        call()
+    except Exception as e:
+        stop()
+        return type(e)
+    stop()
+for call in calls:
+    outcome(call, 10**9)    # CPython crashes where it has no memory for a thread's first context
+    raised = {outcome(call, k) for k in range(150)}
+    assert MemoryError in raised and type(None) not in raised, raised
+    assert any(issubclass(e, (TypeError, ValueError, OverflowError)) for e in raised), raised
+print("raised")
+""")
+    assert out == "raised\n"

@@ -53,7 +53,7 @@ cdef int refuse_known(object fn) except -1:
     try:
         known = fn in not_elementwise_functions
     except TypeError:           # it has no hash
-        return 0
+        known = False
     if known:
         ours = not_elementwise_functions[fn]
         raise ValueError(f"fn: {fn.__name__} is not elementwise; call "

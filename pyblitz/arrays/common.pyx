@@ -307,6 +307,8 @@ cdef Resolved resolve_anew(ufunc fn, tuple given, object signature, str casting,
             r.dtypes = fn.resolve_dtypes(given, casting=casting, **options)
     except (TypeError, ValueError):
         # NumPy says why when it is called.
+        r.dtypes = None
+    if r.dtypes is None:
         return r
     for dtype in r.dtypes:
         if dtype.hasobject:

@@ -155,9 +155,10 @@ cdef str ctypes_name_of(object t):
     if hasattr(t, "contents"):
         return ctypes_name(t._type_) + " *"
     try:
-        return np.dtype(t).name
+        name = np.dtype(t).name
     except (TypeError, ValueError, NotImplementedError):
-        return getattr(t, "__name__", str(t))       # which no kernel takes
+        name = getattr(t, "__name__", str(t))       # which no kernel takes
+    return name
 
 
 # ---- what a signature is ----------------------------------------------------

@@ -124,6 +124,8 @@ cdef Left share_copy(ndarray out, ndarray a, str casting):
         try:
             a = np.broadcast_to(a, shape)
         except ValueError:
+            a = None
+        if a is None:
             return left("shapes that do not fit")
     if source.kind == "c" and target.kind == "f":
         # NumPy's warning, once.

@@ -80,10 +80,12 @@ cdef tuple plain_signature(ufunc fn, object given):
         given = tuple(given.replace("->", ""))
     if type(given) is not tuple or len(given) != fn.nargs:
         return None
+    cdef tuple dtypes = None
     try:
-        return tuple([None if t is None else np.dtype(t) for t in given])
+        dtypes = tuple([None if t is None else np.dtype(t) for t in given])
     except TypeError:
-        return None
+        pass
+    return dtypes
 
 
 cdef tuple signature_of(ufunc fn, object dtype):
@@ -294,9 +296,12 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
         return left("outputs that overlap")
     for i in range(c.inputs):
         if type(c.given[i]) is type:
+            ops[i] = None
             try:
                 ops[i] = np.asarray(arrays[i], r.dtypes[i])
             except OverflowError:
+                pass
+            if ops[i] is None:
                 # An error for most ufuncs, but a comparison has an answer.
                 return left("numbers beyond the dtype")
     c.ops = ops

@@ -11,6 +11,7 @@ from pyblitz.arrays.program cimport Program
 
 cdef object apply(ufunc u, tuple args, dict options)
 cdef Node apply_where(tuple args)
+# None: these several values are too large for one program; of one value, parts are computed first.
 cdef Program program_of(list nodes, list outs, bint in_order)
 # As an array, if that is done before a program would begin; others stay.
 cdef Node done_if_few(Node node)

@@ -12,7 +12,7 @@ from pyblitz.arrays.front cimport overlaps_itself
 from pyblitz.arrays.nodes cimport (
     NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INPUT, NODE_KEPT, NODE_WHERE, Filter, Node,
     again, call_ufunc, call_where, depends, keep, kept, node_of, sliced, visit)
-from pyblitz.arrays.program cimport MAX_STEPS, Program, _TooLarge, one_program
+from pyblitz.arrays.program cimport MAX_STEPS, Program, one_program
 from pyblitz.kernels.collect cimport (
     Collect, collect_begin, collect_free, collect_place, collect_run, collect_write)
 from pyblitz.kernels.find cimport Count, Find, FindWhich, count_run, find_run
@@ -79,19 +79,17 @@ cdef Program program_of(list nodes, list outs, bint in_order):
     if n.shape is not None and len(n.shape) > MAP_DIMS:
         nodes = [one_row(node) for node in nodes]
         outs = None if outs is None else [out.reshape(-1) for out in outs]
-    try:
-        return one_program(nodes, outs, in_order)
-    except _TooLarge:
-        if len(nodes) > 1:
-            raise
+    cdef Program p = one_program(nodes, outs, in_order)
+    if p is not None or len(nodes) > 1:
+        return p
     nodes = cut(nodes, False)
     while True:
-        try:
-            return one_program(nodes, outs, in_order)
-        except _TooLarge:
-            n = nodes[0]
-            if n.domain is None:
-                raise ValueError(f"the expression has more than {STEP_ARGS - 1} arrays in one step") from None
+        p = one_program(nodes, outs, in_order)
+        if p is not None:
+            return p
+        n = nodes[0]
+        if n.domain is None:
+            raise ValueError(f"the expression has more than {STEP_ARGS - 1} arrays in one step")
         nodes = cut(nodes, True)
 
 
@@ -307,9 +305,8 @@ cdef list collect(list nodes, object out):
                 one[...] = collect([nodes[i]], np.empty(one.shape, one.dtype))[0]
                 if len(nodes) == 1:
                     return outs
-    try:
-        p = program_of(nodes, outs, False)
-    except _TooLarge:
+    p = program_of(nodes, outs, False)
+    if p is None:
         return [collect([node], o)[0] for node, o in zip(nodes, outs)]
     run_only(p)
     return outs
@@ -363,9 +360,8 @@ cdef list collect_kept(list nodes, object out):
     cdef Program p
     cdef int k
     cdef int64_t total
-    try:
-        p = program_of(nodes, None, True)
-    except _TooLarge:
+    p = program_of(nodes, None, True)
+    if p is None:
         # One at a time, of which each has its own pass.
         return [collect([node], None)[0] for node in nodes]
     c.map = &p.m

@@ -12,7 +12,7 @@ from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.arrays.evaluate cimport apply, array_of, done_if_few, find_node, program_of
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CALL, NODE_CONSTANT, NODE_INPUT, Node, call_blocks, cast, node_of, side_by_side)
-from pyblitz.arrays.program cimport Program, _TooLarge
+from pyblitz.arrays.program cimport Program
 from pyblitz.kernels.find cimport FIND_ANY
 from pyblitz.kernels.map cimport Map, loop_fn
 from pyblitz.kernels.reduce cimport (
@@ -109,9 +109,8 @@ cdef tuple fold_node(object op, Node node, Resolved r):
             node.what is np.square or node.what is np.multiply):
         # Products are added as they are made; the bits are the same.
         values = [node.args[0], node.args[len(node.args) - 1]]
-    try:
-        p = program_of(values, None, False)
-    except _TooLarge:
+    p = program_of(values, None, False)
+    if p is None:
         values = [node_of(array_of(node))]
         p = program_of(values, None, False)
     if len(values) == 2:
@@ -274,10 +273,9 @@ cdef tuple reduce_two(object op1, Node one, object op2, Node two):
     cdef Resolved r1 = resolve_reduction(op1, one), r2 = resolve_reduction(op2, two)
     if r1.dtypes is None or r2.dtypes is None:
         return None
-    try:
-        p = program_of([one if one.dtype == r1.dtypes[1] else cast(one, r1.dtypes[1]),
-                        two if two.dtype == r2.dtypes[1] else cast(two, r2.dtypes[1])], None, False)
-    except _TooLarge:
+    p = program_of([one if one.dtype == r1.dtypes[1] else cast(one, r1.dtypes[1]),
+                    two if two.dtype == r2.dtypes[1] else cast(two, r2.dtypes[1])], None, False)
+    if p is None:
         return None
     if not (set_fold(&red.fold[0], op1, r1, p.slots[0])
             and set_fold(&red.fold[1], op2, r2, p.slots[1])):

@@ -243,10 +243,12 @@ cdef object convert(object x):
 
 cdef object listed(list_or_tuple):
     """As an array; itself where that cannot be, so that NumPy says why in its own words."""
+    a = list_or_tuple
     try:
-        return np.asarray(list_or_tuple)
+        a = np.asarray(list_or_tuple)
     except (TypeError, ValueError):
-        return list_or_tuple
+        pass
+    return a
 
 
 cdef bint takes_numpys_arguments(object x, str method):

@@ -176,6 +176,7 @@ cdef object map_gufunc(ufunc fn, tuple arrays, object out, object where, object 
             or type(extra.get("keepdims", False)) is not bool):
         return left("unusual options of a generalised ufunc")
     s.fn = fn
+    made = None
     try:
         read_call(s, arrays, extra)
         for x in s.ins:
@@ -198,6 +199,8 @@ cdef object map_gufunc(ufunc fn, tuple arrays, object out, object where, object 
             s.options["casting"] = casting
         made = place_outputs(s, outs, casting)
     except Exception:
+        pass
+    if made is None:
         return left("a generalised ufunc's arguments")      # not to be shared, or wrong
     s.outs = tuple(made)
     # What an item takes is only guessed (it may be a matrix to invert).

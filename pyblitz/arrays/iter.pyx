@@ -305,10 +305,11 @@ cdef object mapped(object fn, tuple values, object dtype):
     # A function of arrays can be asked for the expression that it stands for.
     made = []
     for row in rows:
+        result = None
         try:
             result = fn(*[wrap([n], True) for n in row])
         except Exception:
-            break
+            pass
         if not isinstance(result, ParIter) or len((<ParIter>result).parts) != 1:
             break
         n = (<ParIter>result).parts[0]
@@ -450,10 +451,11 @@ cdef class ParIter:
             raise TypeError(f"a lazy array of {a.ndim} axes and dtype {a.dtype} is no column")
         try:
             import pyarrow
+            column = pyarrow.chunked_array([a])
         except ImportError:
             import polars
-            return polars.Series(a).__arrow_c_stream__(requested_schema)
-        return pyarrow.chunked_array([a]).__arrow_c_stream__(requested_schema)
+            column = polars.Series(a)
+        return column.__arrow_c_stream__(requested_schema)
 
     def __getitem__(self, index):
         if not isinstance(index, slice):

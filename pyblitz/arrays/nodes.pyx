@@ -138,6 +138,7 @@ cdef object call_ufunc(ufunc u, list nodes, dict options):
             u(*[(<Node>x).what if (<Node>x).kind == NODE_CONSTANT else np.empty(0, (<Node>x).dtype)
                 for x in nodes])
         if n.kind == NODE_CONSTANT:
+            value = None
             try:
                 if n.dtype is not None and type(n.what) is not bool:
                     value = n.what.astype(want)
@@ -146,6 +147,8 @@ cdef object call_ufunc(ufunc u, list nodes, dict options):
                 else:
                     value = cnp.PyArray_FROM_OTF(n.what, want.type_num, 0)
             except OverflowError:
+                pass
+            if value is None:
                 return None
             n = new_node(NODE_CONSTANT, value, (), (), want, None)
         elif n.dtype is not want and n.dtype != want:

@@ -4,16 +4,13 @@ A *program* is a map (kernels/map.pxd) made of nodes, for evaluate and others th
 into a sink.  It gives the values of all nodes that it was made of; each distinct
 subexpression is one step; and a register is used again as soon as nobody needs what it
 holds (linear scan, after Poletto and Sarkar, 1999).  It keeps alive what its steps use.
-Making one runs nothing: what has no room in a program is refused, with _TooLarge.
+Making one runs nothing.
 """
 from libc.stdint cimport int64_t, intptr_t
 from pyblitz.arrays.common cimport Resolved, Slices
 from pyblitz.arrays.nodes cimport Node, NodeKind
 from pyblitz.kernels.collect cimport COLLECTED
 from pyblitz.kernels.map cimport MAP_SLOTS, STEP_ARGS, Map, Step
-
-cdef class _TooLarge(Exception):
-    pass
 
 # A step before registers are chosen.  Operand k is k, constant k is CONSTANT + k, and
 # register k REGISTER + k.
@@ -85,5 +82,6 @@ cdef class Program:
     cdef object report(self)
 
 # outs: arrays for the values, or None.  in_order: positions count, so the axes stay as they are.
+# None: they are too large for one.
 cdef Program one_program(list nodes, list outs, bint in_order)
 cdef str plan_of(list nodes)

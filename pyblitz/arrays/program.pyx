@@ -546,6 +546,15 @@ def filter_depth(Filter f):
 
 
 cdef Program one_program(list nodes, list outs, bint in_order):
+    cdef Program p = None
+    try:
+        p = lowered(nodes, outs, in_order)
+    except _TooLarge:
+        pass
+    return p
+
+
+cdef Program lowered(list nodes, list outs, bint in_order):
     cdef Program p = Program()
     cdef Node n
     cdef tuple shape = ()
@@ -589,9 +598,8 @@ cdef str plan_of(list nodes):
     cdef Program p
     cdef Line* l
     cdef int i, k
-    try:
-        p = one_program(nodes, None, True)
-    except _TooLarge:
+    p = one_program(nodes, None, True)
+    if p is None:
         return "  in several passes: too large for one"
     lines = []
     for i in range(p.n_lines):

@@ -169,10 +169,13 @@ cdef object reduce_axes(object op, ndarray x, set axes, object dtype, object out
     s = SlicedReduce("reduce", True)
     s.op = op
     s.a = x
-    try:
-        s.where = None if where is True else np.broadcast_to(where, shape)
-    except ValueError:
-        return left("where= of another shape")
+    if where is not True:
+        try:
+            s.where = np.broadcast_to(where, shape)
+        except ValueError:
+            pass
+        if s.where is None:
+            return left("where= of another shape")
     # A given `out` decides the dtype; of times, the unit may not be named.
     s.options = {"axis": tuple(sorted(axes)), "keepdims": True,
                  "dtype": dtype if out is None or r.dtypes[2].kind in "mM" else r.dtypes[2]}
@@ -251,9 +254,12 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
     if isinstance(getattr(op, "ufunc", None), ufunc):
         # Numba's DUFunc: a call on nothing makes it compile the loop for these types.
         one = a.reshape(-1)[:0]
+        known = True
         try:
             op(one, one)
         except Exception:
+            known = False
+        if not known:
             return left("a ufunc of Numba's for other types")      # it says itself what is wrong
         return reduce_ufunc(op.ufunc, a, axis, dtype, out, keepdims, initial, where)
     k = as_kernel(op)

@@ -42,6 +42,8 @@ cdef object search(ndarray a, ndarray v, object side, object sorter):
         try:
             dtype = np.promote_types(dtype, v.dtype)
         except TypeError:
+            dtype = None
+        if dtype is None:
             return left(f"{a.dtype} and {v.dtype}")
     # Numbers in order are in none as strings.
     if dtype.hasobject or (dtype.kind in "SUT" and dtype.kind != a.dtype.kind):

@@ -80,6 +80,8 @@ def par_where(condition, x=np._NoValue, y=np._NoValue, /):
         try:
             d = np.result_type(x if is_weak(x) else ops[1], y if is_weak(y) else ops[2])
         except TypeError:
+            d = None
+        if d is None:
             return left("dtypes that have none in common")
     one = (<ndarray>ops[1]).dtype
     if not movable(d) or (d.kind not in "biufcmMV" and d.kind != one.kind):
@@ -87,11 +89,14 @@ def par_where(condition, x=np._NoValue, y=np._NoValue, /):
     ops[0] = mask_of(ops[0])
     if ops[0] is None:
         return left("a condition of objects or text")
+    held = None
     try:
-        ops[1] = typed(ops[1], x, d)
-        ops[2] = typed(ops[2], y, d)
+        held = typed(ops[1], x, d), typed(ops[2], y, d)
     except (OverflowError, TypeError, ValueError):
+        pass
+    if held is None:
         return left("values that the dtype cannot hold")
+    ops[1], ops[2] = held
     ops.append(None)
     make_outputs(ops, 3, (None, None, None, d), ndim, shape)
     fill_map(&m, ops, ndim, shape, 3)

@@ -17,12 +17,15 @@ def run_chunk(
 ) -> tuple[list[Any], BaseException | None]:
     """What the calls gave, up to the first that raised, and what that was."""
     results = []
+    failure = None
     for args in chunk:
         try:
             results.append(fn(*args))
         except BaseException as error:
-            return results, error
-    return results, None
+            failure = error
+        if failure is not None:
+            break
+    return results, failure
 
 
 class ThreadPool(NativePool, concurrent.futures.Executor):

@@ -386,11 +386,12 @@ cdef class scope:
             rc = leave(&self._entry, rc)
         self._worker = NULL
         open_scopes.pop(id(self), None)
+        failure = None
         try:
             check(rc, "a scope")
         except BaseException as e:
-            return e
-        return None
+            failure = e
+        return failure
 
     cdef int _drop_rest(self) except -1:
         """It was told to stop: so tasks were dropped that know nothing of it, and who
