@@ -36,7 +36,6 @@ cdef enum:
 
 # ---- errors
 
-cdef int check(int rc, str what) except -1
 # A kernel of this call's, without the GIL, with its errors; a kernel takes one pointer.
 ctypedef int (*run_fn)(Worker* w, void* ctx) noexcept nogil
 cdef int run(run_fn fn, void* ctx, str what) except -1

@@ -11,6 +11,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t, intptr_t, uint32_t
 from numpy cimport ndarray, ufunc
 
+from pyblitz.host.interpreter cimport check
 from pyblitz.host.pools cimport Entry, enter, leave
 from pyblitz.arrays.front cimport overlaps_itself
 from pyblitz.kernels.map cimport STEP_ARGS, Map, loop_fn, map_grain, map_normalize, map_run
@@ -61,20 +62,6 @@ cdef NumberKind number_of(cnp.dtype d) noexcept:
 
 
 # ---- errors -----------------------------------------------------------------
-
-cdef int raised() except -1:
-    """For a result of -1 whose exception is set already."""
-    return -1
-
-
-cdef int check(int rc, str what) except -1:
-    """Raises what a bridge of this module returned."""
-    if rc == -1:
-        raised()
-    if rc != 0:
-        raise MemoryError(f"no memory for {what}")
-    return 0
-
 
 cdef int run(run_fn fn, void* ctx, str what) except -1:
     cdef Entry e

@@ -7,7 +7,8 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz.host.config import share_from
-from pyblitz.arrays.common cimport check, may_overlap, numpys, run, run_fn, same_memory
+from pyblitz.host.interpreter cimport check
+from pyblitz.arrays.common cimport may_overlap, numpys, run, run_fn, same_memory
 from pyblitz.arrays.front cimport overlaps_itself
 from pyblitz.arrays.nodes cimport (
     NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INPUT, NODE_KEPT, NODE_WHERE, Filter, Node,

@@ -9,10 +9,11 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t, uint32_t
 from numpy cimport ndarray, ufunc
 
+from pyblitz.host.interpreter cimport check as check_result
 from pyblitz.host.pools cimport Entry, enter, leave
 from pyblitz.arrays.blocks cimport map_blocks, map_elements
 from pyblitz.arrays.common cimport (
-    at, broadcast_shape, check as check_result, fill_map, longest_axis, make_outputs, outputs_are_safe,
+    at, broadcast_shape, fill_map, longest_axis, make_outputs, outputs_are_safe,
     report_flags, run, run_fn, slices)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel, as_range_kernel
 from pyblitz.arrays.elementwise cimport are_small, map_ufunc

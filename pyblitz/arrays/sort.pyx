@@ -7,8 +7,9 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 from numpy cimport ndarray
 
+from pyblitz.host.interpreter cimport check
 from pyblitz.arrays.common cimport (
-    PyArray_ArrFuncs, PyDataType_GetArrFuncs, check, may_overlap, numpys, run, run_fn)
+    PyArray_ArrFuncs, PyDataType_GetArrFuncs, may_overlap, numpys, run, run_fn)
 from pyblitz.arrays.front cimport SORT_NS, as_array, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport (

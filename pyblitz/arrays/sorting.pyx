@@ -9,7 +9,8 @@ from libc.stdint cimport int64_t, intptr_t, uint8_t
 from libc.stdlib cimport free, realloc
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport axis_of, check, may_overlap, numpys, run, run_fn
+from pyblitz.host.interpreter cimport check
+from pyblitz.arrays.common cimport axis_of, may_overlap, numpys, run, run_fn
 from pyblitz.arrays.compiled cimport CompiledKernel, as_less
 from pyblitz.arrays.evaluate cimport apply, find_node
 from pyblitz.arrays.front cimport is_masked

@@ -2,9 +2,6 @@
 from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport atomic_i64, i64_cas_relaxed, i64_load_relaxed
 
-# For an exception that is set already.
-cdef int raised() except -1
-cdef int check(int rc, str what) except -1
 cdef int check_callable(object fn, str name) except -1
 # From where on nothing is wanted when i has failed: all stops that can when it was
 # Ctrl-C, or an exit, which only one thread hears of.

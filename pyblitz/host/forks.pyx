@@ -9,6 +9,7 @@ import concurrent.futures
 import contextvars
 
 from libc.stdint cimport INT64_MAX, int64_t
+from pyblitz.host.interpreter cimport raised
 from pyblitz.host.pools cimport Entry, enter, leave
 from pyblitz.runtime.atomic cimport (
     atomic_i64, i64_load_relaxed, i64_store_relaxed)
@@ -20,18 +21,6 @@ from pyblitz.runtime.scope cimport broadcast as broadcast_tasks
 cdef enum:
     # What a side returns, whose exception is kept: so its later siblings do not begin.
     FAILED = 1
-
-
-cdef int raised() except -1:
-    return -1
-
-
-cdef int check(int rc, str what) except -1:
-    if rc == -1:
-        raised()
-    if rc != 0:
-        raise MemoryError(f"no memory for {what}")
-    return 0
 
 
 cdef int check_callable(object fn, str name) except -1:

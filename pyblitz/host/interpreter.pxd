@@ -20,6 +20,10 @@ cdef void take_back(void* gil) noexcept nogil
 cdef void* capture() noexcept nogil
 cdef void restore(void* error) noexcept nogil
 cdef void drop(void* error) noexcept nogil
+# Raises the exception that is set.
+cdef int raised() except -1
+# The same where a call of the runtime returned -1, and MemoryError for another rc than 0.
+cdef int check(int rc, str what) except -1
 
 # From here on Python frees the states of threads that end.
 cdef void interpreter_ends() noexcept

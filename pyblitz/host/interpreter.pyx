@@ -216,6 +216,18 @@ cdef void drop(void* error) noexcept nogil:
         Py_DECREF(<object><PyObject*>error)
 
 
+cdef int raised() except -1:
+    return -1
+
+
+cdef int check(int rc, str what) except -1:
+    if rc == -1:
+        raised()
+    if rc != 0:
+        raise MemoryError(f"no memory for {what}")
+    return 0
+
+
 cdef bint is_raised() noexcept nogil:
     with gil:
         return PyErr_Occurred() != NULL

@@ -8,8 +8,9 @@ import time
 
 cimport cython
 from libc.stdint cimport INT64_MAX, int64_t
-from pyblitz.host.forks cimport check, check_callable, failed_from, lower, raised, rank
+from pyblitz.host.forks cimport check_callable, failed_from, lower, rank
 from pyblitz.host.futures cimport begin_future, end_future
+from pyblitz.host.interpreter cimport check, raised
 from pyblitz.host.pools cimport Entry, borrow, enter, leave
 from pyblitz.host.threadpool cimport submit_call
 from pyblitz.runtime.atomic cimport (
