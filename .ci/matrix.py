@@ -1,10 +1,11 @@
-"""python .ci/matrix.py [NAME ...]: builds and tests pyblitz in every way that it is to work.
+"""python .ci/matrix.py [-j N] [NAME ...]: builds and tests pyblitz in every way that it is to work.
 
 Each cell is a clone of this commit with an environment of its own, in $MATRIX_DIR (a temporary
 directory otherwise).  The tests of the runtime, of pools and of arrays run in each; which cells
 passed is printed, and written to benchmarks/results/matrix.jsonl.  With NAMEs only those are
-run, and replaced there.  A Python that this machine has not is made by .ci/python; a cell for
-which there is none, or no compiler, is not run, and its row says why.
+run in that order, and replaced there; -j runs N beside each other.  A Python that this machine has
+not is made by .ci/python; a cell for which there is none, or no compiler, is not run, and its row
+says why.
 
 What the machine needs, beside a compiler and the Pythons of pyenv:
 
@@ -17,13 +18,16 @@ prints the table of docs/guarantees.md from what is stored, and runs nothing.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -211,42 +215,53 @@ def table(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def main(names: list[str]) -> int:
+def verdict(cell: Cell, place: Path) -> dict:
+    """The cell's row: whether it passed, or None where it cannot be run, and what was said."""
+    began = time.perf_counter()
+    passed: bool | None = None
+    try:
+        row = run(cell, place)
+        passed = not row["said"].startswith("FAILED")
+    except NotHere as e:
+        row = {"said": f"not available: {e}"}
+    print(f"{cell.name:12} {time.perf_counter() - began:6.0f} s  {row['said']}", flush=True)
+    return {"what": cell.name, "passed": passed, **row}
+
+
+def main() -> int:
     sys.path.append(str(ROOT))
     sys.path.insert(0, str(ROOT / "benchmarks"))
     import machine
 
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    known = [cell.name for cell in CELLS]
+    parser.add_argument("names", nargs="*", choices=[*known, []], metavar="NAME", help=str(known))
+    parser.add_argument("-j", type=int, default=1, metavar="N", help="cells beside each other")
+    parser.add_argument("--table", action="store_true", help="print what is stored")
+    asked = parser.parse_args()
+
     file = machine.RESULTS / "matrix.jsonl"
     kept = [json.loads(line) for line in file.read_text().splitlines()[1:]] if file.exists() else []
-    if names == ["--table"]:
+    if asked.table:
         print(table(kept))
         return 0
-    unknown = set(names) - {cell.name for cell in CELLS}
-    if unknown:
-        print("no such cell:", *sorted(unknown), file=sys.stderr)
-        return 2
-    rows = {row["what"]: row for row in kept if names}
+    rows = {row["what"]: row for row in kept if asked.names}
     place = Path(os.environ.get("MATRIX_DIR") or tempfile.mkdtemp(prefix="pyblitz-matrix-"))
     commit = machine.git_commit()
-    failed = 0
-    for cell in CELLS:
-        if names and cell.name not in names:
-            continue
-        began = time.perf_counter()
-        # As null: neither passed nor failed.
-        passed: bool | None = None
-        try:
-            row = run(cell, place)
-            passed = not row["said"].startswith("FAILED")
-        except NotHere as e:
-            row = {"said": f"not available: {e}"}
-        print(f"{cell.name:12} {time.perf_counter() - began:6.0f} s  {row['said']}", flush=True)
-        failed += passed is False
-        rows[cell.name] = {"what": cell.name, "passed": passed, **row, "commit": commit}
-        order = [each.name for each in CELLS if each.name in rows]
-        machine.write(file, [rows[name] for name in order], machine.facts())
-    return 1 if failed else 0
+    writing = threading.Lock()
+
+    def one(cell: Cell) -> bool:
+        row = verdict(cell, place)
+        with writing:
+            rows[cell.name] = {**row, "commit": commit}
+            machine.write(file, [rows[name] for name in known if name in rows], machine.facts())
+        return row["passed"] is not False
+
+    by_name = {cell.name: cell for cell in CELLS}
+    cells = [by_name[name] for name in asked.names or known]
+    with ThreadPoolExecutor(asked.j) as executor:
+        return 0 if all(list(executor.map(one, cells))) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
