@@ -1,4 +1,4 @@
-"""python benchmarks/clusters.py: sorts of dask arrays, beside what dask has.
+"""python benchmarks/clusters.py: dask arrays, beside what dask has.
 
 Writes benchmarks/results/clusters.jsonl and prints it, in some minutes; ``--quick`` takes small
 arrays and writes nothing.  Workers are processes of one thread each, on this machine.  The parts,
@@ -9,6 +9,7 @@ by ``what``:
   With it, the greatest share that one of the result's blocks has, of what it would be.
 - growth: the same sort by `pyblitz.dask` in 10 to 80 blocks, by one and by two workers.
 - topk: the 100 greatest, by `pyblitz.dask` and `da.topk`.
+- unique, bincount, histogram, searchsorted: by `pyblitz.dask` and dask.array.
 - killed: a sort in three workers, one of which is killed in the middle, and the same undisturbed.
 - memory: 2 GB under four workers of 400 MB, and the most that a worker took.
 
@@ -46,7 +47,7 @@ def cluster(workers: int, memory: str = "4GB") -> Iterator[Any]:
             n_workers=workers,
             threads_per_worker=1,
             memory_limit=memory,
-            dashboard_address=None,
+            dashboard_address=":0",
             silence_logs=logging.CRITICAL,
         ) as there,
         Client(there) as client,
@@ -147,6 +148,30 @@ def greatest(n: int, runs: int) -> Iterator[Row]:
         yield {"what": "topk", "n": n, "seconds": fastest(calls, runs)}
 
 
+def functions(n: int, runs: int) -> Iterator[Row]:
+    """Of integers up to a thousand, and of as many different ones as there are."""
+    rng = np.random.default_rng(0)
+    for name, values in {"few": rng.integers(0, 1000, n), "all": rng.permutation(n)}.items():
+        with cluster(2):
+            x = blocks_of(values, 20)
+            places = blocks_of(np.arange(0, n, 100), 20)
+            calls: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+                "unique": (pyblitz.dask.par_unique, da.unique),
+                "bincount": (pyblitz.dask.par_bincount, da.bincount),
+                "histogram": (
+                    lambda x: pyblitz.dask.par_histogram(x, 100, (0, n))[0],
+                    lambda x: da.histogram(x, 100, (0, n))[0],
+                ),
+                "searchsorted": (
+                    partial(pyblitz.dask.par_searchsorted, places),
+                    partial(da.searchsorted, places),
+                ),
+            }
+            for what, (ours_of, dasks) in calls.items():
+                best = fastest({"pyblitz": partial(ours_of, x), "dask": partial(dasks, x)}, runs)
+                yield {"what": what, "name": name, "n": n, "seconds": best}
+
+
 def killed(n: int) -> Row:
     took: dict[str, float] = {}
     for name in ("undisturbed", "killed"):
@@ -204,7 +229,7 @@ def main() -> None:
         rows.append(row)
         print(row, flush=True)
 
-    for part in (sorts(n, runs), growth(n, runs), greatest(n, runs)):
+    for part in (sorts(n, runs), growth(n, runs), greatest(n, runs), functions(n, runs)):
         for row in part:
             tell(row)
     tell(killed(3 * n))

@@ -23,10 +23,12 @@ from pyblitz.host.pools cimport run_to_end
 from pyblitz.arrays.common cimport numpys
 from pyblitz.arrays.argsort import par_argsort
 from pyblitz.arrays.front import InPlace, shared
+from pyblitz.arrays.sorting cimport key_kinds
 from pyblitz.kernels.loops cimport (
     LOOP_ARGS, LOOPS, REDUCES, REDUCES_EXTREME, REDUCES_NOT, REDUCES_ROUNDING, LoopKind, Reduces,
     SharedLoop, loop_at, loop_enter_fn, loop_init, loop_pass, loop_share, loop_stand_in, loops_init)
 from pyblitz.kernels.map cimport loop_fn
+from pyblitz.kernels.numbers cimport KeyKind
 from pyblitz.kernels.sorts cimport (
     SORTS, SharedSort, argsort_stand_in, sort_at, sort_stand_in, sorts_force,
     sorts_init, table_argsort_fn, table_sort_fn)
@@ -251,7 +253,7 @@ cdef object make_sorts():
             s = sort_at(len(sort_types))
             s.sort = table_of(dtype).sort[place]
             s.argsort = table_of(dtype).argsort[place]
-            s.number = ord("t" if dtype.kind in "mM" else dtype.kind)
+            s.kind = <KeyKind>key_kinds[dtype.kind]
             s.size = dtype.itemsize
             s.stable = stable
             s.simd = has_simd(dtype, stable)

@@ -31,7 +31,7 @@ class WorkerStats(NamedTuple):
     jobs : int
         Taken from a queue and run; not what was forked and taken back.
     steals, failed_steals : int
-        From other workers; a failed one lost a race.
+        From other workers; a failed one lost a race, or found the deque empty after all.
     promotions : int
         Lazy forks that were made stealable.
     sleeps, wakes : int

@@ -10,7 +10,8 @@ from libc.string cimport memcpy
 from pyblitz.host.interpreter cimport (
     Caller, caller_begin, caller_end, caller_mistaken, let_go, take_back)
 from pyblitz.host.pools cimport Entry, borrow, enter, leave
-from pyblitz.kernels.keys cimport KEY_FLOAT, KEY_SIGNED, KEY_UNSIGNED, KeyKind, sort_in_place
+from pyblitz.kernels.keys cimport sort_in_place
+from pyblitz.kernels.numbers cimport KEY_FLOAT, KEY_SIGNED, KEY_UNSIGNED, KeyKind
 from pyblitz.kernels.merge cimport ORDER_LESS, MergeSort, merge_sort, order_by
 from pyblitz.runtime.atomic cimport likely, unlikely
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
@@ -171,15 +172,15 @@ cdef struct ReduceCall:
     Py_ssize_t grain
 
 
-cdef int reduce_leaf(rp.Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+cdef int author_reduce_leaf(rp.Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef ReduceCall* c = <ReduceCall*>ctx
     cdef char* partial = c.partials + (lo // c.grain) * c.size
     memcpy(partial, c.acc, c.size)
     return c.leaf(<Worker*>w, c.ctx, lo, hi, partial)
 
 
-cdef int reduce_combine(rp.Worker* w, void* ctx, int64_t lo, int64_t mid,
-                        int64_t hi) noexcept nogil:
+cdef int author_reduce_combine(rp.Worker* w, void* ctx, int64_t lo, int64_t mid,
+                               int64_t hi) noexcept nogil:
     cdef ReduceCall* c = <ReduceCall*>ctx
     return c.combine(<Worker*>w, c.ctx, c.partials + (lo // c.grain) * c.size,
                      c.partials + (mid // c.grain) * c.size)
@@ -234,7 +235,7 @@ cdef int parallel_reduce_abi1(Worker* w, Py_ssize_t n, reduce_fn leaf,
         c.partials = <char*>malloc(blocks * acc_size + 1)
     if c.partials == NULL:
         return no_partials("parallel_reduce", blocks)
-    bridge_init(&b, reduce_leaf, reduce_combine, &c, c.grain)
+    bridge_init(&b, author_reduce_leaf, author_reduce_combine, &c, c.grain)
     try:
         rc = bridge_run(<rp.Worker*>w, &b, n)
         if rc == 0:
@@ -245,16 +246,16 @@ cdef int parallel_reduce_abi1(Worker* w, Py_ssize_t n, reduce_fn leaf,
 
 
 # Before each participant's accumulator, on a line of its own.
-cdef struct Partial:
+cdef struct Participant:
     bint used
 
 cdef int commutative_leaf(rp.Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef ReduceCall* c = <ReduceCall*>ctx
-    # Of all callers one at most takes part, and uses the last.
+    # Of threads that are no background workers only the caller takes part; it uses the last place.
     cdef int place = w.index if w.background else w.pool.n_background
     cdef char* partial = c.partials + place * c.stride
-    if not (<Partial*>partial).used:
-        (<Partial*>partial).used = True
+    if not (<Participant*>partial).used:
+        (<Participant*>partial).used = True
         memcpy(partial + CACHE_LINES, c.acc, c.size)
     return c.leaf(<Worker*>w, c.ctx, lo, hi, partial + CACHE_LINES)
 
@@ -292,13 +293,13 @@ cdef int parallel_reduce_commutative_abi1(Worker* w, Py_ssize_t n, reduce_fn lea
     if c.partials == NULL:
         return no_partials("parallel_reduce_commutative", places)
     for i in range(places):
-        (<Partial*>(c.partials + i * c.stride)).used = False
+        (<Participant*>(c.partials + i * c.stride)).used = False
     bridge_init(&b, commutative_leaf, NULL, &c, grain)
     try:
         rc = bridge_run(<rp.Worker*>w, &b, n)
         for i in range(places):
             partial = c.partials + i * c.stride
-            if rc == 0 and (<Partial*>partial).used:
+            if rc == 0 and (<Participant*>partial).used:
                 if first == NULL:
                     first = partial + CACHE_LINES
                 else:
@@ -355,7 +356,7 @@ cdef int spawn_abi1(Worker* w, Scope* s, task_fn fn, void* ctx) except? -1 nogil
     return 0
 
 
-cdef int check_count(const char* name, Py_ssize_t n) except -1 nogil:
+cdef int check_n(const char* name, Py_ssize_t n) except -1 nogil:
     if n < 0:
         with gil:
             raise ValueError(f"{name.decode()}: n must not be negative, not {n}")
@@ -368,7 +369,7 @@ cdef int spawn_many_abi1(Worker* w, Scope* s, Task* tasks, Py_ssize_t n) except 
     until then.  Each was given its function by task_init, and is published once
     at a time."""
     check_scope("spawn_many", w, s)
-    check_count("spawn_many", n)
+    check_n("spawn_many", n)
     rs.spawn_tasks(<rp.Worker*>w, <rs.Scope*>s, <rs.Task*>tasks, n)
     return 0
 
@@ -378,7 +379,7 @@ cdef int scope_map_abi1(Worker* w, Scope* s, task_fn fn, void* ctx, size_t strid
     """Adds fn(w', ctx + i * stride), i in 0 .. n, to the scope, with one push and
     one notification."""
     check_scope("scope_map", w, s)
-    check_count("scope_map", n)
+    check_n("scope_map", n)
     rs.spawn(<rp.Worker*>w, <rs.Scope*>s, <raw_fn>fn, ctx, stride, n)
     return 0
 
@@ -520,11 +521,11 @@ cdef int sorted_or_raised(const char* name, int rc, Py_ssize_t n) except? -1 nog
     return rc
 
 
-cdef int sort_numbers(Worker* w, const char* name, KeyKind kind, int itemsize, void* a,
-                      Py_ssize_t n) except? -1 nogil:
+cdef int sort_in_place_as(Worker* w, const char* name, KeyKind kind, int itemsize, void* a,
+                          Py_ssize_t n) except? -1 nogil:
     if w == NULL:
         return no_worker_abi1(name)
-    check_count(name, n)
+    check_n(name, n)
     if n < 2:
         return 0
     return sorted_or_raised(name, sort_in_place(<rp.Worker*>w, kind, itemsize, a, n), n)
@@ -538,7 +539,7 @@ cdef int sort_abi1(Worker* w, void* base, Py_ssize_t n, size_t size, less_fn les
     cdef MergeSort s
     if w == NULL:
         return no_worker_abi1("sort")
-    check_count("sort", n)
+    check_n("sort", n)
     if n < 2 or size == 0:
         return 0
     if <size_t>n > <size_t>PY_SSIZE_T_MAX // size:
@@ -554,27 +555,27 @@ cdef int sort_abi1(Worker* w, void* base, Py_ssize_t n, size_t size, less_fn les
 
 cdef int sort_i32_abi1(Worker* w, int32_t* a, Py_ssize_t n) except? -1 nogil:
     """Sorts in place, with n extra items.  Of floats, NaNs are last."""
-    return sort_numbers(w, "sort_i32", KEY_SIGNED, 4, a, n)
+    return sort_in_place_as(w, "sort_i32", KEY_SIGNED, 4, a, n)
 
 
 cdef int sort_i64_abi1(Worker* w, int64_t* a, Py_ssize_t n) except? -1 nogil:
-    return sort_numbers(w, "sort_i64", KEY_SIGNED, 8, a, n)
+    return sort_in_place_as(w, "sort_i64", KEY_SIGNED, 8, a, n)
 
 
 cdef int sort_u32_abi1(Worker* w, uint32_t* a, Py_ssize_t n) except? -1 nogil:
-    return sort_numbers(w, "sort_u32", KEY_UNSIGNED, 4, a, n)
+    return sort_in_place_as(w, "sort_u32", KEY_UNSIGNED, 4, a, n)
 
 
 cdef int sort_u64_abi1(Worker* w, uint64_t* a, Py_ssize_t n) except? -1 nogil:
-    return sort_numbers(w, "sort_u64", KEY_UNSIGNED, 8, a, n)
+    return sort_in_place_as(w, "sort_u64", KEY_UNSIGNED, 8, a, n)
 
 
 cdef int sort_f32_abi1(Worker* w, float* a, Py_ssize_t n) except? -1 nogil:
-    return sort_numbers(w, "sort_f32", KEY_FLOAT, 4, a, n)
+    return sort_in_place_as(w, "sort_f32", KEY_FLOAT, 4, a, n)
 
 
 cdef int sort_f64_abi1(Worker* w, double* a, Py_ssize_t n) except? -1 nogil:
-    return sort_numbers(w, "sort_f64", KEY_FLOAT, 8, a, n)
+    return sort_in_place_as(w, "sort_f64", KEY_FLOAT, 8, a, n)
 
 
 cdef int poll_abi1(Worker* w) except -1 nogil:

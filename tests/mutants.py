@@ -149,7 +149,7 @@ MUTATIONS = [
     Mutation(
         "sleep: a wake is not counted",
         "runtime/sleep.pyx",
-        "    count_one(&one.stats.wakes)\n",
+        "    add_one(&one.stats.wakes)\n",
         "",
         "test_stats.py",
     ),
@@ -325,8 +325,8 @@ MUTATIONS = [
     Mutation(
         "reduce: flags of the last step are lost",
         "kernels/reduce.pyx",
-        "    left.items += right.items\n    flags = fe_test()\n",
-        "    left.items += right.items\n    flags = 0\n",
+        "    left.items += right.items\n    gather_flags(&r.flags)\n",
+        "    left.items += right.items\n",
         "test_reduce.py test_moments.py",
     ),
     Mutation(
@@ -346,8 +346,8 @@ MUTATIONS = [
     Mutation(
         "map: flags are forgotten",
         "kernels/map.pyx",
-        "u32_fetch_or_relaxed(&s.flags, flags)",
-        "u32_store_relaxed(&s.flags, 0)",
+        "            if gather_flags(&s.flags):\n",
+        "            if False:\n",
         "test_map.py",
     ),
     Mutation(
@@ -466,7 +466,7 @@ MUTATIONS = [
     Mutation(
         "front: calls that NumPy did alone are not named",
         "arrays/front.pyx",
-        "if bytes_of(given) + bytes_of(kwargs.values()) > COUNTED_BYTES:",
+        "if bytes_of(given) + bytes_of(kwargs.values()) > NOTED_BYTES:",
         "if names != NULL:",
         "test_front.py",
     ),
@@ -527,10 +527,10 @@ MUTATIONS = [
         "test_iter.py test_map.py",
     ),
     Mutation(
-        "select: any mask of as many items fits",
-        "arrays/select.pyx",
-        '    if mask.shape != a.shape:\n        raise ValueError(f"predicate',
-        '    if mask.size != a.size:\n        raise ValueError(f"predicate',
+        "predicates: any mask of as many items fits",
+        "arrays/predicates.pyx",
+        "    if mask.shape != shape:\n",
+        "    if mask.size != np.prod(shape):\n",
         "test_find.py test_move.py test_bad_input.py",
     ),
     Mutation(
@@ -628,15 +628,15 @@ MUTATIONS = [
     Mutation(
         "progress: the end is not told",
         "host/progress.py",
-        "    scope.tell(True)\n",
+        "        listener.tell(True)\n",
         "",
         "test_progress.py",
     ),
     Mutation(
         "tasks: the first failure in the list, whatever it is",
         "host/forks.pyx",
-        "if error is not None and (failure is None or rank(error) < rank(failure)):",
-        "if error is not None and failure is None:",
+        " or rank_of_error(error) < rank_of_error(failure)):",
+        "):",
         "test_tasks.py",
     ),
     Mutation(

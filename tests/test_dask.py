@@ -172,6 +172,349 @@ def test_sorts_of_rarer_arrays():
     assert pb.par_argsort(numbered).compute()[:2].tolist() == [0, 10]
 
 
+# ---- distinct values --------------------------------------------------------
+
+ALL = {"return_index": True, "return_inverse": True, "return_counts": True}
+
+
+def same(got, expected):
+    """A lazy array, or several, and what NumPy gives."""
+    many = (got, expected) if type(expected) is tuple else ((got,), (expected,))
+    for x, y in zip(*many, strict=True):
+        assert type(x) is da.Array
+        there = x.compute()
+        y = np.asarray(y)
+        assert x.dtype == y.dtype
+        assert (x.ndim, np.shape(there), there.dtype) == (y.ndim, y.shape, y.dtype)
+        floats = y.dtype.kind in "fcmM"
+        assert np.array_equal(there, y, equal_nan=floats)
+        if not np.isnan(x.shape).any():
+            assert x.shape == y.shape
+
+
+@pytest.mark.parametrize("chunks", CHUNKS[:3])
+@pytest.mark.parametrize("name", DATA)
+def test_unique(name, chunks):
+    a = DATA[name]
+    x = da.from_array(a, chunks=(chunks,) if type(chunks) is tuple else chunks)
+    same(pb.par_unique(x), np.unique(a))
+    same(pb.par_unique(x, **ALL), np.unique(a, **ALL))
+    assert pb.par_unique(x, return_inverse=True)[1].chunks == x.chunks
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.lists(st.sampled_from([0.0, 1, 2, 3, np.nan]), max_size=30), min_size=1, max_size=9
+    ),
+    st.booleans(),
+    st.tuples(st.booleans(), st.booleans(), st.booleans()),
+)
+def test_unique_of_blocks_of_any_size(blocks, equal_nan, asked):
+    a = np.array([x for block in blocks for x in block], "f4")
+    x = da.from_array(a, chunks=(tuple(map(len, blocks)),))
+    # Without the index, NumPy's NaNs that differ are in any order.
+    asked = (asked[0] or not equal_nan, *asked[1:])
+    same(
+        pyblitz.dask.par_unique(x, *asked, equal_nan=equal_nan),
+        np.unique(a, *asked, equal_nan=equal_nan),
+    )
+
+
+@pytest.mark.parametrize("shape", [(30, 20), (6, 7, 8), (), (0, 3), (0,)])
+def test_unique_of_several_axes(shape):
+    for a in (RNG.integers(0, 9, shape), np.where(RNG.random(shape) < 0.5, np.nan, 1.0)):
+        x = da.from_array(a, chunks=tuple(n // 2 + 1 for n in shape))
+        same(pb.par_unique(x, **ALL), np.unique(a, **ALL))
+        same(pb.par_unique(x, **ALL, equal_nan=False), np.unique(a, **ALL, equal_nan=False))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_unique_rows(axis):
+    a = RNG.integers(0, 2, (20, 3, 9))
+    x = da.from_array(a, chunks=(6, 2, 4))
+    same(pb.par_unique(x, axis=axis), np.unique(a, axis=axis))
+    same(pb.par_unique(x, axis=axis, **ALL), np.unique(a, axis=axis, **ALL))
+    same(pb.par_unique(x[0, 0], axis=0, **ALL), np.unique(a[0, 0], axis=0, **ALL))
+
+
+def test_no_task_has_all_distinct_values(monkeypatch):
+    a = RNG.permutation(N)
+    x = da.from_array(a, chunks=5_001)
+    values = pb.par_unique(x)
+    lengths = [len(block.compute()) for block in values.blocks]
+    assert sum(lengths) == N
+    assert max(lengths) < 1.3 * N / len(lengths)
+    # Of many blocks there are fewer ranges.
+    monkeypatch.setattr(pyblitz.dask.sets, "PIECES", 3 * x.npartitions)
+    values = pb.par_unique(x, **ALL)
+    assert values[0].numblocks == (3,)
+    same(values, np.unique(a, **ALL))
+
+
+def test_what_was_distinct_goes_on_without_known_sizes():
+    a = DATA["few"]
+    x = da.from_array(a, chunks=9_000)
+    some = x[x > 3]
+    same(pb.par_unique(some, return_counts=True), np.unique(a[a > 3], return_counts=True))
+    values, inverse = pb.par_unique(some, return_inverse=True)
+    assert np.array_equal(values.compute()[inverse.compute()], a[a > 3])
+    same(pb.par_searchsorted(values, x), np.searchsorted(np.unique(a[a > 3]), a))
+    same(pb.par_bincount(pb.par_bincount(some)), np.bincount(np.bincount(a[a > 3])))
+    values.compute_chunk_sizes()
+    assert values.shape == np.unique(a[a > 3]).shape
+
+
+# ---- searches ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("chunks", CHUNKS[:3])
+@pytest.mark.parametrize("name", DATA)
+def test_searchsorted(name, chunks, side):
+    v = DATA[name][::20]
+    a = DATA[name][np.argsort(DATA[name], kind="stable")]
+    expected = np.searchsorted(a, v, side)
+    x = da.from_array(a, chunks=(chunks,) if type(chunks) is tuple else chunks)
+    y = da.from_array(v, chunks=700)
+    got = pb.par_searchsorted(x, y, side)
+    assert got.chunks == y.chunks
+    same(got, expected)
+    same(pb.par_searchsorted(a, y, side=side), expected)
+    same(pb.par_searchsorted(x, v, side=side), expected)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.lists(st.integers(0, 5), max_size=20), min_size=1, max_size=9),
+    st.lists(st.lists(st.floats(-1, 6), max_size=9), min_size=1, max_size=5),
+    st.sampled_from(["left", "right"]),
+)
+def test_searches_in_blocks_of_any_size(blocks, searched, side):
+    a = np.sort(np.array([x for block in blocks for x in block], "i2"))
+    v = np.array([x for block in searched for x in block])
+    x = da.from_array(a, chunks=(tuple(map(len, blocks)),))
+    y = da.from_array(v, chunks=(tuple(map(len, searched)),))
+    same(pyblitz.dask.par_searchsorted(x, y, side), np.searchsorted(a, v, side))
+
+
+def test_searches_for_and_in_rarer_arrays():
+    a = RNG.integers(0, 100, 500)
+    x, order = da.from_array(a, chunks=130), np.argsort(a, kind="stable")
+    v = RNG.random((30, 20)) * 100
+    expected = np.searchsorted(a[order], v)
+    y = da.from_array(v, chunks=(13, 8))
+    same(pb.par_searchsorted(x, y, sorter=pb.par_argsort(x)), expected)
+    same(pb.par_searchsorted(x, v, sorter=order), expected)
+    same(pb.par_searchsorted(a, y, sorter=order), expected)
+    same(pb.par_searchsorted(pb.par_sort(x), 50), np.searchsorted(a[order], 50))
+    same(pb.par_searchsorted(np.sort(a).tolist(), y), expected)
+    same(pnp.searchsorted(pb.par_sort(x), v.tolist()), expected)
+
+
+# ---- counts -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunks", CHUNKS)
+def test_bincount(chunks):
+    x = da.from_array(MANY, chunks=(chunks,) if type(chunks) is tuple else chunks)
+    w = DATA["random"]
+    same(pb.par_bincount(x), np.bincount(MANY))
+    same(pb.par_bincount(x, minlength=2_000), np.bincount(MANY, minlength=2_000))
+    same(pb.par_bincount(x, minlength=3), np.bincount(MANY))
+    for weights in (w, da.from_array(w, chunks=7_000)):
+        got = pb.par_bincount(x, weights=weights, minlength=1_001)
+        np.testing.assert_allclose(got.compute(), np.bincount(MANY, w, 1_001), rtol=1e-12)
+    same(pb.par_bincount(MANY, da.from_array(MANY)), np.bincount(MANY, MANY))
+    small = (x % 100).astype("u1")
+    assert pb.par_bincount(small, minlength=256).shape == (256,)
+    same(pb.par_bincount(small, minlength=256), np.bincount(MANY % 100, minlength=256))
+    same(pb.par_bincount(x[:0]), np.bincount(MANY[:0]))
+    same(pb.par_bincount(x > 3), np.bincount(MANY > 3))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"bins": 7},
+        {"bins": 5, "range": (0.2, 0.7)},
+        {"bins": [0.1, 0.2, 0.6]},
+        {"bins": np.linspace(0, 1, 11), "density": True},
+        {"density": True},
+    ],
+)
+@pytest.mark.parametrize("name", ["random", "halves", "few", "all equal", "bools", "sorted"])
+@pytest.mark.filterwarnings("ignore:Converting input from bool")
+def test_histogram(name, options):
+    a = DATA[name]
+    x = da.from_array(a, chunks=9_000)
+    with np.errstate(invalid="ignore"):  # where nothing is counted
+        for got, expected in zip(
+            pb.par_histogram(x, **options), np.histogram(a, **options), strict=True
+        ):
+            assert got.dtype == expected.dtype
+            np.testing.assert_allclose(np.asarray(got), expected, rtol=1e-13)
+    hist, edges = pb.par_histogram(x, **options)
+    assert type(hist) is da.Array
+    known = "range" in options or np.ndim(options.get("bins", 1)) > 0
+    assert type(edges) is (np.ndarray if known else da.Array)
+    assert hist.shape[0] + 1 == len(edges) == len(np.asarray(edges))
+
+
+def test_histograms_of_rarer_arrays():
+    a, w = RNG.random((50, 60)), RNG.integers(0, 9, (50, 60)).astype("f4")
+    x = da.from_array(a, chunks=(20, 30))
+    for weights in (w, da.from_array(w, chunks=60)):
+        got, _ = pb.par_histogram(x, 9, weights=weights)
+        same(got, np.histogram(a, 9, weights=w)[0])
+    same(pb.par_histogram(x[x < 0.5], 9)[0], np.histogram(a[a < 0.5], 9)[0])
+    same(pb.par_histogram(x[:0], 9), np.histogram(a[:0], 9))
+    lazily = pb.par_histogram(x, 9, (x.min(), x.max()))
+    same(lazily, np.histogram(a, 9))
+    same(pnp.histogram(x, da.from_array(np.linspace(0, 1, 4)))[0], np.histogram(a, 3, (0, 1))[0])
+
+
+def test_histograms_that_are_computed_together():
+    """Their tasks have names of their own, although neither was given a range."""
+    a = DATA["random"]
+    x = da.from_array(a, chunks=9_000)
+    for several in ((9, [0.0, 0.2, 1.0]), ([0.0, 0.2, 1.0], 9)):
+        counts = dask.compute(*(pb.par_histogram(x, bins)[0] for bins in several))
+        for got, bins in zip(counts, several, strict=True):
+            assert np.array_equal(got, np.histogram(a, bins)[0])
+
+
+# ---- groups -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("name", [n for n in DATA if n != "records"])
+def test_groups(name, descending):
+    a = DATA[name]
+    for chunks in CHUNKS[1:3]:
+        x = da.from_array(a, chunks=(chunks,) if type(chunks) is tuple else chunks)
+        if a.dtype == object and descending:
+            continue
+        got = pb.par_group_by(x, descending=descending)
+        assert type(got) is pb.GroupBy
+        same(tuple(got), tuple(pb.par_group_by(a, descending=descending)))
+        assert max(got.order.chunks[0]) - min(got.order.chunks[0]) <= 1
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.lists(st.sampled_from([0, 1, 2, np.nan]), max_size=30), min_size=1, max_size=9),
+    st.booleans(),
+    st.sampled_from(["f8", "c8"]),
+)
+def test_groups_of_blocks_of_any_size(blocks, descending, dtype):
+    a = np.array([x for block in blocks for x in block], dtype)
+    if dtype == "c8":
+        a[::2] *= 1j  # NaNs of several kinds
+    x = da.from_array(a, chunks=(tuple(map(len, blocks)),))
+    got = pb.par_group_by(x, descending=descending)
+    same(tuple(got), tuple(pb.par_group_by(a, descending=descending)))
+
+
+def test_groups_of_several_keys():
+    keys = (MANY % 7, np.where(MANY % 5 == 0, np.nan, MANY % 3), (MANY % 2).astype("U3"))
+    lazily = [da.from_array(k, chunks=c) for k, c in zip(keys, (9_000, 7_000, N), strict=True)]
+    for n in (1, 2, 3):
+        expected = tuple(pb.par_group_by(keys[:n]))
+        same(tuple(pb.par_group_by(tuple(lazily[:n]))), expected)
+    same(tuple(pb.par_group_by([keys[1], lazily[0]])), tuple(pb.par_group_by(keys[1::-1])))
+    records = DATA["records"]
+    got = pyblitz.dask.par_group_by(da.from_array(records, chunks=9_000))
+    same(tuple(got), tuple(pb.par_group_by(records)))
+
+
+# ---- maps -------------------------------------------------------------------
+
+
+def test_maps():
+    a, b = RNG.random((40, 50)) * 4, RNG.random(50)
+    x, y = da.from_array(a, chunks=(15, 20)), da.from_array(b, chunks=30)
+    for got, expected in [
+        (pb.par_map(np.sqrt, x), np.sqrt(a)),
+        (pb.par_map(np.add, x, b), a + b),
+        (pb.par_map(np.matmul, x.astype(int), a.astype(int).T), a.astype(int) @ a.astype(int).T),
+        (pb.par_map(np.frexp, x), np.frexp(a)),
+        (pb.par_map(lambda p: p * 2, x), a * 2),
+        (pb.par_map(lambda p, q, r: p * q + r, x, y, 3), a * b + 3),
+        (pb.par_map(lambda p, q: p + q, a, y[:1]), a + b[:1]),
+        (pb.par_map(lambda p: (p > 0.5).astype("i2"), y), (b > 0.5).astype("i2")),
+        (pb.par_map(lambda p: p + 1, y, dtype="f4", casting="same_kind"), (b + 1).astype("f4")),
+        (pb.par_map(lambda p: float(p > 0.5), x, elementwise=True), (a > 0.5) * 1.0),
+        # Row by row: these have all of their columns.
+        (pb.par_map(lambda p: p - p.max(axis=1)[:, None], x), a - a.max(axis=1)[:, None]),
+        (pb.par_map(lambda p: p + 1, da.asarray(5)), np.asarray(6)),
+        (pb.par_map(lambda p: p + 1, y[:0]), b[:0]),
+        (pb.par_map(lambda p: p + 1, y[y > 0.5]), b[b > 0.5] + 1),
+        (pnp.hypot(x, y), np.hypot(a, b)),
+    ]:  # fmt: skip
+        same(got, expected)
+    # What is elementwise for certain stays in its blocks.
+    assert pb.par_map(lambda p: p + 0.5, x, elementwise=True).chunks == x.chunks
+
+
+def test_compiled_kernels_of_blocks():
+    numba = pytest.importorskip("numba")
+    kernel = numba.cfunc("float64(float64, float64)")(lambda p, q: p * q + 1)
+    twice = numba.vectorize(lambda p: p * 2 > 1)
+    a = RNG.random((40, 50))
+    x = da.from_array(a, chunks=(15, 20))
+    same(pb.par_map(kernel, x, x), a * a + 1)
+    same(pb.par_map(twice, x), a > 0.5)
+    with pytest.raises(TypeError, match=re.escape("arrays[0]: the kernel")):
+        pb.par_map(kernel, x.astype("f4"), x)
+
+
+def test_what_a_function_raises_has_its_traceback():
+    def fails(block):
+        raise ZeroDivisionError(len(block))
+
+    got = pb.par_map(fails, da.from_array(DATA["random"], chunks=9_000), dtype=float)
+    with pytest.raises(ZeroDivisionError) as caught:
+        got.compute()
+    assert caught.traceback[-1].name == "fails"
+
+
+# ---- dask's own -------------------------------------------------------------
+
+
+REDUCTIONS = """sum prod mean var std min max any all count_nonzero argmin argmax nansum nanmin
+    nanmax cumsum cumprod"""
+
+
+@pytest.mark.parametrize("name", re.findall(r"\w+", REDUCTIONS))
+def test_reductions_by_dask(name):
+    floats, integers = RNG.random((40, 50)) + 0.5, RNG.integers(0, 9, (40, 50)).astype("i2")
+    for a in (floats, integers):
+        x = da.from_array(a, chunks=(15, 20))
+        for axis in (None, 0, -1):
+            expected = getattr(np, name)(a, axis=axis)
+            for module, prefix in ((pb, "par_"), (pnp, "")):
+                got = getattr(module, prefix + name)(x, axis=axis)
+                assert type(got) is da.Array
+                assert (got.shape, got.dtype) == (np.shape(expected), expected.dtype)
+                np.testing.assert_allclose(got.compute(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", [n for n in DATA if n not in ("records", "complex")])
+def test_positions_of_extremes(name):
+    a = DATA[name]
+    for shape, chunks in ((-1, 9_000), (-1, CHUNKS[2]), ((N // 50, 50), (300, 20))):
+        b = a[: N // 50 * 50].reshape(shape) if shape != -1 else a
+        x = da.from_array(b, chunks=(chunks,) if shape == -1 and type(chunks) is tuple else chunks)
+        same(pb.par_argmin(x), np.argmin(b))
+        same(pb.par_argmax(x), np.argmax(b))
+    same(pb.par_argmax(x, keepdims=True), np.argmax(b, keepdims=True))
+
+
+# ---- the door -----------------------------------------------------------------
+
+
 def test_subclasses_are_not_gathered():
     class Sub(da.Array):
         pass
@@ -188,6 +531,10 @@ def test_the_namespace_takes_them():
         (pnp.argsort(x), np.argsort(DATA["random"])),
         (pnp.sum(x), DATA["random"].sum()),
         (pnp.sqrt(x), np.sqrt(DATA["random"])),
+        (pnp.unique(x), np.unique(DATA["random"])),
+        (pnp.searchsorted(pnp.sort(x), x), np.argsort(np.argsort(DATA["random"]))),
+        (pnp.bincount(x.astype(int)), np.bincount(DATA["random"].astype(int))),
+        (pnp.histogram(x)[0], np.histogram(DATA["random"])[0]),
     ]:
         assert type(got) is da.Array
         np.testing.assert_allclose(got.compute(), expected, rtol=1e-13)
@@ -212,6 +559,51 @@ def test_the_namespace_takes_them():
         (lambda x: pb.par_topk(x, 1.5), TypeError, "float"),
         (lambda x: pb.par_topk(x.reshape(1, N), 1), NotImplementedError, "of one axis"),
         (lambda x: pb.par_reduce(np.add, x, out=1), TypeError, "out: not for dask arrays"),
+        (lambda x: pb.par_argmin(x, 1), np.exceptions.AxisError, "axis 1 is out of bounds"),
+        (lambda x: pb.par_argmin(x, out=x), TypeError, "out: not for dask arrays"),
+        (lambda x: pb.par_argmax(x[:0]), ValueError, "a: par_argmax of an empty array"),
+        (lambda x: pb.par_unique(x, axis=1), np.exceptions.AxisError, "axis 1 is out of bounds"),
+        (lambda x: pb.par_unique(x[x > 0.5], True), ValueError, "call ar.compute_chunk_sizes()"),
+        (lambda x: pb.par_unique(da.ma.masked_less(x, 0.5)), TypeError, "ar: par_unique of dask"),
+        (lambda x: pb.par_searchsorted(x.reshape(1, N), x), ValueError, "a: must have one dim"),
+        (lambda x: pb.par_searchsorted(x, x, "middle"), ValueError, "side"),
+        (lambda x: pb.par_searchsorted(x, x, sorter=x), TypeError, "sorter: must only contain"),
+        (lambda x: pb.par_searchsorted(x, x, sorter=[1, 2]), ValueError, "sorter: shape (2,)"),
+        (lambda x: pb.par_searchsorted([2, 3], x, sorter=[1]), ValueError, "sorter"),
+        (lambda x: pb.par_searchsorted(x, x.astype("M8[s]")), TypeError, "not supported between"),
+        (lambda x: pb.par_bincount(x), TypeError, "Cannot cast"),
+        (
+            lambda x: pb.par_bincount(x.astype(int).reshape(1, N)),
+            ValueError,
+            "x: must have one dim",
+        ),
+        (lambda x: pb.par_bincount(x.astype(int), x[1:]), ValueError, "weights: shape"),
+        (
+            lambda x: pb.par_bincount(x.astype(int), x[:9][x[:9] > 1]),
+            ValueError,
+            "weights: the sizes of all",
+        ),
+        (lambda x: pb.par_bincount(x.astype(int), minlength=-1), ValueError, "negative"),
+        (lambda x: pb.par_bincount(x.astype(int) - 1).compute(), ValueError, "negative"),
+        (lambda x: pb.par_histogram(x, [2, 1]), ValueError, "bins"),
+        (lambda x: pb.par_histogram(x, 3, (2, 1)), ValueError, "range"),
+        (lambda x: pb.par_histogram(x, "auto"), NotImplementedError, "bins: for dask arrays"),
+        (lambda x: pb.par_histogram(x, 3, weights=x[1:]), ValueError, "weights: shape"),
+        (lambda x: pyblitz.dask.par_group_by(x.reshape(1, N)), ValueError, "keys: must have one"),
+        (lambda x: pyblitz.dask.par_group_by((x, x[1:])), ValueError, "keys[1]: shape"),
+        (lambda x: pyblitz.dask.par_group_by(x[x > 0.5]), ValueError, "keys.compute_chunk_sizes()"),
+        (lambda x: pyblitz.dask.par_group_by((x, x), descending=True), NotImplementedError, "desc"),
+        (lambda x: pb.par_map(np.cumsum, x), ValueError, "fn: cumsum is not elementwise"),
+        (
+            lambda x: pb.par_map(lambda b: b - b.mean(), da.arange(300_000.0)).compute(),
+            ValueError,
+            "fn is not elementwise",
+        ),
+        (lambda x: pb.par_map(lambda b: b[1:], x).compute(), ValueError, "must be elementwise"),
+        (lambda x: pb.par_map(lambda b: b, x, out=x), TypeError, "out: not for dask arrays"),
+        (lambda x: pb.par_map(lambda b: b, x, where=x > 0), TypeError, "where: only a ufunc"),
+        (lambda x: pb.par_map(lambda b, c: b, x, x[1:]), ValueError, "shape mismatch"),
+        (lambda x: pb.par_map(7, x), TypeError, "fn: expected a ufunc"),
     ],
 )
 def test_bad_arguments(call, error, message):
@@ -224,15 +616,18 @@ def test_docstrings():
         text = inspect.getdoc(getattr(pyblitz.dask, name))
         for section in ("Parameters", "Returns", "Raises", "Notes", "Examples"):
             assert f"\n{section}\n---" in text, (name, section)
-    failed, attempted = doctest.testmod(pyblitz.dask)
-    assert failed == 0 and attempted > 10  # noqa: PT018
+    modules = {sys.modules[getattr(pyblitz.dask, name).__module__] for name in pyblitz.dask.__all__}
+    for module in modules:
+        failed, attempted = doctest.testmod(module)
+        assert failed == 0 and attempted > 3  # noqa: PT018
 
 
 # ---- in a cluster -----------------------------------------------------------
 
 CLUSTER = """
-import logging, os, signal, threading, time, sys
-import numpy as np, dask.array as da
+import logging, os, signal, threading, time, traceback, sys
+from concurrent.futures import CancelledError
+import dask, numpy as np, dask.array as da
 import pyblitz as pb, pyblitz.dask
 def slow(block):
     time.sleep(0.1)
@@ -242,7 +637,7 @@ def broken(block):
     return block
 def main(body, **options):
     from distributed import Client, LocalCluster
-    options = dict(n_workers=3, threads_per_worker=1, dashboard_address=None) | options
+    options = dict(n_workers=3, threads_per_worker=1, dashboard_address=":0") | options
     with LocalCluster(silence_logs=logging.CRITICAL, **options) as cluster:
         with Client(cluster) as client:
             body(client)
@@ -271,9 +666,50 @@ def body(client):
     print((pb.par_sort(x).compute() == np.sort(a)).all())
     print((pb.par_argsort(x).compute() == np.argsort(a, kind="stable")).all())
     print((pb.par_topk(x, 9).values.compute() == np.sort(a)[:-10:-1]).all())
+    for got, expected in [
+        (pb.par_unique(x, return_inverse=True, return_counts=True),
+         np.unique(a, return_inverse=True, return_counts=True)),
+        ((pb.par_searchsorted(pb.par_sort(x), x),), (np.searchsorted(np.sort(a), a),)),
+        ((pb.par_bincount(x),), (np.bincount(a),)),
+        ((pb.par_histogram(x)), np.histogram(a)),
+        (pyblitz.dask.par_group_by(x), pb.par_group_by(a)),
+        ((pb.par_map(lambda block: block * 2, x),), (a * 2,)),
+    ]:
+        print(all((g == e).all() for g, e in zip(dask.compute(*got), expected, strict=True)))
 """)
-        == ["True"] * 3
+        == ["True"] * 9
     )
+
+
+def test_interrupts(cluster):
+    """Ctrl-C, and a future that is cancelled: what was begun ends, and the next sort is right."""
+    assert cluster(
+        """
+def body(client):
+    a = np.random.default_rng(1).random(300_000)
+    y = pb.par_sort(da.from_array(a, chunks=20_000).map_blocks(slow))
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        y.compute()
+    except KeyboardInterrupt:
+        print("interrupted")
+    future = client.compute(y)
+    time.sleep(0.2)
+    future.cancel()
+    try:
+        future.result(timeout=20)
+    except CancelledError:
+        print("cancelled")
+    del future
+    waited = time.monotonic()
+    while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)):
+        assert time.monotonic() - waited < 20
+        time.sleep(0.01)
+    print((pb.par_sort(da.from_array(a, chunks=100_000)).compute() == np.sort(a)).all())
+""",
+        ", n_workers=2",
+    ) == ["interrupted", "cancelled", "True"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="kills a process")
@@ -301,7 +737,8 @@ def body(client):
     try:
         pb.par_sort(x).compute()
     except ZeroDivisionError as error:
-        print(*error.args, error.__traceback__.tb_next is not None)
+        names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+        print(*error.args, names[-1] == "broken")
     print(int(pb.par_sort(x[:100_000]).sum().compute()))
 """) == ["a", "block's", "own", "True", "16666"]
 

@@ -1289,6 +1289,7 @@ def test_columns_of_other_libraries(n, dtype):
         "pyarrow": lambda m: m.array(lazy).to_numpy(zero_copy_only=False),
         "pandas": lambda m: m.Series(lazy).to_numpy(),
         "xarray": lambda m: m.DataArray(lazy).to_numpy(),
+        "dask.array": lambda m: m.asarray(lazy).compute(),
     }
     for name, column in columns.items():
         got = column(pytest.importorskip(name))

@@ -64,6 +64,19 @@ ROWS = [
     ["_enable"],
     ["_stats"],
     ["__init__"],
+    # Of dask arrays.
+    ["dask.graphs"],
+    ["dask.arguments", "dask.cuts"],
+    [
+        "dask.count",
+        "dask.map",
+        "dask.reduce",
+        "dask.search",
+        "dask.sets",
+        "dask.sort",
+        "dask.topk",
+    ],
+    ["dask.groups"],
     ["_info", "_threadpoolctl", "dask", "joblib", "numpy"],
     ["__main__"],
 ]
@@ -74,7 +87,6 @@ WITHIN_A_ROW = {
     ("kernels.count", "kernels.search"),
     ("kernels.find", "kernels.filter"),
     ("kernels.keys", "kernels.radix"),
-    ("kernels.select", "kernels.keys"),
     ("kernels.argsort", "kernels.radix"),
     ("kernels.member", "kernels.distinct"),
     ("kernels.loops", "kernels.reduce"),
@@ -91,7 +103,9 @@ CIMPORT = re.compile(r"^(?:from\s+([\w.]+)\s+cimport\s+(\([^)]*\)|.*)|cimport\s+
 
 
 def module_of(path):
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    """Without "pyblitz."; a folder's __init__ is the module of the folder's name."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if len(parts) > 1 and parts[-1] == "__init__" else parts)
 
 
 def row_of(module):
@@ -132,7 +146,8 @@ def imports(text):
             found.add(plain[1:] or "__init__")
         else:
             full = [f"{module}.{n}".lstrip(".") for n in names if n]
-            found |= {n if n in MODULES else "__init__" for n in full}
+            package = module if module in MODULES else "__init__"
+            found |= {n if n in MODULES else package for n in full}
     return found
 
 
@@ -145,14 +160,15 @@ FILES = [
     path
     for suffix in ("*.pxd", "*.pyx", "*.py")
     for path in sorted(ROOT.rglob(suffix))
-    if not (path.stem == "__init__" and path.parent != ROOT)
+    if path.stat().st_size  # The __init__ of most folders is empty.
 ]
 MODULES = {module_of(path) for path in FILES}
 FOLDERS = {module.rpartition(".")[0] for module in MODULES} - {""}
 
 
 def test_the_files_are_found():
-    assert {"__init__", "capi", "runtime.pool", "runtime.atomic"} <= set(map(module_of, FILES))
+    names = {"__init__", "capi", "dask", "dask.sort", "runtime.pool", "runtime.atomic"}
+    assert names <= set(map(module_of, FILES))
 
 
 def test_cimports_are_found():
@@ -168,6 +184,9 @@ def test_imports_are_found():
     )
     source += "from pyblitz.host import config\nfrom pyblitz import stats\nimport numpy as np\n"
     assert imports(source) == {"a", "b", "host.config", "__init__"}
+    assert imports("from pyblitz.dask import cuts, par_sort\n") == {"dask.cuts", "dask"}
+    assert imports("import pyblitz.dask\nfrom pyblitz import dask\n") == {"dask"}
+    assert imports((ROOT / "dask/__init__.py").read_text()) >= {"dask.groups", "arrays.front"}
     assert imports((ROOT / "arrays/partition.pyx").read_text()) >= {"arrays.map", "arrays.argsort"}
 
 

@@ -99,7 +99,7 @@ def test_filter_any_layout(a, mask, depth, layout):
 def test_flatnonzero_refuses_a_mask_of_another_shape(n):
     a = np.zeros((n, 2 * n))
     with pytest.raises(
-        ValueError, match=rf"a mask of shape \({2 * n}, {n}\) for elements of shape"
+        ValueError, match=rf"an array of shape \({2 * n}, {n}\) for elements of shape"
     ):
         pb.par_flatnonzero(a, a.T == 0)
 

@@ -453,7 +453,7 @@ def test_workers_of_dask_share_the_cpus(program):
     told = program(
         """
 from distributed import Client, LocalCluster
-with LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None) as cluster:
+with LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=":0") as cluster:
     with Client(cluster) as client:
         print(client.gather(client.map(report, range(8))))
 """,

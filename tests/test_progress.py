@@ -314,6 +314,98 @@ def test_bad_progress(progress):
         with_progress(progress, pow, (2, 3), {})
 
 
+# ---- tasks ----------------------------------------------------------------------
+
+
+def test_tasks(threads):
+    """Of those that were spawned so far, also by tasks, and whoever runs them."""
+    listener = Listener()
+
+    def task(depth):
+        time.sleep(0.004)
+        if depth:
+            futures = [s.spawn(task, depth - 1) for _ in range(2)]
+            assert futures[depth % 2].result() is None
+
+    with pb.scope(progress=listener) as s:
+        s.spawn(task, 7)
+    listener.ended(255)
+    assert len(listener.told) > 2
+    assert len({total for _, total in listener.told}) > 1
+
+
+def test_no_tasks():
+    listener = Listener()
+    with pb.scope(progress=listener):
+        pass
+    assert listener.told == [(0, 0)]
+
+
+def test_loops_in_tasks_do_not_count(threads):
+    listener = Listener()
+    with pb.scope(progress=listener) as s:
+        for _ in range(5):
+            s.spawn(pb.par_map, np.sqrt, A)
+    listener.ended(5)
+
+
+def test_tasks_that_fail_are_not_finished(threads):
+    def task(i):
+        time.sleep(0.02)
+        if len(listener.told) > 1:
+            raise Failure
+
+    futures = []
+    listener = Listener()
+    s = pb.scope(progress=listener)
+    with pytest.raises(Failure), s:
+        futures.extend(s.spawn(task, i) for i in range(1000))
+    assert all(done < 1000 for done, _ in listener.told)
+    listener = Listener()
+    with pytest.raises(ZeroDivisionError), pb.scope(progress=listener):
+        1 / 0  # noqa: B018
+    assert not listener.told
+
+
+def test_what_the_callable_raises_ends_the_tasks(threads):
+    def bad(done, total):
+        told.append(done)
+        raise Failure(done)
+
+    def task(i):
+        begun.append(i)
+        time.sleep(0.004)
+
+    for tasks in (0, 1000):
+        told, begun, futures = [], [], []
+        s = pb.scope(progress=bad)
+        with pytest.raises(Failure) as e, s:
+            futures.extend(s.spawn(task, i) for i in range(tasks))
+        assert e.value.args == (told[0],)
+        assert len(told) == 1
+        assert len(begun) < 1000
+    with pb.scope() as s:
+        assert s.spawn(pow, 2, 3).result() == 8
+
+
+def test_tasks_are_told_of_in_the_callers_context():
+    token = VAR.set("mine")
+    seen = set()
+    with pb.scope(progress=lambda done, total: seen.add(VAR.get())) as s:
+        VAR.set("the block's")
+        s.spawn(time.sleep, 0.06)
+    VAR.reset(token)
+    assert seen == {"mine"}
+
+
+@pytest.mark.parametrize("progress", [1, 0, "yes", [], np.True_])
+def test_bad_progress_of_tasks(progress):
+    with pytest.raises(TypeError, match="progress must be"), pb.scope(progress=progress):
+        raise AssertionError
+    with pytest.raises(TypeError, match="positional"):
+        pb.scope(progress)
+
+
 # ---- the bar ------------------------------------------------------------------
 
 
@@ -342,6 +434,22 @@ def test_bar(threads, bars, capsys):
     assert bar.closed
     assert bar.n == bar.total == 100 * 65536
     assert "100%" in capsys.readouterr().err
+
+
+def test_bar_of_tasks(threads, bars, capsys):
+    for fails in (False, True):
+        try:
+            with pb.scope(progress=True) as s:
+                for _ in range(60):
+                    s.spawn(time.sleep, 0.01)
+                if fails:
+                    raise Failure
+        except Failure:
+            assert fails
+        bar = bars.pop()
+        assert bar.closed
+        assert fails or bar.n == bar.total == 60
+    assert "60.0/60.0" in capsys.readouterr().err
 
 
 def test_bar_is_closed_after_a_failure(bars, capsys):

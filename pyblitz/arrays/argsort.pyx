@@ -9,7 +9,7 @@ from pyblitz.arrays.common cimport numpys
 from pyblitz.arrays.front cimport ARGSORT_NS, as_array, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport (
-    Fields, Rows, by_numpy, check_out, goes_down, rows_of, sort_by, sort_fields)
+    Fields, Rows, sort_by_numpy, check_out, goes_down, rows_of, sort_by, sort_fields)
 
 cnp.import_array()
 
@@ -26,7 +26,7 @@ def argsorted_by_numpy(a, axis=-1, kind=None, order=None, *, stable=None, descen
         if kind is not None:
             numpys.argsort(np.empty(1), 0, kind)    # what is wrong with it
         kind, stable = None, True
-    result = by_numpy(numpys.argsort, a, axis, kind, order, stable, down)
+    result = sort_by_numpy(numpys.argsort, a, axis, kind, order, stable, down)
     if out is None:
         return result
     out[...] = result

@@ -98,10 +98,10 @@ cdef object called(object fn, list blocks, tuple expected):
 
 # ---- the check --------------------------------------------------------------
 
-cdef class Sample:
+cdef class CheckedRows:
     """A few rows, to be computed again in other company: those at the ends of blocks."""
-    cdef object rows
-    cdef list ins
+    cdef object rows            # their positions
+    cdef list ins               # their inputs
 
     cdef object compare(self, object fn, object out, object casting):
         """ValueError when fn of these rows is not what it was among others, beyond rounding."""
@@ -148,8 +148,8 @@ def quietly(fn, ins, shape):
         return called(fn, ins, shape)
 
 
-cdef Sample sample_of(list ins, int64_t grain, int64_t n):
-    cdef Sample s = Sample()
+cdef CheckedRows rows_to_check(list ins, int64_t grain, int64_t n):
+    cdef CheckedRows s = CheckedRows()
     last = (n - 1) // grain * grain
     # In an order that is no order.
     s.rows = np.array([n - 1, grain, 0, last, grain // 2, last - 1, grain - 1, (last + n) // 2], np.intp)
@@ -166,7 +166,7 @@ cdef class BlockMap(Slices):
     cdef object casting
     cdef object first       # the result of the first rows, computed to learn the dtype
     cdef int64_t done       # how many these are
-    cdef bint fixed         # that dtype is the result's
+    cdef bint fixed         # whether other blocks' dtypes must fit the first's
 
     cdef object part(self, int64_t lo, int64_t hi):
         if lo < self.done:
@@ -217,7 +217,7 @@ cdef object check_target(object out, tuple shape):
 
 cdef object map_blocks(object fn, tuple arrays, object out, object dtype, object casting, bint checked):
     cdef BlockMap s
-    cdef Sample sample = None
+    cdef CheckedRows sample = None
     cdef int64_t n, grain, row_bytes
     # Nobody knows what an element takes.  With a GIL, more and smaller blocks gain nothing.
     cdef bint timed = type(fn) is Elementwise and not has_gil()
@@ -243,7 +243,7 @@ cdef object map_blocks(object fn, tuple arrays, object out, object dtype, object
     s.casting = casting
     if checked and n > grain and n >= CHECKED_ROWS:
         # Now, since out may be one of them.
-        sample = sample_of(ins, grain, n)
+        sample = rows_to_check(ins, grain, n)
     if out is not None:
         for a in ins:
             if may_overlap(out, a) and not same_memory(out, a):

@@ -23,20 +23,20 @@ from pyblitz.kernels.radix cimport sort_fn
 from pyblitz.kernels.reduce cimport arg_fn
 from pyblitz.runtime.pool cimport Worker
 
-# NumPy's own sorts.
+# NumPy's own sorts, even while `enable` has put ours in their place.
 cdef object numpys
 
 cdef enum:
-    # Elements of a slice that is worth taking the GIL for.
+    # A slice has so many elements at least, or it is not worth to take the GIL for it.
     SLICE_ITEMS = 65536
-    # And of a first slice whose cost is unknown.
+    # The first slice has so many where nobody knows how long an element takes.
     FIRST_ITEMS = 4096
-    # How long a slice of unknown cost should take, for the same reason.
+    # The later ones are as long as takes so many nanoseconds.
     SLICE_NS = 250000
 
 # ---- errors
 
-# A kernel of this call's, without the GIL, with its errors; a kernel takes one pointer.
+# Runs a kernel as a worker, without the GIL, and raises what it failed with.
 ctypedef int (*run_fn)(Worker* w, void* ctx) noexcept nogil
 cdef int run(run_fn fn, void* ctx, str what) except -1
 cdef object report_flags(str name, uint32_t flags)
@@ -48,11 +48,11 @@ cdef class Flags:
 
 cdef class Slices:
     cdef object context
-    cdef Flags flags        # None: NumPy reports them itself
-    cdef str what
-    cdef object failure     # what the lowest part that failed so far raised
-    cdef int64_t failed_lo
-    cdef int64_t failed_hi
+    cdef Flags flags        # the floating-point errors so far; None: NumPy reports them itself
+    cdef str what           # the name of the operation, for messages
+    cdef object failure     # what the lowest part of those that failed so far has raised
+    cdef int64_t failed_lo  # where that part begins
+    cdef int64_t failed_hi  # and ends
     cdef object part(self, int64_t lo, int64_t hi)
     cdef object join(self, int64_t lo, int64_t mid)
     cdef object run_part(self, int64_t lo, int64_t hi)
@@ -60,13 +60,14 @@ cdef class Slices:
     cdef object run_join(self, int64_t lo, int64_t mid)
     cdef int run(self, int64_t grain, int64_t n, bint joins) except -1
 
-# part(lo, hi) for parts of `grain` of 0 .. n (as Slices.run takes it), by all workers; what
-# they meet in floating point is reported as NumPy's `reports` would.
+# All workers call part(lo, hi) for slices of 0 .. n, with `grain` as Slices.run takes it.  Errors of
+# floating point are reported once, as errors of NumPy's function `reports`.
 cdef int slices(str what, object part, int64_t grain, int64_t n, str reports) except -1
 cdef tuple at(int axis, int64_t lo, int64_t hi)
-# Any integer that NumPy takes as an axis, from 0 on; AxisError or TypeError, in its words.
+# The axis as a number from 0 to ndim - 1.  Takes any integer that NumPy takes, and raises AxisError
+# or TypeError in NumPy's words.
 cdef int axis_of(object axis, int ndim) except -1
-# Of reductions: None for all, one, or several.
+# The same for reductions, whose axis may also be None, which means all, or a tuple.
 cdef set axes_of(object axis, int ndim)
 cdef int longest_axis(tuple shape, object among)
 
@@ -83,21 +84,22 @@ cdef extern from "numpy/arrayobject.h":
 # ---- loops
 
 cdef class Resolved:
-    cdef loop_fn loop       # NULL: not to be called without the GIL
-    cdef void* data
-    cdef tuple dtypes       # of all operands; None: NumPy refused
-    # Nanoseconds an element took one thread, about, when last seen; 0: never.
-    # It chooses the road of a map, never its result.
+    cdef loop_fn loop       # the ufunc's inner loop; NULL: it must not be called without the GIL
+    cdef void* data         # what the loop takes as its last argument
+    cdef tuple dtypes       # the dtypes of all operands; None: NumPy refuses these
+    # How many nanoseconds an element took one thread, when it was last timed; 0: it never was.
+    # It decides how a map is computed, never its result.
     cdef double pace
-    cdef bint numeric       # all dtypes are native numbers or times
-    cdef bint associative   # neighbours may be combined in any grouping
+    cdef bint numeric       # whether all dtypes are native numbers or times
+    cdef bint associative   # whether neighbours may be combined in any grouping
 
 cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint reduction)
 cdef bint is_numpys(object fn)
-# np.clip's.
+# The ufunc inside an object that Numba's vectorize or guvectorize makes, or None.
+cdef object numbas_ufunc(object fn)
+# The ufunc that np.clip calls.
 cdef object clip
-# Associative ufuncs without an identity; for these, `initial` may be applied any
-# number of times.
+# The associative ufuncs without an identity.  To apply `initial` several times changes nothing.
 cdef set idempotent
 cdef bint is_associative(object op)
 cdef bint may_overlap(ndarray a, ndarray b) noexcept
@@ -105,9 +107,10 @@ cdef bint same_memory(ndarray a, ndarray b) noexcept
 cdef bint outputs_are_safe(list ops, int inputs) noexcept
 cdef bint broadcast_shape(list ops, int inputs, int* ndim, cnp.npy_intp* shape) noexcept
 cdef int make_outputs(list ops, int inputs, tuple dtypes, int ndim, cnp.npy_intp* shape) except -1
-# The operands, with outputs in that memory order where none were given.
+# The operands; an output that was not given is allocated in memory order `order`.
 cdef list allocated(list ops, int inputs, tuple dtypes, str order)
 cdef int fill_map(Map* m, list ops, int ndim, cnp.npy_intp* shape, int first_output) noexcept
 cdef object run_map(Map* m, list ops, str name)
-# What the kernels take items of it for; NO_NUMBER also in another byte order than the machine's.
+# The kind of number that kernels take this dtype's items for.  NO_NUMBER, if it is none, or has
+# another byte order than the machine's.
 cdef NumberKind number_of(cnp.dtype d) noexcept

@@ -322,6 +322,11 @@ cdef bint may_skip_gil(ufunc fn, tuple dtypes):
     return fn.nargs <= STEP_ARGS
 
 
+cdef object numbas_ufunc(object fn):
+    inner = getattr(fn, "ufunc", None)
+    return inner if isinstance(inner, ufunc) else None
+
+
 cdef bint is_numpys(object fn):
     return fn in numpy_ufuncs
 
@@ -334,7 +339,7 @@ cdef bint is_associative(object op):
     return op.identity is not None or op in idempotent
 
 
-cdef void extent(ndarray a, char** low, char** high) noexcept:
+cdef void array_extent(ndarray a, char** low, char** high) noexcept:
     """The bytes that an array may touch."""
     cdef int i
     cdef intptr_t reach
@@ -355,8 +360,8 @@ cdef bint may_overlap(ndarray a, ndarray b) noexcept:
     cdef char* b1
     if cnp.PyArray_SIZE(a) == 0 or cnp.PyArray_SIZE(b) == 0:
         return False
-    extent(a, &a0, &a1)
-    extent(b, &b0, &b1)
+    array_extent(a, &a0, &a1)
+    array_extent(b, &b0, &b1)
     return a0 < b1 and b0 < a1
 
 

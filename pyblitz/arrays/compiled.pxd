@@ -5,12 +5,12 @@ from pyblitz.kernels.user cimport Kernel
 cdef class CompiledKernel:
     """A C function that was recognised, with what it takes and gives."""
     cdef Kernel kernel
-    cdef bint block
+    cdef bint block         # whether it takes blocks of elements, not single ones
     cdef str signature
-    cdef object dtype       # of all inputs and the output; of what is compared, or None
-    cdef bint gives_int     # of a range: not void; of a comparison: not of one byte
+    cdef object dtype       # the dtype of all inputs and the output, or of what is compared, or None
+    cdef bint gives_int     # a range kernel: whether it returns int; a comparison: more than a byte
     cdef tuple form         # what its signature says
-    cdef object owner       # keeps the function's memory alive
+    cdef object owner       # what keeps the function's memory alive
 
 # None when fn is no compiled function; TypeError when it is one that cannot be called
 # in this way.

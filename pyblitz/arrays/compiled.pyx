@@ -55,7 +55,7 @@ cdef object dtype_of(str text):
     return None if code is None else np.dtype(np.dtype(code).str)
 
 
-cdef str canonical(str text):
+cdef str spelled(str text):
     """A C type with its words in order and a star for each pointer."""
     words = re.sub(r"\b(const|volatile|restrict)\b", " ", text).replace("*", " * ").split()
     return " ".join(words)
@@ -66,8 +66,8 @@ cdef tuple parse_signature(str text):
     found = re.fullmatch(r"\s*([\w\s*]+?)\s*\(([^()]*)\)\s*(?:noexcept\s*)?(?:nogil\s*)?", text)
     if found is None:
         return None
-    args = [canonical(a) for a in found.group(2).split(",")]
-    return canonical(found.group(1)), [] if args in ([""], ["void"]) else args
+    args = [spelled(a) for a in found.group(2).split(",")]
+    return spelled(found.group(1)), [] if args in ([""], ["void"]) else args
 
 
 # ---- where a function and its signature are ---------------------------------
@@ -239,7 +239,7 @@ cdef dict range_forms = {}
 cdef dict less_forms = {}
 
 
-cdef object form_of(str text, dict known):
+cdef object signature_form(str text, dict known):
     form = known.get(text)
     if form is None:
         if known is elementwise_forms:
@@ -265,7 +265,7 @@ cdef CompiledKernel recognised(object fn, dict known, str what, str expected):
     k.owner = fn
     k.kernel.fn = <void*><size_t>address
     k.kernel.user = <void*><size_t>user
-    k.form = form_of(k.signature, known)
+    k.form = signature_form(k.signature, known)
     if k.form is None:
         raise TypeError(f"{what} of signature {k.signature!r}; expected {expected}")
     return k

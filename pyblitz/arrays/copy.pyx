@@ -46,17 +46,17 @@ cdef bint casts_quietly(cnp.dtype source, cnp.dtype target):
 
 # ---- the engine -------------------------------------------------------------
 
-cdef struct Copy:
+cdef struct CopyCall:
     Map m
     intptr_t itemsize
 
 
 cdef int run_copy(Worker* w, void* ctx) noexcept nogil:
-    return copy_run(w, &(<Copy*>ctx).m, (<Copy*>ctx).itemsize)
+    return copy_run(w, &(<CopyCall*>ctx).m, (<CopyCall*>ctx).itemsize)
 
 
 cdef int copy_items(ndarray out, ndarray a) except -1:
-    cdef Copy c
+    cdef CopyCall c
     cdef int d, ndim = cnp.PyArray_NDIM(out)
     cdef cnp.npy_intp shape[64]
     for d in range(ndim):

@@ -29,7 +29,7 @@ cdef enum:
 cdef double exact = 2.0 ** 53
 
 
-cdef bint fill(Count* c, ndarray a) except -1:
+cdef bint take_items(Count* c, ndarray a) except -1:
     """Whether there is a kernel for the items of a, which is a native row."""
     c.kind = number_of(a.dtype)
     if c.kind > NUMBER_F64 or sizeof(Py_ssize_t) != 8:
@@ -39,7 +39,7 @@ cdef bint fill(Count* c, ndarray a) except -1:
     return True
 
 
-cdef ndarray counted(Count* c, ndarray weights):
+cdef ndarray counts_in_bins(Count* c, ndarray weights):
     """The counts, or the sums of the weights; None: there are too many bins, or an
     item lies outside."""
     cdef ndarray result
@@ -68,7 +68,7 @@ cdef object bincount(ndarray x, object weights, object minlength):
     cdef int attempt
     if x.dtype.kind not in "biu" or x.dtype.str[1:] == "u8":
         return left_dtype(x.dtype)
-    if not fill(&c, x):
+    if not take_items(&c, x):
         return left_dtype(x.dtype)
     c.binning = BIN_ITEM
     some = x[::max(<int64_t>1, c.n // SAMPLES)]
@@ -78,7 +78,7 @@ cdef object bincount(ndarray x, object weights, object minlength):
             # In NumPy's words; the array, if another thread writes it, is not safe with them.
             np.bincount(np.full(1, low))
         c.bins = max(1 << min(high.bit_length(), 40), 1)
-        result = counted(&c, weights)
+        result = counts_in_bins(&c, weights)
         if result is not None:
             break
         if c.blocks < 2:
@@ -88,7 +88,7 @@ cdef object bincount(ndarray x, object weights, object minlength):
         if attempt:
             # Another thread writes the items, but does not know the copy.
             x = x.copy()
-            fill(&c, x)
+            take_items(&c, x)
         some = x
     if weights is None:
         length = np.flatnonzero(result)[-1] + 1
@@ -256,17 +256,17 @@ cdef object weighed(Count* c, object weights):
     """The counts, or the sums of the weights in their own type; None: there are too many bins."""
     cdef object d
     if weights is None:
-        return counted(c, None)
+        return counts_in_bins(c, None)
     # Between given edges NumPy subtracts, which gives the machine's byte order.
     d = weights.dtype.newbyteorder("=") if c.binning == BIN_SEARCH else weights.dtype
     if d.kind == "c":
-        real, imag = counted(c, doubles(weights.real)), counted(c, doubles(weights.imag))
+        real, imag = counts_in_bins(c, doubles(weights.real)), counts_in_bins(c, doubles(weights.imag))
         if real is None or imag is None:
             return None
         result = np.empty(c.bins, d)
         result.real, result.imag = real, imag
         return result
-    sums = counted(c, doubles(weights))
+    sums = counts_in_bins(c, doubles(weights))
     if sums is None or d.kind == "f":
         return sums if sums is None else sums.astype(d, copy=False)
     # Integers wrap.
@@ -282,7 +282,7 @@ cdef object histogram(ndarray a, object bins, object limits, object weights):
         return left_dtype(a.dtype)
     # Halves are counted as floats: that changes none.
     a = native_row(cast_to(a, np.dtype(np.float32)) if dtype == np.float16 else a).reshape(-1)
-    if not fill(&c, a):
+    if not take_items(&c, a):
         return left_dtype(a.dtype)
     if weights is not None:
         why = why_no_weights(weights, bins)

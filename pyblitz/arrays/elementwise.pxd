@@ -10,5 +10,5 @@ from numpy cimport ufunc
 # The result, or what is left to NumPy.
 cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object dtype,
                       object casting, dict options)
-# Whether the result cannot be larger either.
+# Whether the arrays have no more than `limit` bytes together, and broadcasting makes no larger result.
 cdef bint are_small(tuple arrays, int64_t limit) except -1

@@ -53,9 +53,9 @@ cdef class SlicedMap(Slices):
     cdef list ins           # broadcast to the full shape, or of no dimension
     cdef tuple outs
     cdef dict options
-    cdef object where
-    cdef int axis
-    cdef int64_t unit       # elements of an item along the axis
+    cdef object where       # a mask of the full shape, or None
+    cdef int axis           # the one that is cut
+    cdef int64_t unit       # how many elements along the axis are one item: cuts are between items
     cdef int64_t n          # unit > 1: the length of the axis
 
     cdef object tell(self, object error):
@@ -122,18 +122,18 @@ cdef object slice_map(ufunc fn, list ops, int inputs, object mask, tuple signatu
         report_flags(fn.__name__, s.flags.seen)
 
 
-cdef class Call:
+cdef class UfuncCall:
     """The arguments of a ufunc's call, as operands."""
     cdef ufunc fn
     cdef int inputs, outputs, ndim
     cdef cnp.npy_intp shape[64]
-    cdef int64_t size
-    cdef int64_t bytes      # of an item of each operand
+    cdef int64_t size       # elements of the result
+    cdef int64_t bytes      # of one element of all operands together
     cdef list ops           # None: an output to be made
     cdef list given         # their dtypes, as `resolve` takes them
     cdef object mask        # where=, or None
     cdef tuple signature
-    cdef str order
+    cdef str order          # the result's memory order
 
     cdef object take_operands(self, tuple arrays, tuple outs, object where):
         """None, or what is left to NumPy."""
@@ -195,7 +195,7 @@ cdef class Call:
         return True
 
 
-cdef list apart(Call c):
+cdef list separate_outputs(UfuncCall c):
     """In the place of given outputs that overlap an input, arrays of their own; None: not all
     can be written to by several threads."""
     masks = [] if c.mask is None else [c.mask]
@@ -219,7 +219,7 @@ cdef object why_no_loop(list given):
     return left("types for which it has no loop")
 
 
-cdef object compute(Call c, Resolved r, tuple outs, object casting):
+cdef object compute(UfuncCall c, Resolved r, tuple outs, object casting):
     """The results, by the ufunc's loop or by NumPy on slices."""
     cdef Map m
     cdef int64_t begun
@@ -251,7 +251,7 @@ cdef object compute(Call c, Resolved r, tuple outs, object casting):
 
 cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object dtype,
                       object casting, dict options):
-    cdef Call c
+    cdef UfuncCall c
     cdef Resolved r
     cdef int64_t begun
     cdef int i
@@ -259,7 +259,7 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
     if len(arrays) == fn.nin and where is True and (
             are_small(arrays, LEAF_BYTES >> 2) or (dtype is None and as_fast_alone(fn, arrays))):
         return too_small
-    c = Call.__new__(Call)
+    c = UfuncCall.__new__(UfuncCall)
     c.fn, c.inputs, c.outputs, c.ops, c.given, c.order = fn, fn.nin, fn.nout, [], [], "K"
     if len(arrays) != c.inputs:
         if not c.inputs < len(arrays) <= c.inputs + c.outputs or out is not None:
@@ -291,7 +291,7 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
         return result
     if r.dtypes is None:
         return why_no_loop(c.given)
-    ops = apart(c)
+    ops = separate_outputs(c)
     if ops is None:
         return left("outputs that overlap")
     for i in range(c.inputs):

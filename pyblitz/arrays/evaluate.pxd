@@ -11,12 +11,14 @@ from pyblitz.arrays.program cimport Program
 
 cdef object apply(ufunc u, tuple args, dict options)
 cdef Node apply_where(tuple args)
-# None: these several values are too large for one program; of one value, parts are computed first.
+# The program of these nodes, or None where several are too large for one.  Of a single node that is
+# too large, parts are computed first.
 cdef Program program_of(list nodes, list outs, bint in_order)
-# As an array, if that is done before a program would begin; others stay.
+# The node as an array, if it is so small that NumPy is done before a program would begin; else as
+# it is.
 cdef Node done_if_few(Node node)
 cdef object array_of(Node node)
 cdef list collect(list nodes, object out)
 cdef object find_node(Node mask, int which)
 cdef object count_node(Node node)
-cdef int run_node(Node node) except -1
+cdef int run_for_effects(Node node) except -1

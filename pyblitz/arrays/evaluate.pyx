@@ -11,8 +11,8 @@ from pyblitz.host.interpreter cimport check
 from pyblitz.arrays.common cimport may_overlap, numpys, run, run_fn, same_memory
 from pyblitz.arrays.front cimport overlaps_itself
 from pyblitz.arrays.nodes cimport (
-    NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INPUT, NODE_KEPT, NODE_WHERE, Filter, Node,
-    again, call_ufunc, call_where, depends, keep, kept, node_of, sliced, visit)
+    NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INPUT, NODE_KEPT, NODE_WHERE, Domain, Node,
+    again, ufunc_node, call_where, depends, keep, kept_node, node_of, sliced, visit)
 from pyblitz.arrays.program cimport MAX_STEPS, Program, one_program
 from pyblitz.kernels.collect cimport (
     Collect, collect_begin, collect_free, collect_place, collect_run, collect_write)
@@ -38,7 +38,7 @@ cdef object apply(ufunc u, tuple args, dict options):
         constant = constant and n.kind == NODE_CONSTANT
     if constant:
         return as_nodes(u(*[(<Node>x).what for x in nodes], **options))
-    made = call_ufunc(u, nodes, options)
+    made = ufunc_node(u, nodes, options)
     return at_once(u, nodes, options) if made is None else made
 
 
@@ -108,7 +108,7 @@ cdef list cut(list nodes, bint whole):
     """The same values as smaller expressions: parts of them are computed now, into arrays.
     whole: and so is what a filter keeps."""
     cdef Node n, made
-    cdef Filter domain
+    cdef Domain domain
     cdef list order = []
     cdef set seen = set()
     cdef dict now = {}      # what each node is now
@@ -131,7 +131,7 @@ cdef list cut(list nodes, bint whole):
                 domains[domain] = keep(now[domain.mask])
             domain = None if whole and domain.depth == 1 else domains[domain]
         if n.kind == NODE_KEPT:
-            made = kept(now[n.args[0]], domains[n.domain])
+            made = kept_node(now[n.args[0]], domains[n.domain])
             if domain is None:
                 made = node_of(collect_kept([made], None)[0])
         else:
@@ -149,7 +149,7 @@ cdef tuple needs(Node n):
     return n.args + (n.domain.mask,) if n.kind == NODE_KEPT else n.args
 
 
-cdef Node remade(Node n, Filter domain, dict now):
+cdef Node remade(Node n, Domain domain, dict now):
     """Of what its arguments are now; if that is large, they are computed first."""
     cdef Node made = again(n, tuple([now[arg] for arg in n.args]), domain)
     if domain is None and is_large(made):
@@ -210,7 +210,7 @@ def set_few_bytes(int64_t n):
 
 
 cdef bint is_few(Node node) noexcept:
-    """Whether by_numpy does it, and faster than a program."""
+    """Whether value_by_numpy does it, and faster than a program."""
     cdef int64_t items = 1
     cdef int nodes = FEW_NODES
     if node.shape is None or node.args == ():
@@ -238,7 +238,7 @@ cdef bint is_ufuncs(Node node, int* nodes) noexcept:
     return True
 
 
-cdef object by_numpy(Node node, dict done):
+cdef object value_by_numpy(Node node, dict done):
     """Its values.  What its steps are made of has the dtypes of their loops."""
     cdef tuple args = node.args
     if node.kind == NODE_CAST:
@@ -256,12 +256,12 @@ cdef object operand(Node node, dict done):
         return node.what
     made = done.get(node)
     if made is None:
-        made = done[node] = by_numpy(node, done)
+        made = done[node] = value_by_numpy(node, done)
     return made
 
 
 cdef Node done_if_few(Node node):
-    return node_of(by_numpy(node, {})) if is_few(node) else node
+    return node_of(value_by_numpy(node, {})) if is_few(node) else node
 
 
 # ---- arrays -----------------------------------------------------------------
@@ -279,7 +279,7 @@ cdef list collect(list nodes, object out):
     if n.domain is not None:
         return collect_kept(nodes, out)
     if out is None and len(nodes) == 1 and is_few(n):
-        return [by_numpy(n, {})]
+        return [value_by_numpy(n, {})]
     if out is None:
         outs = [empty_for(node) for node in nodes]
     else:
@@ -372,14 +372,14 @@ cdef list collect_kept(list nodes, object out):
         c.slots[k] = p.slots[k]
         c.sizes[k] = (<Node>nodes[k]).dtype.itemsize
     try:
-        check(collect_begin(&c), "what was kept")
-        run(<run_fn>collect_run, &c, "what was kept")
+        check(collect_begin(&c), "what was kept_node")
+        run(<run_fn>collect_run, &c, "what was kept_node")
         total = collect_place(&c)
         outs = []
         for k in range(c.values):
             outs.append(np.empty(total, (<Node>nodes[k]).dtype))
             c.out[k] = <char*>cnp.PyArray_DATA(<ndarray>outs[k])
-        run(<run_fn>collect_write, &c, "what was kept")
+        run(<run_fn>collect_write, &c, "what was kept_node")
     finally:
         collect_free(&c)
     p.report()
@@ -427,6 +427,6 @@ cdef object count_node(Node node):
     return int(counts.sum())
 
 
-cdef int run_node(Node node) except -1:
+cdef int run_for_effects(Node node) except -1:
     """For what its steps do."""
     return run_only(program_of([node], None, True))

@@ -10,7 +10,7 @@ from pyblitz.arrays.evaluate cimport find_node
 from pyblitz.arrays.front cimport FIND_NS, as_array, Left, convert, left_dtype, pays
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport node_of
-from pyblitz.arrays.predicates cimport is_lazy, predicate_mask, predicate_node
+from pyblitz.arrays.predicates cimport fitting, is_lazy, predicate_mask, predicate_node
 from pyblitz.kernels.find cimport FIND_ANY, FIND_FIRST, FIND_LAST, FindWhich
 
 cnp.import_array()
@@ -28,9 +28,7 @@ cdef object find(ndarray x, object predicate, FindWhich which):
 cdef object find_alone(ndarray x, object predicate, FindWhich which):
     """The same, by NumPy."""
     cdef int64_t i
-    mask = predicate_mask(x, predicate, "predicate", True)
-    if mask.shape != (<object>x).shape:
-        raise ValueError(f"predicate: a mask of shape {mask.shape} for elements of shape {(<object>x).shape}")
+    mask = fitting(predicate_mask(x, predicate, "predicate", True), (<object>x).shape, "predicate")
     if mask.size == 0:
         return -1
     mask = mask.reshape(-1)
@@ -38,12 +36,12 @@ cdef object find_alone(ndarray x, object predicate, FindWhich which):
     return i if mask[i] else -1
 
 
-cdef object place(object at):
+cdef object position_or_none(object at):
     return None if type(at) is not Left and at < 0 else at
 
 
 cdef object element(ndarray x, object at):
-    at = place(at)
+    at = position_or_none(at)
     return at if at is None or type(at) is Left else x.flat[at]
 
 
@@ -54,7 +52,7 @@ def namesake(name, which):
             return getattr(a, name)(predicate)
         x = np.asarray(convert(a))
         at = find_alone(x, predicate, which)
-        return place(at) if name == "position" else element(x, at)
+        return position_or_none(at) if name == "position" else element(x, at)
 
     return alone
 
@@ -148,4 +146,4 @@ def par_position(a, predicate):
     >>> pb.par_position([5, 7, 9, 7], 7)
     1
     """
-    return place(find(as_array(a), predicate, FIND_FIRST))
+    return position_or_none(find(as_array(a), predicate, FIND_FIRST))

@@ -12,25 +12,27 @@ from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.arrays.nodes cimport Node
 from pyblitz.kernels.reduce cimport arg_fn
 
-# ``op.reduce`` of all elements, a scalar; initial: np._NoValue, or what to start from.  r: how
-# op was resolved, or None.
+# ``op.reduce`` of all elements, as a scalar.  initial is what the reduction starts from, or
+# np._NoValue; r is how op was resolved, or None where that is still to be done.
 cdef object reduce_node(object op, Node node, object initial, Resolved r)
 cdef object reduce_parts(object op, list parts, object initial)
-# (the result as an array of no dimension, None of nothing; how many elements there were);
-# None: op has no loop for it.
+# A pair: the result as a 0-d array, or None if there was no element; and the number of elements.
+# None, if op has no loop for this dtype.
 cdef tuple fold_node(object op, Node node, Resolved r)
-# By compiled functions.  initial: an identity, or no value.
+# The same by a compiled kernel and another that combines its results, if there is one.  initial is
+# an identity, or np._NoValue.
 cdef object fold_kernel(CompiledKernel k, CompiledKernel combine, list nodes, object initial)
-# Two reductions in one pass, of one dtype that stays, or None: (a, b, items).
+# Two reductions in one pass: (first result, second result, number of elements); or None where one
+# pass cannot do both.
 cdef tuple reduce_two(object op1, Node one, object op2, Node two)
-# The type in which means of a dtype are computed, or None.
+# The dtype in which np.mean computes the mean of this dtype, or None if it has no mean here.
 cdef object mean_type(object dtype)
-# None: of nothing.
+# These two return None if there is no element.
 cdef object mean_of(list parts)
 cdef object variance_of(list parts, object ddof)
 cdef bint any_of(list masks) except -1
-# Whether its elements lie side by side, in whatever order.
+# Whether the elements of a fill their memory without gaps, in the order of some permutation of axes.
 cdef bint is_row(ndarray a) noexcept
 cdef object dot_row(ndarray x, ndarray y)
-# Where the least or greatest element is, by NumPy's function for a row.
+# The position of the least or greatest element, where f is NumPy's function for one row.
 cdef object arg_row(ndarray x, arg_fn f)

@@ -10,6 +10,7 @@ from numpy cimport ndarray
 from pyblitz.arrays.common cimport Resolved, is_associative, report_flags, resolve, run, run_fn
 from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.arrays.evaluate cimport apply, array_of, done_if_few, find_node, program_of
+from pyblitz.arrays.front cimport no_value
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CALL, NODE_CONSTANT, NODE_INPUT, Node, call_blocks, cast, node_of, side_by_side)
 from pyblitz.arrays.program cimport Program
@@ -21,8 +22,6 @@ from pyblitz.kernels.user cimport scalar_loop
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 
 cnp.import_array()
-
-cdef object no_value = np._NoValue
 
 
 # ---- one pass ---------------------------------------------------------------
@@ -63,7 +62,7 @@ cdef void set_dot(Fold* f, object dtype, int first, int second):
         memcpy(f.start, &zero, sizeof(float))
 
 
-cdef int run_reduce(Reduce* red) except -1:
+cdef int fold_in_pool(Reduce* red) except -1:
     """Leaves the result in red.result."""
     red.grain = 0
     run(<run_fn>reduce_run, red, "the reduction")
@@ -79,7 +78,7 @@ cdef list reduce_program(Program p, Reduce* red, list dtypes):
     red.map = &p.m
     red.arg = NULL
     red.folds = len(dtypes)
-    run_reduce(red)
+    fold_in_pool(red)
     p.report()
     values = []
     for i in range(red.folds):
@@ -146,7 +145,7 @@ cdef object fold_kernel(CompiledKernel k, CompiledKernel combine, list nodes, ob
         red.fold[0].join_data = NULL if combine is None else <void*>&combine.kernel
         red.fold[0].inputs = 1
         red.fold[0].itemsize = node.dtype.itemsize
-        red.fold[0].has_start = initial is not np._NoValue
+        red.fold[0].has_start = initial is not no_value
         if red.fold[0].has_start:
             start = np.asarray(initial, node.dtype)
             memcpy(red.fold[0].start, cnp.PyArray_DATA(start), node.dtype.itemsize)
@@ -155,9 +154,9 @@ cdef object fold_kernel(CompiledKernel k, CompiledKernel combine, list nodes, ob
         value = reduce_program(p, &red, [node.dtype])[0]
         if red.result.items:
             result = value if result is None else fold_kernel(
-                k if combine is None else combine, None, [node_of(np.array([result, value]))], np._NoValue)
+                k if combine is None else combine, None, [node_of(np.array([result, value]))], no_value)
     if result is None:
-        if initial is np._NoValue:
+        if initial is no_value:
             raise ValueError("op: there are no elements, and no initial value")
         return np.asarray(initial, (<Node>nodes[0]).dtype)[()]
     return result[()]
@@ -189,7 +188,7 @@ cdef object fold_row(object op, ndarray a, Resolved r):
     red.arg = NULL
     red.folds = 1
     set_fold(&red.fold[0], op, r, 0)
-    run_reduce(&red)
+    fold_in_pool(&red)
     result = np.empty((), a.dtype)
     memcpy(cnp.PyArray_DATA(<ndarray>result), red.result.acc[0], cnp.PyArray_ITEMSIZE(a))
     return result
@@ -364,5 +363,5 @@ cdef object arg_row(ndarray x, arg_fn f):
     red.arg = f
     red.arr = <void*>x
     red.fold[0].itemsize = cnp.PyArray_ITEMSIZE(x)
-    run_reduce(&red)
+    fold_in_pool(&red)
     return np.intp(red.result.at)

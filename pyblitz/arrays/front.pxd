@@ -52,15 +52,20 @@ cdef class Left:
     """What a plan returns when the call is its namesake's."""
     cdef readonly str why       # None: too small to be counted
 
+# The default of parameters whose None means something: NumPy's own.
+cdef object no_value
 cdef Left too_small
-# Of a reason as in "left to NumPy: par_sort of dtype object".  The same when NumPy
-# refuses the arguments: it raises, and nothing is counted.
+# What a plan returns for a reason as in "left to NumPy: par_sort of dtype object".  Also where
+# NumPy will refuse the arguments: then it raises, and nothing is counted.
 cdef Left left(str why)
 cdef Left left_dtype(object dtype)
-# Notes that a large call was left to its namesake: for plans that call it themselves.
+# Counts a large call that was left to its namesake, for plans that call the namesake themselves.
 cdef object count_left(str name, str why)
-# The reason, of a container whose library answers for it.
+# The reason for a call that goes to the code of t, a container's class.
 cdef str own_code(object t)
+# The function that a library's module has handed over under this name, if x, or one of the first
+# members of a list or tuple x, is an array of that library; else None.
+cdef object handed(str name, object x)
 # Whether two elements of an array may lie over each other.
 cdef bint overlaps_itself(ndarray a) noexcept
 cdef bint is_masked(object x)
@@ -68,10 +73,11 @@ cdef bint owns_functions(object t)
 # Whether a subclass of arrays computes as arrays do.
 cdef bint computes_alike(object t)
 
-# Of a lazy array, alone or in lists, its elements: once, whoever needs them then.  whole: also
-# in lists that begin with a number.
+# Lazy arrays, alone or in lists, become arrays: they are computed once, however many functions then
+# read them.  whole: also those in lists that begin with a number.
 cdef object computed(object x, bint whole=*)
-# As a plain array, without a copy if that can be; what NumPy does not know, as it is.
+# The plain array of x, without a copy where its protocol allows that; x itself, if NumPy knows no
+# array of it.
 cdef object convert(object x)
 # The same for one of a list of arrays, which the door does not see; masks are refused.
 cdef object member(object x, str name, str function)
@@ -85,16 +91,16 @@ cdef enum Gives:
 
 ctypedef object (*vector_fn)(object self, PyObject** args, size_t nargsf, PyObject* names)
 
-# The base of what is called in the place of an object of NumPy's.
+# The base of all objects that are called in the place of an object of NumPy's.
 cdef class InPlace:
     cdef vector_fn vector
-    cdef readonly object given  # NumPy's
-    cdef object called          # what runs on all cores
+    cdef readonly object given  # NumPy's object
+    cdef object called          # our function, which runs on all cores
     cdef readonly str __name__
     cdef dict __dict__
 
 cdef class Ufunc(InPlace):
-    cdef bint used              # whether it was called: a container may have its own ways
+    cdef bint used              # whether the container it was handed to has called it
     cdef object by_method(self, str method, str name, tuple args, dict kwargs)
     cdef object alone(self, str method, str why, tuple args, dict kwargs)
 
@@ -104,34 +110,34 @@ cdef inline object bare(object fn):
 
 cdef class Received:
     """A call's arguments on their way to a plan."""
-    cdef list given
-    cdef dict named
-    cdef bint is_ufunc      # the first is a ufunc, and the call is its own or its method's
-    cdef bint asks          # containers are asked by their protocol
-    cdef object wrapper     # of whose type the result is
-    cdef object owner       # whose code does the call
-    cdef object target      # the array that was given to be written to, which is returned
+    cdef list given         # the arguments by position
+    cdef dict named         # the arguments by name
+    cdef bint is_ufunc      # whether the first is a ufunc that is called, or whose method is
+    cdef bint asks          # whether a container is to be asked, by its protocol
+    cdef object wrapper     # the argument whose type the result has, or None
+    cdef object owner       # the class whose code does the call, or None
+    cdef object target      # the array that is written to and returned, or None
 
 cdef class Operation:
     """A public function."""
     cdef vector_fn vector
-    cdef object plan
-    cdef object namesake    # None: the first argument itself, or its method `method`
-    cdef str method         # that the namesake calls on what is no array, or None
-    cdef bint of_ufunc      # the first argument may be a ufunc, whose `method` it is
-    cdef tuple names        # of the parameters, by position
-    cdef dict slots         # of those that are arrays: name -> whether it is an output
-    cdef uint64_t arrays    # the same, a bit for each position
-    cdef uint64_t outs      # of outputs
-    cdef int axis           # where `axis` is, or nowhere
-    cdef tuple own          # keywords that the namesake does not know
-    cdef int variadic       # from this position on all are arrays
-    cdef Gives gives
-    cdef bint masked        # the namesake knows masks
-    cdef double ns          # that an item of the first array takes NumPy; 0: the plan decides
-    cdef int sized          # where that array is
+    cdef object plan        # the Cython function that does the work
+    cdef object namesake    # NumPy's function; None: the first argument itself, or its method `method`
+    cdef str method         # the method that the namesake calls on what is no array, or None
+    cdef bint of_ufunc      # whether the first argument may be a ufunc, whose `method` this is
+    cdef tuple names        # the names of the parameters, by position
+    cdef dict slots         # the name of each parameter that is an array -> whether it is an output
+    cdef uint64_t arrays    # bit k: whether parameter k is an array
+    cdef uint64_t outs      # bit k: whether parameter k is an output
+    cdef int axis           # the position of `axis`, or NOWHERE
+    cdef tuple own          # the keywords that the namesake does not know
+    cdef int variadic       # from this position on, all arguments are arrays
+    cdef Gives gives        # what becomes of the result
+    cdef bint masked        # whether the namesake knows masked arrays
+    cdef double ns          # what an item of the array at `sized` costs NumPy; 0: the plan decides
+    cdef int sized          # the position of that array
     cdef dict __dict__
-    cdef bint is_plain(self, PyObject** args, Py_ssize_t n, PyObject* names) except -1
+    cdef bint all_plain(self, PyObject** args, Py_ssize_t n, PyObject* names) except -1
     cdef object ask_namesake(self, PyObject** args, Py_ssize_t n, PyObject* names)
     cdef dict without_own(self, dict kwargs)
     cdef object go_back(self, str why, tuple args, dict kwargs, int64_t bytes=*)

@@ -48,32 +48,34 @@ cdef extern from "numpy/arrayobject.h":
     PyTypeObject PyArray_Type, PyGenericArrType_Type
 
 cdef enum:
-    # Of smaller arguments nobody is told that NumPy did them alone.
-    COUNTED_BYTES = 131072
+    # `stats` names no call that was left to NumPy if its arguments are smaller than this.
+    NOTED_BYTES = 131072
     NOWHERE = 1000
-    # Of a ufunc's call on the short road.
+    # A ufunc's call with more arguments than these is unpacked like those of containers.
     MOST_ARGS = 15
+    # Members of a list of keys that are looked at for a library of their own.
+    HANDED_MEMBERS = 8
 
 
 # ---- what things cost -------------------------------------------------------
-# Nanoseconds on one thread.  benchmarks/costs.py measures each of them, and prints what it
-# finds beside what stands here.
+# All are nanoseconds on one thread.  benchmarks/costs.py measures each of them, and prints what
+# it finds beside what stands here.
 
-# To get help from another thread: a call that takes NumPy less is over before.
+# A call is shared if it takes NumPy longer than this: another thread needs so long to come.
 cdef double SHARE_NS = 4000.0
-# The same for a ufunc's call, of which it was seen what an element takes.
+# The same for calls of ufuncs that have been timed.
 cdef double DIRECT_NS = 45000.0
 
-# What a byte takes NumPy: to be moved, reduced, compared and looked at, handed to a gufunc, or
-# with a byte of another row to its BLAS.
+# What NumPy needs for one byte: to move it, to reduce it, to find something in it, in a gufunc,
+# in a product of two rows by its BLAS.
 cdef double MOVE_NS = 0.03
 cdef double REDUCE_NS = 0.031
 cdef double FIND_NS = 0.0625
 cdef double GUFUNC_NS = 0.125
 cdef double DOT_NS = 0.013
 
-# What an item takes NumPy: at least, in any reduction; to be looked at for zero, counted,
-# accumulated, put somewhere, searched for, sorted, sorted by its index.
+# What NumPy needs for one item: in its fastest reductions, to look whether it is zero, to count it
+# into a bin, to accumulate it, to put it somewhere, to search for it, to sort it, to sort its index.
 cdef double ITEM_NS = 0.25
 cdef double NONZERO_NS = 0.25
 cdef double COUNT_NS = 0.125
@@ -83,9 +85,9 @@ cdef double KEY_NS = 2.0
 cdef double SORT_NS = 8.0
 cdef double ARGSORT_NS = 2.0
 
-# The same, but less than NumPy takes: our way has samples to take or tables to clear before
-# it gains anything.  Several keys and ranks, merging, distinct values, those of two bytes,
-# membership, partitions, the first few of a row.
+# These are less than NumPy needs for an item, so that only larger calls are shared: our way first
+# takes samples or clears tables.  They are for sorts by several keys and ranks, merges, distinct
+# values, distinct values of two bytes, membership, partitions, the first few of each row.
 cdef double ORDER_NS = 1.0
 cdef double MERGE_NS = 0.2
 cdef double UNIQUE_NS = 0.5
@@ -94,7 +96,8 @@ cdef double ISIN_NS = 1.0
 cdef double PARTITION_NS = 0.125
 cdef double FIRST_NS = 0.031
 
-# The most that a pool of one thread leaves to NumPy, for no signal is heard meanwhile.
+# A pool of one thread leaves no more bytes than these to NumPy in one call: Python's signal
+# handlers wait until NumPy is done.
 cdef int64_t ALONE_BYTES = 1 << 26
 
 if share_from():
@@ -110,6 +113,7 @@ cdef class Left:
         self.why = why
 
 
+no_value = np._NoValue
 too_small = Left(None)
 cdef dict lefts = {}        # reason -> what plans return
 cdef dict counts = {}       # (function, reason) -> calls
@@ -120,7 +124,7 @@ cdef Left left(str why):
     found = lefts.get(why)
     if found is None:
         if len(lefts) > 4096:
-            lefts.clear()       # of dtypes there are any number
+            lefts.clear()       # each dtype is a reason, and users can make any number of dtypes
         found = lefts[why] = Left(why)
     return found
 
@@ -142,7 +146,7 @@ cdef object count_left(str name, str why):
 
 
 cdef int64_t bytes_of(object values):
-    """Of the largest."""
+    """How many bytes the largest of the values has."""
     cdef int64_t most = 0
     for x in values:
         n = getattr(x, "nbytes", None)
@@ -157,7 +161,7 @@ cdef int64_t bytes_of(object values):
 
 # ---- what users have --------------------------------------------------------
 
-cdef inline bint plain(PyObject* x) noexcept:
+cdef inline bint is_plain(PyObject* x) noexcept:
     """An array of NumPy's own, a number, or nothing."""
     cdef PyTypeObject* t = Py_TYPE(x)
     return (t == &PyArray_Type or t == &PyLong_Type or t == &PyFloat_Type or x == Py_None
@@ -196,7 +200,7 @@ cdef inline bint plain_axis(PyObject* x) noexcept:
 
 cdef object array_ufunc = np.ndarray.__array_ufunc__
 cdef object array_function = np.ndarray.__array_function__
-cdef object missing = object()
+cdef object absent = object()
 # Classes that stand above: NumPy's functions ask them, ours compute them first.
 lazy_classes = set()
 
@@ -278,7 +282,7 @@ cdef object computed(object x, bint whole=False):
         return np.asarray(x)
     # A list of numbers may be long.
     if (type(x) is list or type(x) is tuple) and x and (
-            whole or type(x[0]) is np.ndarray or not plain(<PyObject*>x[0])):
+            whole or type(x[0]) is np.ndarray or not is_plain(<PyObject*>x[0])):
         made = [computed(y, whole) for y in x]
         if any([y is not z for y, z in zip(made, x)]):
             return type(x)(made)
@@ -367,7 +371,7 @@ cdef class Ufunc(InPlace):
 
     def __init__(self, fn, name=None):
         InPlace.__init__(self, fn, public["par_map"], name)
-        self.vector = <vector_fn>call_ufunc
+        self.vector = <vector_fn>vectorcall_ufunc
 
     @property
     def __doc__(self):
@@ -407,7 +411,7 @@ cdef class Ufunc(InPlace):
     def outer(self, *args, **kwargs):
         self.used = True
         if len(args) == 2 and self.given.nin == 2 and self.given.signature is None:
-            first, second = [np.asarray(x) if plain(<PyObject*>x) or type(x) is list else x for x in args]
+            first, second = [np.asarray(x) if is_plain(<PyObject*>x) or type(x) is list else x for x in args]
             if type(first) is np.ndarray and type(second) is np.ndarray:
                 return self(first.reshape(first.shape + (1,) * second.ndim), second, **kwargs)
         return self.alone("outer", "containers", args, kwargs)
@@ -418,7 +422,7 @@ cdef class Ufunc(InPlace):
 
     cdef object alone(self, str method, str why, tuple args, dict kwargs):
         result = getattr(self.given, method)(*args, **kwargs)
-        if bytes_of(args) > COUNTED_BYTES:
+        if bytes_of(args) > NOTED_BYTES:
             count_left(f"{self.__name__}.{method}", why)
         return result
 
@@ -435,7 +439,7 @@ cdef tuple unpacked(PyObject** args, Py_ssize_t n, PyObject* names):
     return given, named
 
 
-cdef object call_ufunc(object self, PyObject** args, size_t nargsf, PyObject* names):
+cdef object vectorcall_ufunc(object self, PyObject** args, size_t nargsf, PyObject* names):
     """par_map, with the ufunc in front of the arguments."""
     cdef Ufunc fn = <Ufunc>self
     cdef PyObject* all_of_them[MOST_ARGS + 1]
@@ -460,6 +464,16 @@ cdef dict handed_over = {}      # class of containers -> {name: function of thes
 def hand_over(cls, functions):
     """Leaves calls with arrays of a library to functions that know them, by the public names."""
     handed_over[cls] = functions
+
+
+cdef object handed(str name, object x):
+    cdef object parts = x[:HANDED_MEMBERS] if type(x) is tuple or type(x) is list else (x,)
+    for cls in handed_over:
+        if name in handed_over[cls]:
+            for part in parts:
+                if isinstance(part, cls):
+                    return handed_over[cls][name]
+    return None
 
 
 def shared_by_name(str name):
@@ -538,7 +552,7 @@ cdef Ufunc ufunc_for(object fn, tuple inputs):
                 first = index
             elif not aligns and not index.equals(first):
                 return Ufunc(fn)
-        elif not plain(<PyObject*>x):
+        elif not is_plain(<PyObject*>x):
             return Ufunc(fn)
     return Ufunc(fn, "par_" + fn.__name__)
 
@@ -746,12 +760,12 @@ cdef class Operation:
     def __reduce__(self):
         return self.__name__
 
-    cdef bint is_plain(self, PyObject** args, Py_ssize_t n, PyObject* names) except -1:
+    cdef bint all_plain(self, PyObject** args, Py_ssize_t n, PyObject* names) except -1:
         """Whether all arrays among the arguments are NumPy's own, and nothing is the door's."""
         cdef Py_ssize_t i
         for i in range(n):
             if i >= self.variadic or self.arrays >> i & 1:
-                if not plain(args[i]) or (i < self.variadic and self.outs >> i & 1 and not plain_out(args[i])):
+                if not is_plain(args[i]) or (i < self.variadic and self.outs >> i & 1 and not plain_out(args[i])):
                     return False
             elif Py_TYPE(args[i]) == &PyList_Type or Py_TYPE(args[i]) == &PyTuple_Type:
                 for x in <object>args[i]:
@@ -767,7 +781,7 @@ cdef class Operation:
                     return False
                 if not plain_out(args[n + i]):
                     is_out = self.slots.get(name)
-                    if is_out or (is_out is not None and not plain(args[n + i])):
+                    if is_out or (is_out is not None and not is_plain(args[n + i])):
                         return False
         return True
 
@@ -794,7 +808,7 @@ cdef class Operation:
         else:
             fn = args[0] if self.method is None else getattr(args[0], self.method)
             result = fn(*args[1:], **kwargs)
-        if why is not None and max(bytes, bytes_of(args) + bytes_of(kwargs.values())) > COUNTED_BYTES:
+        if why is not None and max(bytes, bytes_of(args) + bytes_of(kwargs.values())) > NOTED_BYTES:
             count_left(self.__name__, why)
         return result
 
@@ -820,7 +834,7 @@ cdef class Operation:
             x = next(x for x in inputs + options.get("out", ()) if type(x) is t)
             result = t.__array_ufunc__(x, own, method, *inputs, **options)
             if result is not NotImplemented:
-                if not own.used and bytes_of(args) > COUNTED_BYTES:
+                if not own.used and bytes_of(args) > NOTED_BYTES:
                     count_left(self.__name__, own_code(t))
                 return result
         return self.go_back("a container without an answer", args, kwargs)
@@ -864,7 +878,7 @@ cdef class Operation:
         elif owns_functions(t):
             r.owner = t
             return own_code(t)
-        elif getattr(t, "__array_ufunc__", missing) is not missing:
+        elif getattr(t, "__array_ufunc__", absent) is not absent:
             if r.is_ufunc:
                 r.asks = True
             elif is_out or (self.method is not None and (
@@ -904,7 +918,7 @@ cdef class Operation:
             if name == "out" and numpys and not isinstance(x, np.ndarray) and type(x) is not tuple and (
                     x is not None and not hasattr(type(x), "__array_ufunc__")):
                 return "an out that is no array"
-            if not plain(<PyObject*>x) and type(x) is not str:
+            if not is_plain(<PyObject*>x) and type(x) is not str:
                 why = self.take(r, into, where, name, is_out)
                 if why is not None:
                     return why
@@ -936,7 +950,7 @@ cdef class Operation:
             return self.by_protocol(args, kwargs)
         if r.is_ufunc and r.named.get("subok") is False:
             r.wrapper = None
-        if r.wrapper is not None and bytes_of(r.given) + bytes_of(r.named.values()) <= COUNTED_BYTES:
+        if r.wrapper is not None and bytes_of(r.given) + bytes_of(r.named.values()) <= NOTED_BYTES:
             return self.go_back(None, args, kwargs)
         result = self.plan(*r.given, **r.named)
         if type(result) is Left:
@@ -970,7 +984,7 @@ cdef object operate(object self, PyObject** args, size_t nargsf, PyObject* names
     cdef Operation op = <Operation>self
     cdef Py_ssize_t n = PyVectorcall_NARGS(nargsf)
     cdef PyObject* first
-    if (op.of_ufunc and (n == 0 or type(<object>args[0]) is Ufunc)) or not op.is_plain(args, n, names):
+    if (op.of_ufunc and (n == 0 or type(<object>args[0]) is Ufunc)) or not op.all_plain(args, n, names):
         given, kwargs = unpacked(args, n, names)
         return op.receive(tuple(given), kwargs)
     if op.sized < n and op.ns > 0:
@@ -984,7 +998,7 @@ cdef object operate(object self, PyObject** args, size_t nargsf, PyObject* names
     result = op.ask_namesake(args, n, names)
     if why is not None:
         given, kwargs = unpacked(args, n, names)
-        if bytes_of(given) + bytes_of(kwargs.values()) > COUNTED_BYTES:
+        if bytes_of(given) + bytes_of(kwargs.values()) > NOTED_BYTES:
             count_left(op.__name__, why)
     return result
 

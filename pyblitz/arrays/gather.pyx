@@ -225,10 +225,12 @@ def par_put(a, ind, v, mode="raise"):
     -----
     O(m) work for m indices.  Rising indices are shared as they are.  Others are first
     distributed, in their order, to parts of ``a`` that fit into a cache; then each
-    part is written by one thread, so the last of equal indices wins.  Extra memory:
-    24 bytes for each index, and a copy of indices and values that are not contiguous
-    or of another dtype.  An ``a`` of less than 4 MiB is NumPy's, once the indices are
-    checked; one that is not in C order is copied there and back, as in NumPy.
+    part is written by one thread, so the last of equal indices wins.  Into an ``a`` of
+    up to 16 MiB one thread writes indices that do not rise.  Up to 2,000 indices are
+    NumPy's, once they are checked.  Extra memory: 8 bytes for each index, 24 if ``a`` is
+    larger than 16 MiB and the indices do not rise, and a copy of indices and values that
+    are not contiguous or of another dtype.  An ``a`` that is not in C order is copied
+    there and back, as in NumPy.
 
     Examples
     --------

@@ -31,7 +31,7 @@ cdef class SlicedGufunc(Slices):
     cdef list core_axes     # and which axes they are
     cdef list loop_axes     # the others
     cdef tuple full         # the shape of the loop
-    cdef int loops
+    cdef int loops          # the number of loop dimensions
     cdef int shared         # the loop dimension that is cut
     cdef int64_t work       # operations in all, about
     cdef int64_t each       # and of one item

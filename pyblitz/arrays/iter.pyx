@@ -16,18 +16,18 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz._html import plan
-from pyblitz.arrays.common cimport SLICE_ITEMS, Slices, clip
+from pyblitz.arrays.common cimport SLICE_ITEMS, Slices, clip, numbas_ufunc
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
-from pyblitz.arrays.evaluate cimport apply, apply_where, collect, count_node, find_node, run_node
+from pyblitz.arrays.evaluate cimport apply, apply_where, collect, count_node, find_node, run_for_effects
 from pyblitz.arrays.fold cimport (
     any_of, fold_kernel, fold_node, mean_of, reduce_parts, variance_of)
-from pyblitz.arrays.front cimport Ufunc, bare, computed, member
+from pyblitz.arrays.front cimport Ufunc, bare, computed, member, no_value
 from pyblitz.arrays.front import complete_methods, ending, lazy_classes
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, call_blocks, call_kernel,
-    cast, depends, index_node, keep, kept, node_of, sliced)
-from pyblitz.arrays.predicates cimport STANDS_MASK, STANDS_VALUE, stands_for
+    cast, depends, index_node, keep, kept_node, node_of, sliced)
+from pyblitz.arrays.predicates cimport STANDS_MASK, STANDS_VALUE, fitting, stands_for
 from pyblitz.arrays.predicates import lazy_arrays
 from pyblitz.arrays.program cimport plan_of
 from pyblitz.arrays.sort import par_sort
@@ -35,7 +35,6 @@ from pyblitz.kernels.find cimport FIND_ANY, FIND_FIRST, FIND_LAST
 
 cnp.import_array()
 
-cdef object no_value = np._NoValue
 # By Py_LT, Py_LE, and so on.
 cdef tuple comparisons = (np.less, np.less_equal, np.equal, np.not_equal, np.greater, np.greater_equal)
 
@@ -133,7 +132,7 @@ cdef list splits(Node node, list sizes):
     return made
 
 
-cdef list parts_of(object x, list like):
+cdef list operand_parts(object x, list like):
     """An operand's parts beside those of another."""
     cdef Node n
     if isinstance(x, ParIter):
@@ -172,7 +171,7 @@ cdef bint fits(list parts, list like):
 
 
 cdef bint splittable(object x, ParIter like):
-    """Whether parts_of can cut it: its first axis is that of the parts, or it has none."""
+    """Whether operand_parts can cut it: its first axis is that of the parts, or it has none."""
     if is_scalar(x):
         return True
     shape = x.shape if isinstance(x, ParIter) else np.shape(x)
@@ -240,7 +239,7 @@ cdef object call(object fn, tuple inputs, dict options):
         return call(fn, inputs, options)
     if len(first.parts) == 1:
         return wrapped(applied(fn, tuple(one), options), traced)
-    columns = [parts_of(a, first.parts) if not is_scalar(a) else [a] * len(first.parts) for a in inputs]
+    columns = [operand_parts(a, first.parts) if not is_scalar(a) else [a] * len(first.parts) for a in inputs]
     results = [applied(fn, row, options) for row in zip(*columns)]
     if fn is np.where or fn.nout == 1:
         return wrap(results, traced)
@@ -271,9 +270,7 @@ cdef ParIter predicate_of(object what, tuple values):
     cdef ParIter x = values[0]
     kind, thing = stands_for(what, x.dtype, "predicate")
     if kind == STANDS_MASK:
-        if x.shape is not None and thing.shape != x.shape:
-            raise ValueError(f"predicate: a mask of shape {thing.shape} for elements of shape {x.shape}")
-        return wrap([node_of(thing)])
+        return wrap([node_of(thing if x.shape is None else fitting(thing, x.shape, "predicate"))])
     if kind == STANDS_VALUE:
         mask = call(np.equal, (x, thing), {})
     else:
@@ -293,13 +290,13 @@ cdef object mapped(object fn, tuple values, object dtype):
     fn = bare(fn)
     if isinstance(fn, ufunc):
         return call(fn, values, {} if dtype is None else {"dtype": dtype})
-    if isinstance(getattr(fn, "ufunc", None), ufunc):       # Numba's DUFunc
+    if numbas_ufunc(fn) is not None:
         fn(*[np.ones(1, v.dtype) for v in values])
         return call(fn.ufunc, values, {} if dtype is None else {"dtype": dtype})
     k = as_kernel(fn)
     if k is None and not callable(fn):
         raise TypeError(f"fn: expected a ufunc, a compiled kernel or a callable, not {type(fn).__name__}")
-    rows = list(zip(*[parts_of(v, x.parts) for v in values]))
+    rows = list(zip(*[operand_parts(v, x.parts) for v in values]))
     if k is not None:
         return wrap([call_kernel(k, row) for row in rows])
     # A function of arrays can be asked for the expression that it stands for.
@@ -456,6 +453,29 @@ cdef class ParIter:
             import polars
             column = polars.Series(a)
         return column.__arrow_c_stream__(requested_schema)
+
+    def to_dask_array(self):
+        """The values as a dask array: what ``dask.array.asarray`` asks for.
+
+        Returns
+        -------
+        dask.array.Array
+            Of dask's own chunks.  The values are computed now, by pyblitz.
+
+        Raises
+        ------
+        ImportError
+            When there is no dask (the extra ``dask``).
+
+        Examples
+        --------
+        >>> import dask.array as da, numpy as np, pyblitz as pb
+        >>> da.asarray(pb.par_iter(np.arange(4)) * 2).compute()
+        array([0, 2, 4, 6])
+        """
+        # Without it dask would take our method `chunks` for its attribute of that name.
+        import dask.array
+        return dask.array.from_array(self.__array__())
 
     def __getitem__(self, index):
         if not isinstance(index, slice):
@@ -821,7 +841,7 @@ cdef class ParIter:
         """
         self.flat()
         mask = predicate_of(predicate, (self,))
-        return wrap([kept(p, keep(m)) for p, m in zip(self.parts, parts_of(mask, self.parts))])
+        return wrap([kept_node(p, keep(m)) for p, m in zip(self.parts, operand_parts(mask, self.parts))])
 
     def mask(self, predicate):
         """Whether a predicate is true, for each element; what ``filter`` keeps them by.
@@ -1195,7 +1215,7 @@ cdef class ParIter:
         """
         self.known()
         for p in (<ParIter>self.inspect(fn)).parts:
-            run_node(p)
+            run_for_effects(p)
 
     @ending
     def sort(self, **options):
@@ -1329,8 +1349,8 @@ class ParZip:
         """
         cdef ParIter first = self._values[0]
         mask = predicate_of(predicate, self._values)
-        domains = [keep(m) for m in parts_of(mask, first.parts)]
-        return ParZip(*[wrap([kept(p, d) for p, d in zip(parts_of(v, first.parts), domains)])
+        domains = [keep(m) for m in operand_parts(mask, first.parts)]
+        return ParZip(*[wrap([kept_node(p, d) for p, d in zip(operand_parts(v, first.parts), domains)])
                         for v in self._values])
 
     def step_by(self, step):

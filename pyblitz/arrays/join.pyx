@@ -217,7 +217,7 @@ def par_concatenate(arrays, /, axis=0, out=None, *, dtype=None, casting="same_ki
 
 # ---- par_repeat -------------------------------------------------------------
 
-cdef struct Ends:
+cdef struct EndsCall:
     const int64_t* counts
     int64_t n
     int64_t* ends
@@ -226,14 +226,14 @@ cdef struct Ends:
 
 
 cdef int run_ends(Worker* w, void* ctx) noexcept nogil:
-    cdef Ends* e = <Ends*>ctx
+    cdef EndsCall* e = <EndsCall*>ctx
     return ends_run(w, e.counts, e.n, e.ends, &e.bits, &e.changed)
 
 
 cdef object ends_of(ndarray counts):
     """Where the repetitions of each item end; None: a count is negative, or the sum might have
     wrapped."""
-    cdef Ends e
+    cdef EndsCall e
     cdef ndarray ends = np.empty(cnp.PyArray_SIZE(counts), np.int64)
     e.counts = <const int64_t*>cnp.PyArray_DATA(counts)
     e.n = cnp.PyArray_SIZE(counts)

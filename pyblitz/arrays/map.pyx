@@ -13,7 +13,7 @@ from pyblitz.host.interpreter cimport check as check_result
 from pyblitz.host.pools cimport Entry, enter, leave
 from pyblitz.arrays.blocks cimport map_blocks, map_elements
 from pyblitz.arrays.common cimport (
-    at, broadcast_shape, fill_map, longest_axis, make_outputs, outputs_are_safe,
+    at, broadcast_shape, fill_map, longest_axis, make_outputs, numbas_ufunc, outputs_are_safe,
     report_flags, run, run_fn, slices)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel, as_range_kernel
 from pyblitz.arrays.elementwise cimport are_small, map_ufunc
@@ -218,7 +218,7 @@ def par_map(fn, *arrays, out=None, where=True, dtype=None, casting="same_kind", 
         if are_small(arrays, <int64_t>(SHARE_NS / GUFUNC_NS)):
             return too_small
         return map_gufunc(fn, arrays, out, where, dtype, casting, options)
-    if isinstance(getattr(fn, "ufunc", None), ufunc):       # Numba's DUFunc and GUFunc
+    if numbas_ufunc(fn) is not None:
         if (<ufunc>fn.ufunc).signature is not None:
             return left("a generalised ufunc of Numba's")
         if are_small(arrays, LEAF_BYTES):

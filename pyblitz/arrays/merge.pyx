@@ -164,7 +164,8 @@ cdef bint run_sorted(ndarray a, int axis, bint descending, bint strict):
 
 
 cdef object complex_class(object x):
-    """Numbers, those with a part that is none, those with two: from first to last."""
+    """Rises in the order of complex numbers: 0 without a NaN, 1 if the imaginary part is one, 2 if the
+    real part is, 3 if both."""
     return 2 * np.isnan(x.real) + np.isnan(x.imag)
 
 
@@ -174,7 +175,7 @@ cdef bint compared_by_numpy(object x, object y, bint descending, bint strict):
         if descending:
             x, y = y, x
         return bool(np.all(x < y)) if strict else not np.any(y < x)
-    # Real or complex, from the greatest down: what is no number is still last.
+    # Real or complex, from the greatest down: NaNs are last all the same.
     before, behind = complex_class(x), complex_class(y)
     wrong = behind < before
     same = behind == before

@@ -10,47 +10,48 @@ from numpy cimport ufunc
 from pyblitz.arrays.common cimport Resolved
 
 cdef enum NodeKind:
-    NODE_INPUT      # what: an array
-    NODE_CONSTANT   # what: a Python number, or an array of no dimension
-    NODE_CALL       # what: a ufunc
-    NODE_WHERE      # what: np.where
-    NODE_KERNEL     # what: a CompiledKernel
-    NODE_BLOCKS     # what: a Python function of blocks
-    NODE_LOOK       # what: a Python function that is shown the blocks
-    NODE_CAST       # to its dtype
-    NODE_COPY       # in memory of the program, side by side
-    NODE_INDEX      # the element's position
-    NODE_KEPT       # the elements that its domain keeps
+    NODE_INPUT      # an array; `what` is the array
+    NODE_CONSTANT   # the same value for all elements; `what` is a Python number or a 0-d array
+    NODE_CALL       # a ufunc of other nodes; `what` is the ufunc
+    NODE_WHERE      # np.where of three other nodes; `what` is np.where
+    NODE_KERNEL     # a compiled kernel of other nodes; `what` is the CompiledKernel
+    NODE_BLOCKS     # a Python function that gets blocks and returns blocks; `what` is the function
+    NODE_LOOK       # the same values, which a Python function has been shown; `what` is the function
+    NODE_CAST       # another node in this node's dtype
+    NODE_COPY       # another node, in a register, where its items lie side by side
+    NODE_INDEX      # the position of each element
+    NODE_KEPT       # those elements of another node that the domain's filter keeps
 
-cdef class Filter:
-    cdef Node mask          # a node of the domain around
-    cdef int depth          # of filters
+cdef class Domain:
+    cdef Node mask          # the node that says which elements to keep; its domain is the one around
+    cdef int depth          # how many filters are around each other, this one included
 
 cdef class Node:
     cdef NodeKind kind
-    cdef tuple shape        # None: only running it tells
-    cdef object dtype
-    cdef object what
-    cdef tuple args
-    cdef Resolved resolved
-    cdef int output         # of several
-    cdef int depth          # of the expression
-    cdef Filter domain      # whose elements it is of; None: of all
+    cdef tuple shape        # None: nobody knows before it is run, for a filter is in it
+    cdef object dtype       # None: a Python number, which takes the dtype of what it meets
+    cdef object what        # see NodeKind
+    cdef tuple args         # the nodes that it is an operation on
+    cdef Resolved resolved  # of NODE_CALL: the ufunc's loop
+    cdef int output         # of a ufunc with several outputs: which of them
+    cdef int depth          # the longest way from here to an input, in nodes
+    cdef Domain domain      # the filter whose kept elements these are; None: they are all elements
 
 cdef Node node_of(object x)
 cdef tuple common_shape(tuple nodes)
 cdef list depends(Node node)
-# Adds what depends(node) gives and is not yet in seen.
+# Appends to order what depends(node) gives, without what is in seen, and adds it there.
 cdef int visit(Node node, set seen, list order) except -1
-cdef object call_ufunc(ufunc u, list nodes, dict options)
-# np.where, of numbers and times; TypeError and OverflowError: what NumPy alone does, or refuses.
+cdef object ufunc_node(ufunc u, list nodes, dict options)
+# np.where of numbers and times.  Raises TypeError or OverflowError for what has to be left to
+# NumPy, which may do it or refuse it.
 cdef Node call_where(Node mask, Node x, Node y)
 cdef Node call_kernel(object kernel, tuple args)
 cdef Node call_blocks(NodeKind kind, object fn, tuple args, object dtype)
 cdef Node cast(Node node, object dtype)
 cdef Node side_by_side(Node node)
 cdef Node index_node(int64_t n)
-cdef Filter keep(Node mask)
-cdef Node kept(Node node, Filter domain)
-cdef Node again(Node node, tuple args, Filter domain)
+cdef Domain keep(Node mask)
+cdef Node kept_node(Node node, Domain domain)
+cdef Node again(Node node, tuple args, Domain domain)
 cdef Node sliced(Node node, object how, dict memo)

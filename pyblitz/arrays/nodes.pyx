@@ -17,12 +17,12 @@ cdef class Node:
     """One value of an expression."""
 
 
-cdef class Filter:
+cdef class Domain:
     """A mask, and the elements that it keeps."""
 
 
 cdef Node new_node(NodeKind kind, object what, tuple args, tuple shape, object dtype,
-                   Filter domain):
+                   Domain domain):
     cdef Node n = Node.__new__(Node)
     n.kind = kind
     n.what = what
@@ -64,9 +64,9 @@ cdef tuple common_shape(tuple nodes):
     return shape
 
 
-cdef Filter common_domain(tuple nodes):
+cdef Domain common_domain(tuple nodes):
     cdef Node n
-    cdef Filter found = None
+    cdef Domain found = None
     cdef bint first = True
     for node in nodes:
         n = node
@@ -107,7 +107,7 @@ cdef int visit(Node node, set seen, list order) except -1:
     return 0
 
 
-cdef object call_ufunc(ufunc u, list nodes, dict options):
+cdef object ufunc_node(ufunc u, list nodes, dict options):
     """What ``u(*nodes, **options)`` is: a node, or a tuple of them; None: no program can do it."""
     cdef list ready = [], given = []
     cdef Resolved r = None
@@ -223,14 +223,14 @@ cdef Node index_node(int64_t n):
     return new_node(NODE_INDEX, (0, 1), (), (n,), np.dtype(np.int64), None)
 
 
-cdef Filter keep(Node mask):
-    cdef Filter f = Filter()
+cdef Domain keep(Node mask):
+    cdef Domain f = Domain()
     f.mask = mask
     f.depth = 1 if mask.domain is None else mask.domain.depth + 1
     return f
 
 
-cdef Node kept(Node node, Filter domain):
+cdef Node kept_node(Node node, Domain domain):
     if node.kind == NODE_CONSTANT:
         return node
     cdef Node n = new_node(NODE_KEPT, None, (node,), None, node.dtype, domain)
@@ -238,7 +238,7 @@ cdef Node kept(Node node, Filter domain):
     return n
 
 
-cdef Node again(Node node, tuple args, Filter domain):
+cdef Node again(Node node, tuple args, Domain domain):
     """The same of other nodes."""
     cdef Node n = new_node(node.kind, node.what, args, None, node.dtype, domain)
     n.shape = common_shape(args) if domain is None else None

@@ -12,13 +12,14 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport at, longest_axis, numpys, run, run_fn, slices
 from pyblitz.arrays.front cimport (
-    ORDER_NS, Left, is_masked, left, left_dtype, member, own_code, owns_functions, pays, too_small)
+    ORDER_NS, Left, handed, is_masked, left, left_dtype, member, own_code, owns_functions, pays,
+    too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
 from pyblitz.arrays.copy import par_copy
 from pyblitz.arrays.gather import par_take
 from pyblitz.arrays.select import par_flatnonzero
-from pyblitz.arrays.sorting cimport Fields, Rows, missing, rows_of, sorting_order, sorting_runs
+from pyblitz.arrays.sorting cimport Fields, Rows, missing_rank, rows_of, sorting_order, sorting_runs
 from pyblitz.kernels.rank cimport (
     RANK_AVERAGE, RANK_DENSE, RANK_GREATEST, RANK_LEAST, RANK_ORDINAL, Ranks, ranks_write)
 
@@ -89,7 +90,7 @@ cdef Left add_columns(list columns, list downs, ndarray key, bint down, bint alo
     return None
 
 
-cdef object order_of(list keys, list downs, bint alone):
+cdef object order_by_columns(list keys, list downs, bint alone):
     cdef list columns = [], column_downs = []
     for key, down in zip(keys, downs):
         declined = add_columns(columns, column_downs, key, down, alone, False)
@@ -265,7 +266,7 @@ cdef object sort_by_key(object keys, tuple values, object descending, bint alone
             raise ValueError(f"values[{i}]: must have a dimension of the length of the keys")
         if value.shape[0] != n:
             raise ValueError(f"values[{i}]: length {value.shape[0]} does not match that of the keys, {n}")
-    found = order_of(columns, downs_of(descending, len(columns)), alone)
+    found = order_by_columns(columns, downs_of(descending, len(columns)), alone)
     if type(found) is Left:
         return found
     order = found
@@ -427,6 +428,9 @@ def par_group_by(keys, *, descending=False):
     >>> g.counts
     array([1, 2, 1])
     """
+    theirs = handed("par_group_by", keys)
+    if theirs is not None:
+        return theirs(keys, descending=descending)
     return group_by(keys, descending, False)
 
 
@@ -487,7 +491,7 @@ def rank_part(x, out, method, along, lo, hi):
     out[index] = ranks_by_numpy(x[index], method)
 
 
-cdef object rank(object a, object method, object axis, bint alone):
+cdef object rank_array(object a, object method, object axis, bint alone):
     cdef ndarray x, out, row
     cdef Rows r
     if type(method) is not str or method not in rank_kinds:
@@ -499,7 +503,7 @@ cdef object rank(object a, object method, object axis, bint alone):
     shape = (<object>x).shape
     if x.size == 0:
         return np.empty((<object>r.array).shape, dtype)
-    gaps = x.dtype.kind in "fc" and missing(x) is not None
+    gaps = x.dtype.kind in "fc" and missing_rank(x) is not None
     if gaps and len(shape) == 1:
         return np.full(shape, np.nan)
     n = shape[-1]
@@ -518,7 +522,7 @@ cdef object rank(object a, object method, object axis, bint alone):
     else:
         result = np.empty(shape, dtype)
         along = longest_axis(shape, range(len(shape) - 1))
-        slices("rank", partial(rank_part, x, result, method, along),
+        slices("rank_array", partial(rank_part, x, result, method, along),
                max(1, SLICE_OF_ROWS * shape[along] // x.size), shape[along], None)
     if gaps:
         result = result.astype(np.float64, copy=False)
@@ -528,7 +532,7 @@ cdef object rank(object a, object method, object axis, bint alone):
 
 def ranked_by_numpy(a, method="average", *, axis=None):
     """The same, by NumPy alone."""
-    return rank(a, method, axis, True)
+    return rank_array(a, method, axis, True)
 
 
 @operation("a", ranked_by_numpy, masked=False)
@@ -572,4 +576,4 @@ def par_rank(a, method="average", *, axis=None):
     >>> pb.par_rank([30, 10, 30], "dense")
     array([2, 1, 2])
     """
-    return rank(a, method, axis, False)
+    return rank_array(a, method, axis, False)

@@ -20,10 +20,10 @@ from pyblitz.arrays.map import par_map
 from pyblitz.arrays.copy import par_copy
 from pyblitz.arrays.gather import par_take
 from pyblitz.arrays.select import par_flatnonzero
-from pyblitz.arrays.order cimport is_sortable, order_of, plain_column
+from pyblitz.arrays.order cimport is_sortable, order_by_columns, plain_column
 from pyblitz.arrays.reduce import par_count_nonzero
-from pyblitz.arrays.sort cimport key_kinds, sort
-from pyblitz.arrays.sorting cimport sort_fields
+from pyblitz.arrays.sort cimport sort
+from pyblitz.arrays.sorting cimport key_kinds, sort_fields
 from pyblitz.kernels.numbers cimport NUMBER_TIME
 from pyblitz.kernels.radix cimport level_ns
 from pyblitz.kernels.select cimport (
@@ -44,7 +44,7 @@ cdef enum:
     # Two-byte items of so many are sorted by counting; of fewer, NumPy's kernel is faster.
     COUNTED_ITEMS = 1048576
     MAX_SAMPLES = 16384
-    # As many positions, far from each other, are passes enough to sort by.
+    # For more positions than these, far from each other, to sort takes no more passes.
     MAX_KTHS = 3
     # Splits of splits; what is left then is NumPy's.
     MAX_DEPTH = 8
@@ -72,7 +72,7 @@ cdef tuple bounds_of(object dtype):
     return np.array(np.iinfo(np.int64).min + 1).view(dtype), np.array("NaT", dtype)
 
 
-cdef ndarray sample_of(ndarray a):
+cdef ndarray sampled(ndarray a):
     cdef int64_t n = cnp.PyArray_SIZE(a), samples = 256
     while samples < MAX_SAMPLES and samples * 128 < n:
         samples *= 2
@@ -94,7 +94,7 @@ cdef tuple ranks_around(int64_t k, int64_t n, int64_t samples):
 
 cdef object splitters(ndarray a, int64_t k):
     """Two values, as an array, between which the k-th is, all but surely."""
-    cdef ndarray sample = sample_of(a)
+    cdef ndarray sample = sampled(a)
     cdef int64_t samples = cnp.PyArray_SIZE(sample)
     first, middle, last = ranks_around(k, cnp.PyArray_SIZE(a), samples)
     middle = min(max(middle, 0), samples - 1)
@@ -143,7 +143,7 @@ cdef int split(ndarray a, ndarray dst, bint indices, object around, int64_t[2] s
     return 0
 
 
-cdef list parts_of(ndarray a, ndarray dst, bint indices, list kths):
+cdef list thirds_of(ndarray a, ndarray dst, bint indices, list kths):
     """Splits a into dst; returns what is not in order yet: (begin, end, kths in it).
     The middle one of the kths, which rise, is in a small part, all but surely."""
     cdef int64_t[2] sizes
@@ -167,7 +167,7 @@ cdef list parts_of(ndarray a, ndarray dst, bint indices, list kths):
 cdef int partition_into(ndarray a, ndarray dst, list kths, int depth) except -1:
     """Contiguous, no overlap."""
     cdef ndarray part
-    for begin, end, inside in parts_of(a, dst, False, kths):
+    for begin, end, inside in thirds_of(a, dst, False, kths):
         part = dst[begin:end]
         if end - begin <= PART_ITEMS or depth == MAX_DEPTH:
             part.partition(inside)
@@ -182,7 +182,7 @@ cdef ndarray order_around(ndarray a, list kths, int depth):
     if cnp.PyArray_SIZE(a) <= PART_ITEMS or depth == MAX_DEPTH:
         return np.argpartition(a, kths).astype(np.int64, copy=False)
     order = np.empty(cnp.PyArray_SIZE(a), np.int64)
-    for begin, end, inside in parts_of(a, order, True, kths):
+    for begin, end, inside in thirds_of(a, order, True, kths):
         part = order[begin:end]
         part[...] = par_take(part, order_around(par_take(a, part), inside, depth + 1))
     return order
@@ -404,7 +404,7 @@ cdef object first_by_sample(ndarray x, int64_t k, bint largest, bint in_order):
     """Indices of the first k of a long row, out of the items that a sample says are
     enough.  None: they were not."""
     cdef int64_t n = cnp.PyArray_SIZE(x), samples
-    cdef ndarray sample = sample_of(x), found
+    cdef ndarray sample = sampled(x), found
     samples = cnp.PyArray_SIZE(sample)
     # The rank in the sample beyond which there are k, all but surely.
     rank = ranks_around(n - k if largest else k - 1, n, samples)[0 if largest else 2]
@@ -418,7 +418,7 @@ cdef object first_by_sample(ndarray x, int64_t k, bint largest, bint in_order):
         return None
     items = par_take(x, found)
     if in_order:
-        return par_take(found, order_of([items], [largest], True)[:k])
+        return par_take(found, order_by_columns([items], [largest], True)[:k])
     # All that are beyond the last one, and the first ones that are equal to it.
     place = cnp.PyArray_SIZE(found) - k if largest else k - 1
     last = partition_row(items, [place], False) if pays(items.size, PARTITION_NS) else np.partition(items, place)
@@ -442,7 +442,7 @@ cdef object first_of_row(ndarray x, int64_t k, bint largest, bint in_order):
             found = first_by_sample(x, k, largest, in_order)
             if found is not None:
                 return found
-    return order_of([x], [largest], True)[:k]
+    return order_by_columns([x], [largest], True)[:k]
 
 
 cdef object topk(object a, object k, object axis, object largest, object in_order, bint alone):

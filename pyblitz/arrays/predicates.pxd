@@ -14,6 +14,8 @@ cdef enum Stand:
 
 # (Stand, what as that).  dtype: of the elements; name: of the parameter.
 cdef tuple stands_for(object what, object dtype, str name)
+# The mask; ValueError, if it has another shape than the elements.
+cdef object fitting(object mask, object shape, str name)
 # The truth of each element, lazily; a mask must have their shape.
 cdef Node predicate_node(object what, Node node, str name)
 # The same as an array of bool; a mask is returned as it is.  At once, with NumPy: `alone`.

@@ -66,17 +66,17 @@ cdef tuple stands_for(object what, object dtype, str name):
     raise TypeError(f"{name}: expected booleans, a value, a ufunc, a compiled kernel or a callable, not {given}")
 
 
-cdef object misfit(str name, object what, object shape):
-    return ValueError(f"{name}: an array of shape {what} for elements of shape {shape}; "
-                      "it must be one number, or give a truth value for each element")
+cdef object fitting(object mask, object shape, str name):
+    if mask.shape != shape:
+        raise ValueError(f"{name}: an array of shape {mask.shape} for elements of shape {shape}; "
+                         "it must be one number, or give a truth value for each element")
+    return mask
 
 
 cdef Node predicate_node(object what, Node node, str name):
     kind, thing = stands_for(what, node.dtype, name)
     if kind == STANDS_MASK:
-        if thing.shape != node.shape:
-            raise misfit(name, thing.shape, node.shape)
-        return node_of(thing)
+        return node_of(fitting(thing, node.shape, name))
     made = apply(np.equal, (node, thing), {}) if kind == STANDS_VALUE else call_lazily(thing, node)
     if type(made) is not Node:
         raise TypeError(f"{name}: must give one value for each element")
@@ -93,7 +93,5 @@ cdef ndarray predicate_mask(object a, object what, str name, bint alone):
     mask = thing(a) if kind == STANDS_FUNCTION else np.equal(a, thing)
     if is_masked(mask):
         mask = mask.filled(False)
-    mask = np.asarray(mask)
-    if mask.shape != a.shape:
-        raise misfit(name, mask.shape, a.shape)
+    mask = fitting(np.asarray(mask), a.shape, name)
     return mask if mask.dtype == np.bool_ else mask != 0

@@ -1,10 +1,10 @@
 """Programs: nodes as the steps of one pass.
 
-A *program* is a map (kernels/map.pxd) made of nodes, for evaluate and others that run maps
-into a sink.  It gives the values of all nodes that it was made of; each distinct
-subexpression is one step; and a register is used again as soon as nobody needs what it
-holds (linear scan, after Poletto and Sarkar, 1999).  It keeps alive what its steps use.
-Making one runs nothing.
+A *program* is a map (kernels/map.pxd) that computes some nodes in one pass over their
+elements, a block at a time.  Each distinct subexpression is one step, and writes a register:
+a buffer of one block, which is used again as soon as no later step reads it (linear scan, after
+Poletto and Sarkar, 1999).  The program keeps alive what its steps use.  To make a program runs
+nothing.
 """
 from libc.stdint cimport int64_t, intptr_t
 from pyblitz.arrays.common cimport Resolved, Slices
@@ -12,8 +12,8 @@ from pyblitz.arrays.nodes cimport Node, NodeKind
 from pyblitz.kernels.collect cimport COLLECTED
 from pyblitz.kernels.map cimport MAP_SLOTS, STEP_ARGS, Map, Step
 
-# A step before registers are chosen.  Operand k is k, constant k is CONSTANT + k, and
-# register k REGISTER + k.
+# Before registers are chosen, each step is a line, and a number says where a value is: k for
+# operand k, CONSTANT + k for constant k, REGISTER + k for register k.
 cdef enum:
     CONSTANT = 1000
     REGISTER = 2000
@@ -24,38 +24,39 @@ cdef struct Line:
     NodeKind kind
     int ins
     int outs
-    int args[STEP_ARGS]     # inputs, then outputs
-    bint last               # NODE_KEPT: the last line of its filter
+    int args[STEP_ARGS]     # where its inputs are, then where its outputs are
+    bint last               # of NODE_KEPT: whether the filter has no line after this one
 
-# The slots of a map are operands, then registers, then constants.
+# How the lines' many registers become the map's few.  The slots of a map are its operands, then
+# its registers, then its constants.
 cdef struct Places:
-    int place[MAX_REGISTERS]    # of a register of the lines: a slot, when it is known
-    int end[MAX_REGISTERS]      # the last line that needs it
-    int ops
-    int room                    # for registers of the map
-    int registers
-    intptr_t sizes[MAP_SLOTS]   # of their items
-    intptr_t bytes              # of one item of each
-    int idle[MAP_SLOTS]         # which of them are free
-    int n_idle
+    int place[MAX_REGISTERS]    # the slot that holds the lines' register k, once that is known
+    int end[MAX_REGISTERS]      # the last line that reads the lines' register k
+    int ops                     # the number of operands
+    int room                    # the number of registers that the map can have
+    int registers               # the number of registers that the map has so far
+    intptr_t sizes[MAP_SLOTS]   # the itemsize of each of the map's registers
+    intptr_t bytes              # the sum of these sizes
+    int idle[MAP_SLOTS]         # the slots of the map's registers that hold nothing now
+    int n_idle                  # the number of those
 
 cdef class Program:
     cdef Map m
     cdef Line* lines
     cdef int n_lines
-    cdef int dims           # of what is read
+    cdef int dims           # the number of axes of what is read
     cdef Step* steps
     cdef list whats         # what each line does: a ufunc, a kernel, a function, dtypes
-    cdef list resolved      # of NODE_CALL
+    cdef list resolved      # each line's Resolved, if it is a NODE_CALL
     cdef list operands
     cdef list constants
-    cdef list types         # of the registers, before they are chosen
-    cdef dict seen          # what was computed already -> where
-    cdef int values[COLLECTED]  # where the results are, in the lines
-    cdef int slots[COLLECTED]   # and in the map
-    cdef Slices calls       # what functions that need the GIL run in; None: there are none
-    cdef str call_name      # of the only ufunc among them
-    cdef list owners
+    cdef list types         # the dtypes of the lines' registers
+    cdef dict seen          # a key of each step that has a line -> where its first output is
+    cdef int values[COLLECTED]  # where the lines leave the results
+    cdef int slots[COLLECTED]   # the map's slots that hold the results
+    cdef Slices calls       # what runs functions that need the GIL; None: no line has one
+    cdef str call_name      # what warnings call it: the ufunc's name, if there is a single one
+    cdef list owners        # what must live as long as the program
     cdef int operand(self, object array) except -1
     cdef int constant(self, object value) except -1
     cdef int register(self, object dtype) except -1
@@ -81,7 +82,7 @@ cdef class Program:
     cdef int64_t grain(self)
     cdef object report(self)
 
-# outs: arrays for the values, or None.  in_order: positions count, so the axes stay as they are.
-# None: they are too large for one.
+# The program of these nodes, or None where they are too large for one.  outs: the arrays that the
+# values are written to, or None.  in_order: elements are visited in C order, for positions count.
 cdef Program one_program(list nodes, list outs, bint in_order)
 cdef str plan_of(list nodes)

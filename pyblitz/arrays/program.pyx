@@ -12,7 +12,7 @@ from pyblitz.arrays.common cimport Slices, fill_map, report_flags
 from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.arrays.nodes cimport (
     NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INDEX, NODE_INPUT, NODE_KEPT, NODE_KERNEL,
-    NODE_LOOK, NODE_WHERE, Filter, common_shape, visit)
+    NODE_LOOK, NODE_WHERE, Domain, common_shape, visit)
 from pyblitz.kernels.cast cimport cast_loop
 from pyblitz.kernels.copy cimport copy_loop
 from pyblitz.kernels.map cimport (
@@ -42,7 +42,7 @@ cdef class _TooLarge(Exception):
 
 # ---- calls under the GIL ----------------------------------------------------
 
-cdef class Call:
+cdef class PythonStep:
     """A step that needs the GIL: a function on arrays of one block."""
     cdef object fn
     cdef NodeKind kind
@@ -73,11 +73,11 @@ cdef class Call:
 cdef int call_step(Worker* w, Step* s, char** args, const intptr_t* steps, int64_t lo,
                    intptr_t n) except -1 nogil:
     with gil:
-        run_call(<Call>s.data, args, steps, lo, n)
+        run_python_step(<PythonStep>s.data, args, steps, lo, n)
     return 0
 
 
-cdef object run_call(Call call, char** args, const intptr_t* steps, int64_t lo, intptr_t n):
+cdef object run_python_step(PythonStep call, char** args, const intptr_t* steps, int64_t lo, intptr_t n):
     cdef cnp.npy_intp dim = n, stride
     cdef list views = []
     for i, dtype in enumerate(call.dtypes):
@@ -253,7 +253,7 @@ cdef class Program:
             if n.kind == NODE_KEPT:
                 wanted.setdefault(n.domain, []).append(n)
         for domain in sorted(wanted, key=filter_depth):
-            mask = self.in_register(self.emit((<Filter>domain).mask))
+            mask = self.in_register(self.emit((<Domain>domain).mask))
             made, kept = {}, {}
             for node in wanted[domain]:
                 n = node
@@ -338,13 +338,13 @@ cdef class Program:
             # An elementwise loop may write over what it reads.
             in_place = l.kind == NODE_CALL and l.outs == 1
             for k in range(l.ins if in_place else 0):
-                retire(l.args[k], i, p)
+                release_register(l.args[k], i, p)
             for k in range(l.ins, l.ins + l.outs):
                 v = l.args[k] - REGISTER
                 if p.place[v] < 0:
                     p.place[v] = free_register(p, (<cnp.dtype>self.types[v]).itemsize)
             for k in range(l.ins if in_place else 0, l.ins + l.outs):
-                retire(l.args[k], i, p)
+                release_register(l.args[k], i, p)
         return 0
 
     cdef int fill(self, Places* p, tuple shape, int first_output) except -1:
@@ -463,7 +463,7 @@ cdef class Program:
         return 0
 
     cdef bint call(self, Step* s, NodeKind kind, object what, object dtypes, int inputs) except -1:
-        cdef Call c = Call()
+        cdef PythonStep c = PythonStep()
         cdef str name = "cast" if kind == NODE_CAST else what.__name__ if kind == NODE_CALL else "the expression"
         if self.calls is None:
             self.calls = Slices("the expression", True)
@@ -506,7 +506,7 @@ cdef class Program:
             report_flags(self.call_name, self.calls.flags.seen)
 
 
-cdef void retire(int where, int line, Places* p) noexcept:
+cdef void release_register(int where, int line, Places* p) noexcept:
     """Its register is free after its last reader."""
     cdef int v = where - REGISTER, k
     if v < 0 or p.end[v] != line or p.place[v] < p.ops:
@@ -541,7 +541,7 @@ cdef int slot_of(int where, const Places* p) noexcept:
     return where if where < CONSTANT else p.ops + p.registers + where - CONSTANT
 
 
-def filter_depth(Filter f):
+def filter_depth(Domain f):
     return f.depth
 
 

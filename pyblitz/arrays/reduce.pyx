@@ -10,14 +10,15 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
-    SLICE_ITEMS, Flags, PyArray_ArrFuncs, PyDataType_GetArrFuncs, Resolved, Slices, at, axes_of, idempotent,
-    longest_axis, report_flags, resolve, slices)
+    SLICE_ITEMS, Flags, PyArray_ArrFuncs, PyDataType_GetArrFuncs, Resolved, Slices, at, axes_of,
+    idempotent, longest_axis, numbas_ufunc, report_flags, resolve, slices)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, collect, count_node
 from pyblitz.arrays.fold cimport (
     any_of, arg_row, dot_row, fold_kernel, fold_node, is_row, mean_of, mean_type, reduce_node, reduce_two, variance_of)
-from pyblitz.arrays.front cimport DOT_NS, ITEM_NS, REDUCE_NS, alone, as_array, Left, left, left_dtype, pays, too_small
+from pyblitz.arrays.front cimport (
+    DOT_NS, ITEM_NS, REDUCE_NS, alone, as_array, Left, left, left_dtype, no_value, pays, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport Node, call_kernel, cast, node_of
 from pyblitz.kernels.reduce cimport arg_fn, zero_nans_double, zero_nans_float
@@ -28,8 +29,6 @@ cdef enum:
     # Along axes that are kept, from so many on each is one's own; fewer are done one after
     # another, each by all.
     MANY_ROWS = 32
-
-cdef object no_initial = np._NoValue
 
 
 # ---- any ufunc --------------------------------------------------------------
@@ -42,18 +41,18 @@ cdef class SlicedReduce(Slices):
     cdef object where
     cdef dict options       # without out, initial and where
     cdef object initial
-    cdef bint initial_once
+    cdef bint initial_once  # whether only the first slice starts from initial
     cdef int axis
     cdef object out         # kept axis: the whole; reduced axis: None
-    cdef list partials
-    cdef int64_t grain
+    cdef list partials      # results of slices
+    cdef int64_t grain      # items of a slice along the axis
 
     cdef object part(self, int64_t lo, int64_t hi):
         index = at(self.axis, lo, hi)
         options = dict(self.options)
         if self.where is not None:
             options["where"] = self.where[index]
-        if self.initial is not no_initial and (lo == 0 or not self.initial_once):
+        if self.initial is not no_value and (lo == 0 or not self.initial_once):
             options["initial"] = self.initial
         if self.out is not None:
             self.op.reduce(self.a[index], out=self.out[index], **options)
@@ -75,16 +74,16 @@ cdef object direct_reduce(object op, object a, object axis, object dtype, object
         options["dtype"] = dtype
     if out is not None:
         options["out"] = out
-    if keepdims is not False and keepdims is not no_initial:
+    if keepdims is not False and keepdims is not no_value:
         options["keepdims"] = keepdims
-    if initial is not no_initial:
+    if initial is not no_value:
         options["initial"] = initial
-    if where is not True and where is not no_initial:
+    if where is not True and where is not no_value:
         options["where"] = where
     return op.reduce(a, **options)
 
 
-cdef object place(object result, object out, tuple kept, object keepdims):
+cdef object placed_in_out(object result, object out, tuple kept, object keepdims):
     """The result as reduce would return it: in ``out``, in the right shape, and
     0-d arrays as scalars."""
     if keepdims:
@@ -108,7 +107,7 @@ cdef object into(object out, object result):
 
 cdef int truth_of(object flag) except -2:
     """Of ``keepdims`` and its like; -1: it is unusual, and NumPy's to take or to refuse."""
-    if flag is no_initial:
+    if flag is no_value:
         return 0
     return bool(flag) if isinstance(flag, (bool, int, np.bool_, np.integer)) else -1
 
@@ -118,14 +117,14 @@ cdef object reduce_ufunc(object op, ndarray x, object axis, object dtype, object
     """``op.reduce``, or what is left to it."""
     cdef Resolved r
     cdef int ndim = cnp.PyArray_NDIM(x), keeps
-    if where is not True and where is not no_initial and not (
+    if where is not True and where is not no_value and not (
             where is np.True_ or (cnp.PyArray_CheckExact(where) and where.dtype == np.bool_)):
         return left("where= that is not of booleans")
     if ndim == 0 or not pays(cnp.PyArray_NBYTES(x), REDUCE_NS):
         # NumPy's namesakes are slower than their ufunc's method.
         return direct_reduce(op, x, axis, dtype, out, keepdims, initial, where)
     if ((axis is None or (ndim == 1 and type(axis) is int and axis == 0)) and out is None and dtype is None
-            and (where is True or where is no_initial) and (keepdims is False or keepdims is no_initial)):
+            and (where is True or where is no_value) and (keepdims is False or keepdims is no_value)):
         # The most common call, without the general one's bookkeeping.
         r = resolve(op, (None, x.dtype, None), None, "unsafe", True)
         if r.dtypes is not None and r.dtypes[2].kind in "biufcmM" and r.dtypes[0] == r.dtypes[2] and r.associative:
@@ -135,7 +134,7 @@ cdef object reduce_ufunc(object op, ndarray x, object axis, object dtype, object
         return left("a ufunc that cannot reduce")
     if keeps < 0 or not (out is None or cnp.PyArray_CheckExact(out)):
         return left("an unusual keepdims or out")
-    if where is no_initial or where is np.True_:
+    if where is no_value or where is np.True_:
         where = True
     r = resolve(op, (None if out is None else out.dtype, x.dtype, None),
                 None if dtype is None else (np.dtype(dtype), None, None), "unsafe", True)
@@ -161,7 +160,7 @@ cdef object reduce_axes(object op, ndarray x, set axes, object dtype, object out
     if len(axes) > 1 and not associative:
         return left(f"np.{op.__name__}, which is not associative, along several axes")
     if len(axes) == ndim and where is True and associative and out is None and dtype is None:
-        return place(np.asarray(reduce_node(op, node_of(x), initial, r)), out, kept, keepdims)
+        return placed_in_out(np.asarray(reduce_node(op, node_of(x), initial, r)), out, kept, keepdims)
     kept_axis = longest_axis(shape, [d for d in range(ndim) if d not in axes])
     cut_axis = longest_axis(shape, sorted(axes))
     if not associative and kept_axis < 0:
@@ -198,7 +197,7 @@ cdef object reduce_axes(object op, ndarray x, set axes, object dtype, object out
     else:
         s.run(s.grain, shape[s.axis], False)
     report_flags("reduce", s.flags.seen)
-    return place(result.reshape(small), out, kept, keepdims)
+    return placed_in_out(result.reshape(small), out, kept, keepdims)
 
 
 @operation("a out where", own="combine", of_ufunc=True, method="reduce", gives="wrap", masked=False)
@@ -251,8 +250,8 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
         if combine is not None:
             raise TypeError("combine: only a compiled kernel takes it")
         return reduce_ufunc(op, a, axis, dtype, out, keepdims, initial, where)
-    if isinstance(getattr(op, "ufunc", None), ufunc):
-        # Numba's DUFunc: a call on nothing makes it compile the loop for these types.
+    if numbas_ufunc(op) is not None:
+        # A call on nothing makes it compile the loop for these types.
         one = a.reshape(-1)[:0]
         known = True
         try:
@@ -371,19 +370,19 @@ def par_minmax(a, axis=None):
         found = reduce_two(np.minimum, node, np.maximum, node)
         if found is not None:
             return found[0], found[1]
-    least = reduce_ufunc(np.minimum, x, axis, None, None, False, no_initial, True)
+    least = reduce_ufunc(np.minimum, x, axis, None, None, False, no_value, True)
     return least if type(least) is Left else (
-        least, reduce_ufunc(np.maximum, x, axis, None, None, False, no_initial, True))
+        least, reduce_ufunc(np.maximum, x, axis, None, None, False, no_value, True))
 
 
 # ---- moments ----------------------------------------------------------------
 
-cdef object counted(ndarray x, object axis, object keepdims, object where, object total):
+cdef object count_elements(ndarray x, object axis, object keepdims, object where, object total):
     """How many elements each of the results is made of; None: of none in some."""
-    if where is True or where is no_initial:
+    if where is True or where is no_value:
         return x.size // np.size(total) if np.size(total) and x.size else None
     counts = reduce_ufunc(np.add, np.broadcast_to(where, (<object>x).shape), axis, np.intp, None, keepdims,
-                          no_initial, True)
+                          no_value, True)
     return counts if type(counts) is Left or np.all(counts > 0) else None
 
 
@@ -394,10 +393,10 @@ cdef object mean(ndarray x, object axis, object dtype, object out, object keepdi
         return left_dtype(x.dtype)
     if out is not None and out.dtype != kind:
         return left("an out of another dtype")
-    total = reduce_ufunc(np.add, x, axis, kind, None, keepdims, no_initial, where)
+    total = reduce_ufunc(np.add, x, axis, kind, None, keepdims, no_value, where)
     if type(total) is Left:
         return total
-    count = counted(x, axis, keepdims, where, total)
+    count = count_elements(x, axis, keepdims, where, total)
     if count is None or type(count) is Left:
         return left("means of nothing")
     result = np.true_divide(total, count, dtype=kind)
@@ -429,7 +428,7 @@ def par_mean(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, *, where=
         return too_small
     if truth_of(keepdims) < 0:
         return left("an unusual keepdims")
-    if axis is None and dtype is None and out is None and where is no_initial and truth_of(keepdims) == 0 and (
+    if axis is None and dtype is None and out is None and where is no_value and truth_of(keepdims) == 0 and (
             mean_type(x.dtype) is not None and x.size):
         return mean_of([node_of(x)])
     return mean(x, axis, dtype, out, keepdims, where)
@@ -517,10 +516,10 @@ cdef object spread(object namesake, object row, ndarray x, object axis, object d
                                              apply(square, (node_of(deviations.imag),), {})), {})], None)[0]
     else:
         deviations = collect([apply(np.multiply, (node_of(deviations), node_of(deviations)), {})], None)[0]
-    total = reduce_ufunc(np.add, deviations, axis, dtype, None, keepdims, no_initial, where)
+    total = reduce_ufunc(np.add, deviations, axis, dtype, None, keepdims, no_value, where)
     if type(total) is Left:
         return total
-    count = counted(x, axis, keepdims, where, total)
+    count = count_elements(x, axis, keepdims, where, total)
     if count is None or type(count) is Left or np.any(np.less_equal(count, ddof)):
         return left("more degrees of freedom than elements")
     result = np.true_divide(total, np.subtract(count, ddof), dtype=total.dtype)
@@ -662,17 +661,17 @@ cdef Node mask_node(ndarray x):
     return node_of(x) if x.dtype == np.bool_ else apply(np.not_equal, (node_of(x), 0), {})
 
 
-cdef object truth(object op, bint negated, object a, object axis, object out, object keepdims, object where):
+cdef object any_or_all(object op, bint negated, object a, object axis, object out, object keepdims, object where):
     """any, and all as "not any that is not"."""
     cdef ndarray x = as_array(a)
     if not pays(cnp.PyArray_NBYTES(x), REDUCE_NS):
         return too_small
     if x.dtype.kind not in "biufc":
         return left_dtype(x.dtype)
-    if axis is None and out is None and truth_of(keepdims) == 0 and (where is no_initial or where is True):
+    if axis is None and out is None and truth_of(keepdims) == 0 and (where is no_value or where is True):
         node = apply(np.equal, (node_of(x), 0), {}) if negated else mask_node(x)
         return np.bool_(any_of([node]) != negated)
-    return reduce_ufunc(op, x, axis, None, out, keepdims, no_initial, where)
+    return reduce_ufunc(op, x, axis, None, out, keepdims, no_value, where)
 
 
 @operation("a out where", np.any, method="any", gives="wrap", ns=ITEM_NS)
@@ -692,7 +691,7 @@ def par_any(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
     >>> pb.par_any(np.zeros(1_000_000))
     np.False_
     """
-    return truth(np.logical_or, False, a, axis, out, keepdims, where)
+    return any_or_all(np.logical_or, False, a, axis, out, keepdims, where)
 
 
 @operation("a out where", np.all, method="all", gives="wrap", ns=ITEM_NS)
@@ -712,7 +711,7 @@ def par_all(a, axis=None, out=None, keepdims=np._NoValue, *, where=np._NoValue):
     >>> pb.par_all(np.arange(1_000_000))
     np.False_
     """
-    return truth(np.logical_and, True, a, axis, out, keepdims, where)
+    return any_or_all(np.logical_and, True, a, axis, out, keepdims, where)
 
 
 @operation("a", np.count_nonzero, gives="rows", ns=ITEM_NS)
@@ -743,7 +742,7 @@ def par_count_nonzero(a, axis=None, *, keepdims=False):
         node = node_of(x) if straight else mask_node(x)
         return type(np.count_nonzero(np.empty(0)))(count_node(node))
     mask = collect([mask_node(x)], None)[0]
-    return reduce_ufunc(np.add, mask, axis, np.intp, None, keepdims, no_initial, True)
+    return reduce_ufunc(np.add, mask, axis, np.intp, None, keepdims, no_value, True)
 
 
 # ---- products ---------------------------------------------------------------
@@ -820,7 +819,7 @@ cdef object dot_rows(ndarray x, ndarray y, object kind):
     return result
 
 
-# ---- without what is no number ----------------------------------------------
+# ---- without NaNs -----------------------------------------------------------
 
 cdef CompiledKernel zeroing(object dtype):
     """NaN -> zero."""
@@ -859,7 +858,7 @@ def par_nansum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial
     if x.dtype.kind not in "biufc":
         return left_dtype(x.dtype)
     if x.dtype.kind in "fc":
-        if (axis is None and out is None and where is no_initial and dtype is None and truth_of(keepdims) == 0
+        if (axis is None and out is None and where is no_value and dtype is None and truth_of(keepdims) == 0
                 and x.dtype.isnative and x.dtype.char in "df"):
             return reduce_node(np.add, call_kernel(zeroing(x.dtype), (node_of(x),)), initial, None)
         cut = longest_axis(x.shape, range(x.ndim))

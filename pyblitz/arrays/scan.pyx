@@ -9,8 +9,8 @@ from libc.stdint cimport int64_t, intptr_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
-    SLICE_ITEMS, Resolved, at, axis_of, idempotent, longest_axis, may_overlap, outputs_are_safe,
-    report_flags, resolve, run, run_fn, slices)
+    SLICE_ITEMS, Resolved, at, axis_of, idempotent, longest_axis, may_overlap, numbas_ufunc,
+    outputs_are_safe, report_flags, resolve, run, run_fn, slices)
 from pyblitz.arrays.front cimport SCAN_NS, alone, as_array, Left, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.kernels.cast cimport cast_loop
@@ -200,7 +200,7 @@ def par_scan(op, a, axis=0, dtype=None, out=None):
 
 
 cdef object no_ufunc(object op):
-    if isinstance(getattr(op, "ufunc", None), ufunc):      # Numba's DUFunc
+    if numbas_ufunc(op) is not None:
         return left("a ufunc of Numba's")
     raise TypeError(f"op: expected a ufunc, not {type(op).__name__}")
 

@@ -12,7 +12,7 @@ from pyblitz.arrays.common cimport at, longest_axis, number_of, run, run_fn, sli
 from pyblitz.arrays.front cimport KEY_NS, as_array, Left, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.kernels.numbers cimport NUMBER_F64
-from pyblitz.kernels.search cimport Search, search_run
+from pyblitz.kernels.search cimport SortedSearch, search_run
 
 cnp.import_array()
 
@@ -31,7 +31,7 @@ def search_part(a, v, side, sorter, out, axis, lo, hi):
 
 cdef object search(ndarray a, ndarray v, object side, object sorter):
     """``np.searchsorted``, or what is left to it."""
-    cdef Search s
+    cdef SortedSearch s
     cdef ndarray result
     cdef int axis
     cdef int64_t keys = cnp.PyArray_SIZE(v)

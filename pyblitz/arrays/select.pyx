@@ -12,7 +12,7 @@ from pyblitz.arrays.evaluate cimport apply, collect
 from pyblitz.arrays.front cimport NONZERO_NS, as_array, Left, convert, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport node_of
-from pyblitz.arrays.predicates cimport is_lazy, predicate_mask
+from pyblitz.arrays.predicates cimport fitting, is_lazy, predicate_mask
 from pyblitz.kernels.filter cimport (
     Filter, Unravel, filter_block, filter_blocks, filter_count, filter_write, unravel_run)
 from pyblitz.runtime.atomic cimport u32_load_relaxed
@@ -76,18 +76,6 @@ cdef tuple select_items(ndarray a, ndarray mask, bint both):
         # By another thread, which does not know the copy.
         return select_items(a, mask.copy(), both)
     return yes, no
-
-
-cdef object filter_by_mask(ndarray a, ndarray mask):
-    if why_not(a) is not None or not selects(a, mask):
-        return a[mask]
-    return select_items(a, mask, False)[0]
-
-
-cdef tuple partition_by_mask(ndarray a, ndarray mask):
-    if why_not(a) is not None or not selects(a, mask):
-        return a[mask], a[~mask]
-    return select_items(a, mask, True)
 
 
 # ---- by a mask or a predicate -----------------------------------------------
@@ -245,13 +233,7 @@ def flatnonzero(a, predicate=None):
     if predicate is None:
         return np.flatnonzero(a)
     x = a if isinstance(a, np.ndarray) else np.asarray(a)
-    return np.flatnonzero(fitting(x, predicate_mask(x, predicate, "predicate", True)))
-
-
-cdef object fitting(object a, object mask):
-    if mask.shape != a.shape:
-        raise ValueError(f"predicate: a mask of shape {mask.shape} for elements of shape {a.shape}")
-    return mask
+    return np.flatnonzero(fitting(predicate_mask(x, predicate, "predicate", True), (<object>x).shape, "predicate"))
 
 
 @operation("a", flatnonzero, ns=NONZERO_NS)
@@ -287,7 +269,7 @@ def par_flatnonzero(a, predicate=None):
     if predicate is not None:
         if x.dtype.kind not in "biufcmM":
             return left_dtype(x.dtype)
-        mask = fitting(x, predicate_mask(x, predicate, "predicate", False))
+        mask = fitting(predicate_mask(x, predicate, "predicate", False), (<object>x).shape, "predicate")
     else:
         mask = mask_of(x)
         if mask is None:

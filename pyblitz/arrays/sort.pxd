@@ -1,7 +1,5 @@
 """Sorting, for other operations."""
 from numpy cimport ndarray
 
-# Of dtypes, by their kind.
-cdef dict key_kinds
 # np.sort of at least one item, or what is left to it: see front.pxd.
 cdef object sort(ndarray x, object axis, object order, bint stable, bint descending, object out)

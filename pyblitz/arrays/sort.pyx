@@ -13,11 +13,11 @@ from pyblitz.arrays.common cimport (
 from pyblitz.arrays.front cimport SORT_NS, as_array, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport (
-    Fields, Rows, by_numpy, check_out, goes_down, merge_rows, rows_of, sort_by, sort_fields, wants_stable)
+    Fields, Rows, sort_by_numpy, check_out, goes_down, key_kinds, merge_rows, rows_of, sort_by, sort_fields,
+    wants_stable)
 from pyblitz.kernels.merge cimport ORDER_COMPARE, MergeSort, order_by
 from pyblitz.kernels.gather cimport INDEX_READY, Take, take_run
-from pyblitz.kernels.keys cimport (
-    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, Keys, sort_keys, sort_rows_of_keys)
+from pyblitz.kernels.keys cimport NumberSort, sort_keys, sort_rows_of_keys
 from pyblitz.kernels.radix cimport SHARED_WORDS, Leaves, sort_fn, use_leaves
 from pyblitz.runtime.atomic cimport u32_store_relaxed
 from pyblitz.runtime.pool cimport Worker
@@ -30,11 +30,6 @@ cdef enum:
     COUNTED_PAIRS = 131072
     MANY_ROWS = 16
 
-key_kinds = {
-    "b": KEY_UNSIGNED, "u": KEY_UNSIGNED, "i": KEY_SIGNED, "f": KEY_FLOAT,
-    "m": KEY_TIME, "M": KEY_TIME,
-}
-
 # NumPy's SIMD kernels, which need no GIL.
 cdef sort_fn leaf_of(str name):
     cdef cnp.dtype dtype = np.dtype(name)
@@ -46,11 +41,11 @@ use_leaves(Leaves(leaf_of("u4"), leaf_of("i4"), leaf_of("f4")),
 
 
 cdef struct RowsOfKeys:
-    Keys k
+    NumberSort k
     int64_t rows
 
 
-cdef int run_keys(Worker* w, RowsOfKeys* r) noexcept nogil:
+cdef int run_key_rows(Worker* w, RowsOfKeys* r) noexcept nogil:
     cdef int64_t row
     cdef int rc
     if r.rows > 1 and (r.rows >= MANY_ROWS or r.k.n < SHARED_WORDS):
@@ -81,7 +76,7 @@ cdef int sort_numbers(ndarray source, ndarray result, bint stable, bint descendi
         with nogil:
             rc = sort_keys(NULL, &r.k)
         return check(rc, "the sort")
-    return run(<run_fn>run_keys, &r, "the sort")
+    return run(<run_fn>run_key_rows, &r, "the sort")
 
 
 cdef int sort_by_order(list parts, ndarray source, ndarray result, bint descending) except -1:
@@ -202,7 +197,7 @@ def sorted_by_numpy(a, axis=-1, kind=None, order=None, *, stable=None, descendin
     if out is not None and out is a and axis is not None and not down:
         out.sort(axis, kind, order, stable=stable)
         return out
-    result = by_numpy(numpys.sort, a, axis, kind, order, stable, down)
+    result = sort_by_numpy(numpys.sort, a, axis, kind, order, stable, down)
     if out is None:
         return result
     out[...] = result
@@ -227,14 +222,13 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
     -----
     O(n log n) work at most.  NaN and NaT go last, as in NumPy.
 
-    - Integers, times and floats of 4 or 8 bytes: one parallel pass of
-      most-significant-digit radix sort (after Zagha and Blelloch, 1991) into buckets that
-      fit into a cache, over the range that a sample shows; each bucket is cut once more
-      in the cache, into pieces for NumPy's own SIMD kernel.  Buckets that hold too much
-      (skewed keys) are shared in turn.  Or, where NumPy's kernel is fast on this CPU, and
-      above all for skewed keys: the kernel sorts a run for each thread, and the runs are
-      merged, each merge cut into equal parts by co-ranking.  Both give the same bits.
-      What is sorted already, up or down, is only copied.
+    - Integers, times and floats of 4 or 8 bytes: NumPy's SIMD kernel sorts all of them, where
+      that is fastest.  Or one parallel pass moves them, as words, to buckets that fit into a
+      cache (steps of the range that a sample shows, after Zagha and Blelloch, 1991, or between
+      splitters, after Sanders and Winkel, 2004), which the kernel sorts, whole or in pieces;
+      buckets that hold too much are shared in turn.  Or, with AVX-512, it moves them to 4 or 8
+      parts for the kernel.  The speeds are measured once in a process.  All ways give the same
+      bits.  What is sorted already, up or down, is only copied.
     - Booleans and integers of 1 or 2 bytes: counting sort.
     - Complex numbers, fixed-width strings, structured arrays, stable half precision: the
       order of ``par_argsort``, then every element is moved once.

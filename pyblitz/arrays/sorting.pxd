@@ -2,37 +2,43 @@
 and the arguments that all of them have."""
 from libc.stdint cimport int64_t, intptr_t, uint8_t
 from numpy cimport ndarray
-from pyblitz.kernels.argsort cimport Field, FieldKind
+from pyblitz.kernels.argsort cimport Field
 from pyblitz.kernels.merge cimport MergeSort
+from pyblitz.kernels.numbers cimport KeyKind
+
+# The KeyKind of each dtype.kind that kernels sort by keys.
+cdef dict key_kinds
 
 # ---- arguments
 
-# Whether a kind is stable, as np.sort understands it.
+# Whether np.sort is stable with these arguments.
 cdef bint wants_stable(object kind, object stable)
-# Of the parameter and a kind that was given.
+# Whether to sort from the greatest down; raises, if the kind that was given cannot do that.
 cdef bint goes_down(object descending, object kind) except -1
 # np.sort or np.argsort with `descending`, whatever the version of NumPy.
-cdef object by_numpy(object fn, object a, object axis, object kind, object order, object stable, bint descending)
-# An `out` for a result of this shape and dtype; swapped: in either byte order.
+cdef object sort_by_numpy(object fn, object a, object axis, object kind, object order, object stable, bint descending)
+# Raises, if out cannot hold a result of this shape and dtype.  swapped: whether any byte order will do.
 cdef int check_out(object out, tuple shape, object dtype, bint swapped=*) except -1
 
 # ---- rows
 
-cdef bint is_direct(ndarray a)      # kernels can read it as it lies
+# Whether kernels can read a as it lies.
+cdef bint is_direct(ndarray a)
 
 cdef class Rows:
     """An array as rows along an axis."""
-    cdef ndarray array          # None's is flattened
-    cdef ndarray rows           # the same, with the axis last
-    cdef ndarray out            # that was given, or None
-    cdef bint flat
-    cdef int ndim, along
+    cdef ndarray array          # the array, flattened if the axis is None
+    cdef ndarray rows           # a view of it with the axis last
+    cdef ndarray out            # the `out` that was given, or None
+    cdef bint flat              # whether it was flattened
+    cdef int ndim, along        # the number of axes, and which of them
     # Rows for the result: `out` itself, if it can be written to as it lies and overlaps none
     # of `read`.
     cdef ndarray target(self, object dtype, list read)
-    # What is to be sorted into the target: native and contiguous, the target itself or apart.
+    # What is to be sorted into the target: native and contiguous rows, which are the target itself or
+    # do not overlap it.
     cdef ndarray source(self, ndarray target)
-    # The result, of which these are the rows: out, or as NumPy's own copy would lie.
+    # The result that has these rows: out, or an array in the memory order that NumPy's has.
     cdef object give(self, ndarray rows, bint indices)
 
 cdef Rows rows_of(ndarray a, object axis, object out)
@@ -43,8 +49,8 @@ cdef class Fields:
     """What arrays of one shape are sorted by, the most significant first."""
     cdef Field* fields
     cdef int n
-    cdef list arrays            # that they are in
-    cdef int put(self, ndarray a, FieldKind kind, intptr_t offset, int size, bint descending) except -1
+    cdef list arrays            # the arrays whose memory the fields are in
+    cdef int put(self, ndarray a, KeyKind kind, intptr_t offset, int size, bint descending) except -1
     cdef bint add(self, ndarray a, bint descending) except -1
     cdef object order(self, int axis, ndarray out, ndarray begins)
 
@@ -55,12 +61,13 @@ cdef list sort_fields(ndarray a, object order)
 cdef ndarray sorting_order(list keys, list downs)
 # The same, and whether a run of equal items begins at each place in it.
 cdef tuple sorting_runs(list keys, list downs)
-# What is last in both directions, as greater numbers; or None: there is none.
-cdef object missing(ndarray a)
+# An array that is greater where an item of a is last in both directions (NaN, NaT); None, if there
+# are none.
+cdef object missing_rank(ndarray a)
 
 # ---- merges
 
-# Rows of s.n items, one after another, each by merge_sort.
+# Sorts each of so many rows of s.n items by merge_sort.
 cdef int merge_rows(MergeSort* s, int64_t rows) except -1
 # np.sort(a, axis, kind='stable'), or with indices np.argsort, in the order of a compiled
 # function `less`; checks all arguments.

@@ -15,13 +15,13 @@ from pyblitz.arrays.compiled cimport CompiledKernel, as_less
 from pyblitz.arrays.evaluate cimport apply, find_node
 from pyblitz.arrays.front cimport is_masked
 from pyblitz.arrays.nodes cimport node_of
-from pyblitz.kernels.argsort cimport (
-    FIELD_BYTES, FIELD_CHARS, FIELD_FLOAT, FIELD_SIGNED, FIELD_TIME, FIELD_UNSIGNED, Field, FieldKind,
-    sort_order, sort_order_of_rows)
+from pyblitz.kernels.argsort cimport Field, sort_order, sort_order_of_rows
 from pyblitz.kernels.find cimport FIND_ANY
 from pyblitz.kernels.merge cimport (
     ORDER_LESS, ORDER_LESS_ALONE, ORDER_TRUTH, ORDER_TRUTH_ALONE, MergeSort, OrderForm,
     merge_sort, order_by, sort_rows)
+from pyblitz.kernels.numbers cimport (
+    KEY_BYTES, KEY_CHARS, KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, KeyKind)
 from pyblitz.kernels.radix cimport SHARED_WORDS
 from pyblitz.runtime.pool cimport Worker
 
@@ -31,9 +31,9 @@ cdef enum:
     # Rows of more, if they are few, are shared one after another.
     MANY_ROWS = 16
 
-cdef dict field_kinds = {
-    "b": FIELD_UNSIGNED, "u": FIELD_UNSIGNED, "i": FIELD_SIGNED, "f": FIELD_FLOAT,
-    "m": FIELD_TIME, "M": FIELD_TIME,
+key_kinds = {
+    "b": KEY_UNSIGNED, "u": KEY_UNSIGNED, "i": KEY_SIGNED, "f": KEY_FLOAT,
+    "m": KEY_TIME, "M": KEY_TIME,
 }
 cdef bint has_descending = "descending" in inspect.signature(np.sort).parameters
 
@@ -61,7 +61,7 @@ cdef dict options_of(object axis, object kind, object order, object stable):
     return given
 
 
-cdef object by_numpy(object fn, object a, object axis, object kind, object order, object stable, bint descending):
+cdef object sort_by_numpy(object fn, object a, object axis, object kind, object order, object stable, bint descending):
     if not descending:
         if cnp.PyArray_CheckExact(a):
             return fn(a, axis, kind, order, stable=stable)
@@ -83,7 +83,7 @@ cdef object by_numpy(object fn, object a, object axis, object kind, object order
     # Backwards twice, so that equal elements keep their order.
     indices = numpys.argsort(np.flip(x, axis), axis, "stable", order)
     indices = x.shape[axis] - 1 - np.flip(indices, axis)
-    bad = missing(x)
+    bad = missing_rank(x)
     if bad is not None:
         last = numpys.argsort(np.take_along_axis(bad, indices, axis), axis, "stable")
         indices = np.take_along_axis(indices, last, axis)
@@ -201,7 +201,7 @@ cdef class Fields:
     def __dealloc__(self):
         free(self.fields)
 
-    cdef int put(self, ndarray a, FieldKind kind, intptr_t offset, int size, bint descending) except -1:
+    cdef int put(self, ndarray a, KeyKind kind, intptr_t offset, int size, bint descending) except -1:
         cdef Field* f = <Field*>realloc(self.fields, (self.n + 1) * sizeof(Field))
         if f == NULL:
             raise MemoryError
@@ -224,11 +224,11 @@ cdef class Fields:
         if not dtype.isnative:
             a = a.astype(dtype.newbyteorder("="))
         if kind == "c" and size <= 16:
-            bad = missing(a)
+            bad = missing_rank(a)
             if bad is None:
                 size //= 2
-                self.put(a, FIELD_FLOAT, 0, size, descending)
-                self.put(a, FIELD_FLOAT, size, size, descending)
+                self.put(a, KEY_FLOAT, 0, size, descending)
+                self.put(a, KEY_FLOAT, size, size, descending)
                 return True
             # Each by what is a number.
             self.add(bad, False)
@@ -240,12 +240,12 @@ cdef class Fields:
             return self.add(part, descending)
         if kind in "SU":
             for offset in range(0, size, 8):
-                self.put(a, FIELD_BYTES if kind == "S" else FIELD_CHARS, offset, min(size - offset, <intptr_t>8),
+                self.put(a, KEY_BYTES if kind == "S" else KEY_CHARS, offset, min(size - offset, <intptr_t>8),
                          descending)
             return True
-        if kind not in field_kinds or size > 8:
+        if kind not in key_kinds or size > 8:
             return False
-        self.put(a, field_kinds[kind], 0, size, descending)
+        self.put(a, key_kinds[kind], 0, size, descending)
         return True
 
     cdef object order(self, int axis, ndarray out, ndarray begins):
@@ -316,9 +316,8 @@ cdef list sort_fields(ndarray a, object order):
     return fields
 
 
-cdef object missing(ndarray a):
-    """What is last in both directions, as greater numbers; or None: there is none.  Of
-    complex numbers, R + nan j are before nan + R j, and nan + nan j."""
+cdef object missing_rank(ndarray a):
+    """Among complex numbers, R + nan j comes before nan + R j, and that before nan + nan j."""
     if a.dtype.kind in "fc" and a.size >= SHARED_WORDS and find_node(
             apply(np.isnan, (node_of(a),), {}), FIND_ANY) < 0:
         return None
@@ -362,7 +361,7 @@ cdef int merge_rows(MergeSort* s, int64_t rows) except -1:
 
 # ---- a user's comparison ----------------------------------------------------
 
-cdef OrderForm form_of(CompiledKernel k):
+cdef OrderForm comparison_form(CompiledKernel k):
     if k.gives_int:
         return ORDER_LESS if k.kernel.takes_user else ORDER_LESS_ALONE
     return ORDER_TRUTH if k.kernel.takes_user else ORDER_TRUTH_ALONE
@@ -397,7 +396,7 @@ cdef int sort_rows_by(ndarray rows, ndarray result, CompiledKernel less, bint de
     s.dst = <char*>cnp.PyArray_DATA(result)
     s.leaf = NULL
     s.arr = NULL
-    order_by(&s.order, form_of(less), less.kernel.fn, less.kernel.user, cnp.PyArray_ITEMSIZE(result))
+    order_by(&s.order, comparison_form(less), less.kernel.fn, less.kernel.user, cnp.PyArray_ITEMSIZE(result))
     s.order.descending = descending
     return merge_rows(&s, cnp.PyArray_SIZE(result) // s.n)
 

@@ -93,7 +93,7 @@ cdef list unique_of_few(ndarray x, bint index, bint inverse, bint counts, bint e
     d.n = cnp.PyArray_SIZE(x)
     d.size = cnp.PyArray_ITEMSIZE(x)
     d.floats = x.dtype.kind == "f"
-    # NaNs that are to differ are another road's if there are two.
+    # The counts tell whether there are two NaNs: if these are to differ, this function gives up.
     d.counting = counts or (not equal_nan and may_be_none(x))
     # Of few items, tables of which little is used take longer to make than to fill.
     d.limit = min(<int64_t>DISTINCT_LIMIT, d.n // 8)
@@ -336,10 +336,10 @@ def par_unique(ar, return_index=False, return_inverse=False, return_counts=False
 cdef struct AskBits:
     Bits bits
     const void* members
-    int64_t m
+    int64_t m               # how many members
     NumberKind member_kind
     const void* items
-    int64_t n
+    int64_t n               # how many items
     NumberKind item_kind
     bint invert
     uint8_t* out
@@ -378,7 +378,7 @@ cdef struct AskKeys:
     uint8_t* out
 
 
-cdef int run_keys(Worker* w, AskKeys* a) noexcept nogil:
+cdef int run_membership(Worker* w, AskKeys* a) noexcept nogil:
     cdef int rc = keys_put(w, &a.keys, a.members)
     if rc == 0 and not a.keys.crowded:
         rc = keys_ask(w, &a.keys, a.items, a.n, a.invert, a.out)
@@ -398,7 +398,7 @@ cdef object isin_keys(ndarray e, ndarray t, bint invert):
     a.invert = invert
     result = np.empty(a.n, np.bool_)
     a.out = <uint8_t*>cnp.PyArray_DATA(result)
-    run(<run_fn>run_keys, &a, "the members")
+    run(<run_fn>run_membership, &a, "the members")
     return None if a.keys.crowded else result
 
 
@@ -409,7 +409,7 @@ cdef object isin_sorted(ndarray e, ndarray t, bint invert):
     return par_map(np.not_equal if invert else np.equal, near, e)
 
 
-cdef ndarray plain(ndarray a, object dtype):
+cdef ndarray flat_row(ndarray a, object dtype):
     """Its items in a row, of this type."""
     return np.require(a.reshape(-1), dtype, "CA")
 
@@ -423,7 +423,7 @@ cdef object isin(ndarray e, ndarray t, bint invert, object kind):
     if sizeof(Py_ssize_t) != 8:
         return left("indices of 32 bits")
     if of_e in "biu" and of_t in "biu":
-        t = plain(t, t.dtype.newbyteorder("="))
+        t = flat_row(t, t.dtype.newbyteorder("="))
         low, high = int(t.min()), int(t.max())
         if kind == "table" and t.dtype.kind != "b" and high - low > np.iinfo(t.dtype).max:
             return left("arguments that it may refuse")
@@ -434,7 +434,7 @@ cdef object isin(ndarray e, ndarray t, bint invert, object kind):
             return np.full(n, invert)
         # Of one and two bytes there is no other way: a table has 8,192 bytes at most.
         if kind == "table" or e.dtype.itemsize <= 2 or greatest - least <= ITEM_BITS * (n + m):
-            return isin_bits(plain(e, e.dtype.newbyteorder("=")), t, least, greatest, invert)
+            return isin_bits(flat_row(e, e.dtype.newbyteorder("=")), t, least, greatest, invert)
         if np.result_type(e, t).kind not in "iu":
             return left("signed among unsigned integers")       # of which NumPy makes floats
         if least > low or greatest < high:
@@ -450,7 +450,7 @@ cdef object isin(ndarray e, ndarray t, bint invert, object kind):
             return left_dtype(common)
         if common == np.float64 and e.dtype == np.float32:
             # Rather than doubles of e, those of t that are floats.
-            wide = plain(t, common)
+            wide = flat_row(t, common)
             with np.errstate(all="ignore"):
                 t = wide.astype(np.float32)
             t = t[t == wide]
@@ -465,7 +465,7 @@ cdef object isin(ndarray e, ndarray t, bint invert, object kind):
             return left_dtype(common)
     else:
         return left(f"{e.dtype} among {t.dtype}")
-    e, t = plain(e, common), plain(t, common)
+    e, t = flat_row(e, common), flat_row(t, common)
     result = None
     if common.kind in "iufmM" and cnp.PyArray_SIZE(t) <= MOST_KEYS:
         result = isin_keys(e, t, invert)
@@ -501,9 +501,9 @@ def par_isin(element, test_elements, assume_unique=False, invert=False, *, kind=
 
     Notes
     -----
-    - Integers, where the range of ``test_elements`` is not much greater than both arrays
-      are long, or for ``kind='table'``: a table of bits.  O(n + m) work and range / 8
-      bytes.
+    - Integers, where the range of ``test_elements`` is at most 16 times as long as both arrays
+      together, or ``element`` has items of one or two bytes, or for ``kind='table'``: a table of
+      bits.  O(n + m) work and range / 8 bytes.
     - Numbers and times: a hash table of ``test_elements`` (open addressing, linear
       probing), built and asked in parallel.  O(n + m) work, 16 to 64 bytes for each
       of ``test_elements``.

@@ -8,15 +8,13 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport broadcast_shape, fill_map, make_outputs, run_map
 from pyblitz.arrays.copy cimport cast_to, movable, pays_to_move
-from pyblitz.arrays.front cimport as_array, left, left_dtype, too_small
+from pyblitz.arrays.front cimport as_array, left, left_dtype, no_value, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.select cimport mask_of, nonzero
 from pyblitz.kernels.map cimport MAP_DIMS, Map, map_bits, map_of_loop
 from pyblitz.kernels.where cimport where_loop
 
 cnp.import_array()
-
-cdef object not_given = np._NoValue
 
 
 cdef bint is_weak(object x):
@@ -62,9 +60,9 @@ def par_where(condition, x=np._NoValue, y=np._NoValue, /):
     cdef int64_t size = 1
     cdef Map m
     cdef cnp.dtype d, one
-    if x is not_given and y is not_given:
+    if x is no_value and y is no_value:
         return nonzero(as_array(condition))
-    if x is not_given or y is not_given:
+    if x is no_value or y is no_value:
         return left("arguments that it refuses")
     ops = [as_array(condition), as_array(x), as_array(y)]
     if not broadcast_shape(ops, 3, &ndim, shape):

@@ -7,8 +7,8 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport INT64_MAX, int64_t
 from pyblitz.runtime.atomic cimport i64_load_relaxed
 from pyblitz.runtime.call cimport (
-    GO_ON, STOP_CANCELLED, Call, Part, Progress, call_begin, call_init, call_stop, call_stopped,
-    progress_init, tell_fn)
+    GO_ON, STOP_CANCELLED, Call, Part, call_begin, call_init, call_stop, call_stopped,
+    progress_init, progress_made, progress_told, tell_fn)
 from pyblitz.runtime.join cimport promote_all
 from pyblitz.runtime.os cimport now_ns
 from pyblitz.runtime.pool cimport (
@@ -29,7 +29,7 @@ cdef class CancelScope:
     Raises
     ------
     TypeError, ValueError
-        When ``timeout`` is no number, or negative or not a number.
+        When ``timeout`` is no number, or NaN, or negative, or more than 1e9.
 
     See Also
     --------
@@ -157,43 +157,54 @@ cdef class CancelScope:
         Py_DECREF(self)
 
 
-cdef class ProgressScope(CancelScope):
-    """A block whose operations tell how far they are: see progress.py.  The context
-    is the listener's own; it is entered by one thread at a time."""
-    cdef Progress _progress
-    cdef object _callback
-    cdef object _context
-    cdef int64_t _done      # as last told; monotonic, whatever is read
-    cdef int64_t _total
+cdef class Listener:
+    """Whoever asked how far something is: see progress.py.  The context is its own; one thread at
+    a time enters it."""
 
     def __init__(self, callback, context):
+        self.callback = callback
+        self.context = context
+        progress_init(&self.progress, <tell_fn>tell_listener, <void*>self, NULL)
+
+    cpdef int tell(self, bint finished) except -1:
+        """finished: nothing runs any more, and nothing is left."""
+        # `done` first: `total` was never less.  But these are two variables.
+        cdef int64_t done = i64_load_relaxed(&self.progress.done)
+        cdef int64_t total = i64_load_relaxed(&self.progress.total)
+        self.total = max(self.total, total)
+        self.done = self.total if finished else max(self.done, min(done, self.total))
+        self.context.run(self.callback, self.done, self.total)
+        return 0
+
+    cdef int count(self, int64_t items) except -1:
+        if progress_made(&self.progress, items):
+            # If it raises, `telling` stays taken: it is not called again.
+            self.tell(False)
+            progress_told(&self.progress, True)
+        return 0
+
+
+cdef int tell_listener(void* listener) except -1 nogil:
+    with gil:
+        (<Listener>listener).tell(False)
+    return 0
+
+
+cdef class ProgressScope(CancelScope):
+    """A block whose operations tell a listener how far they are."""
+    cdef Listener _listener
+
+    def __init__(self, Listener listener):
         CancelScope.__init__(self)
-        self._callback = callback
-        self._context = context
+        self._listener = listener
 
     def __enter__(self):
         cdef Worker* w = current_worker()
         CancelScope.__enter__(self)
-        progress_init(&self._progress, <tell_fn>tell_progress, <void*>self,
-                      w.part if w != NULL else NULL)
-        self._call.progress = &self._progress
+        self._listener.progress.part = w.part if w != NULL else NULL
+        self._call.progress = &self._listener.progress
         return self
 
     def __exit__(self, *exc):
         CancelScope.__exit__(self)
         self._call.progress = NULL
-
-    def tell(self, bint finished):
-        """``finished``: nothing runs any more, and nothing is left."""
-        # `done` first: `total` was never less.  But these are two variables.
-        cdef int64_t done = i64_load_relaxed(&self._progress.done)
-        cdef int64_t total = i64_load_relaxed(&self._progress.total)
-        self._total = max(self._total, total)
-        self._done = self._total if finished else max(self._done, min(done, self._total))
-        self._context.run(self._callback, self._done, self._total)
-
-
-cdef int tell_progress(void* listener) except -1 nogil:
-    with gil:
-        (<ProgressScope>listener).tell(False)
-    return 0

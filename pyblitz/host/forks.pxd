@@ -8,10 +8,10 @@ cdef int check_callable(object fn, str name) except -1
 cdef int64_t failed_from(int64_t i, object error) noexcept
 # Of two failures the one of the lower rank is raised, before the index counts.  That
 # something was cancelled follows from another failure, when there is one.
-cdef int rank(object error) noexcept
+cdef int rank_of_error(object error) noexcept
 
 
-cdef inline void lower(atomic_i64* limit, int64_t at) noexcept nogil:
+cdef inline void lower_limit(atomic_i64* limit, int64_t at) noexcept nogil:
     """Nothing at or past ``at`` is wanted any more."""
     # relaxed: a hint that saves work; results are read after the wait
     cdef int64_t seen = i64_load_relaxed(limit)

@@ -19,7 +19,8 @@ from pyblitz.runtime.pool cimport Worker, must_stop
 from pyblitz.runtime.scope cimport broadcast as broadcast_tasks
 
 cdef enum:
-    # What a side returns, whose exception is kept: so its later siblings do not begin.
+    # What run_side returns when this function or an earlier one failed.  The Side keeps the exception;
+    # later functions do not begin.
     FAILED = 1
 
 
@@ -31,11 +32,11 @@ cdef int check_callable(object fn, str name) except -1:
 
 cdef class Side:
     """One call, and what came of it.  One thread at a time uses it."""
-    cdef object fn
-    cdef object context
-    cdef object result
-    cdef object error
-    cdef bint ran
+    cdef object fn          # the function
+    cdef object context     # the copy that fn runs in
+    cdef object result      # what it returned
+    cdef object error       # what it raised, or None
+    cdef bint ran           # whether it returned
 
     def __init__(self, fn):
         self.fn = fn
@@ -52,13 +53,13 @@ cdef class Side:
             self.error = error
 
 
-cdef struct Join:
+cdef struct Sides:
     void* sides         # list of Side
     atomic_i64 limit    # sides from this index on are not wanted
     Part* outer         # what the caller is in the middle of
 
-cdef struct Range:
-    Join* join
+cdef struct SideRange:
+    Sides* join
     int64_t lo
     int64_t hi
 
@@ -67,13 +68,13 @@ cdef int64_t failed_from(int64_t i, object error) noexcept:
     return i if isinstance(error, Exception) else -1
 
 
-cdef int rank(object error) noexcept:
+cdef int rank_of_error(object error) noexcept:
     if not isinstance(error, Exception):
         return 0
     return 2 if isinstance(error, concurrent.futures.CancelledError) else 1
 
 
-cdef int run_side(Worker* w, Join* j, int64_t i) noexcept nogil:
+cdef int run_side(Worker* w, Sides* j, int64_t i) noexcept nogil:
     cdef Part part
     cdef Part* before = w.part
     cdef bint stop
@@ -92,13 +93,13 @@ cdef int run_side(Worker* w, Join* j, int64_t i) noexcept nogil:
         limit = INT64_MAX if side.error is None else failed_from(i, side.error)
         side = None
     w.part = before
-    lower(&j.limit, limit)
+    lower_limit(&j.limit, limit)
     return 0 if limit == INT64_MAX else FAILED
 
 
 cdef int finish(Entry* e, int rc, list sides) except -1:
-    """The end of the operation: raises what the caller is to see.  rc: -1, and an
-    exception is set that says why the caller was told to stop; or whatever."""
+    """The end of the operation: raises what the caller is to see.  rc is -1 if an exception is set that
+    says why the caller was told to stop; other values are ignored."""
     cdef bint interrupted = e.worker.interrupt != NULL
     cdef Side side
     rc = leave(e, rc)
@@ -110,7 +111,7 @@ cdef int finish(Entry* e, int rc, list sides) except -1:
         stopped = error
     for side in sides:
         error, side.error = side.error, None
-        if error is not None and (failure is None or rank(error) < rank(failure)):
+        if error is not None and (failure is None or rank_of_error(error) < rank_of_error(failure)):
             failure = error
     if failure is not None and not interrupted:
         raise failure
@@ -119,15 +120,15 @@ cdef int finish(Entry* e, int rc, list sides) except -1:
     return 0
 
 
-cdef int run_range(Worker* w, void* ctx) noexcept nogil:
-    cdef Range* r = <Range*>ctx
-    cdef Range left, right
+cdef int run_sides(Worker* w, void* ctx) noexcept nogil:
+    cdef SideRange* r = <SideRange*>ctx
+    cdef SideRange left, right
     if r.hi - r.lo == 1:
         return run_side(w, r.join, r.lo)
     left.join = right.join = r.join
     left.lo, right.hi = r.lo, r.hi
     left.hi = right.lo = r.lo + ((r.hi - r.lo + 1) >> 1)
-    return join_forks(w, run_range, &left, run_range, &right)
+    return join_forks(w, run_sides, &left, run_sides, &right)
 
 
 def join(*functions):
@@ -181,8 +182,8 @@ def join(*functions):
     >>> sort([3, 1, 4, 1, 5, 9, 2, 6])
     [1, 1, 2, 3, 4, 5, 6, 9]
     """
-    cdef Join j
-    cdef Range all_of_them
+    cdef Sides j
+    cdef SideRange all_of_them
     cdef Entry e
     cdef int rc
     if not functions:
@@ -198,13 +199,13 @@ def join(*functions):
     with nogil:
         enter(&e)
         j.outer = e.worker.part
-        rc = run_range(e.worker, &all_of_them)
+        rc = run_sides(e.worker, &all_of_them)
     finish(&e, rc, sides)
     return tuple([(<Side>side).result for side in sides])
 
 
 cdef struct Broadcast:
-    Join join           # sides: the caller, then the pool's own threads
+    Sides join           # sides: the caller, then the pool's own threads
     Worker* caller
 
 

@@ -1,4 +1,4 @@
-"""Futures: see _futures.pxd."""
+"""Futures: see futures.pxd."""
 import concurrent.futures
 import functools
 import threading
@@ -133,9 +133,9 @@ cdef class Ending:
     """How far the end of a future was told."""
     cdef str how            # the method of those who wait; None: it has not ended
     cdef tuple waiters      # of `wait` and `as_completed`
-    cdef Py_ssize_t told, called
-    cdef bint over          # the waiters
-    cdef object late
+    cdef Py_ssize_t told, called    # how many waiters, and callbacks, have been told
+    cdef bint over          # whether all waiters have been told
+    cdef object late        # the last exception of a signal's handler or callback meanwhile, or None
 
     cdef int tell(self, object future, object result, object error) except -1:
         condition = future._condition

@@ -6,7 +6,7 @@ from pyblitz.runtime.lane cimport Lane
 from pyblitz.runtime.pool cimport Pool, Worker
 
 cdef struct Entry:
-    Worker* worker
+    Worker* worker      # the worker that this thread is
     bint outermost      # this entry made the thread a worker
 
 # With an exception on failure, or when what this thread does is to stop; no GIL
@@ -35,9 +35,9 @@ cdef Pool* new_pool(int num_threads, Lane* lanes) except NULL
 
 # What a ThreadPool leaves behind.
 cdef struct Dropped:
-    Pool* pool
-    Lane* lanes
-    Dropped* next
+    Pool* pool              # one that was told to end
+    Lane* lanes             # its lanes, freed with it
+    Dropped* next           # the one that was dropped before
 
 # Of a pool that was told to end, or will be at once: whoever comes by when it has ended frees it.
 cdef void add_dropped(Dropped* d) noexcept nogil

@@ -37,7 +37,7 @@ cdef atomic_ptr global_pool
 cdef atomic_i64 entering
 ptr_store_relaxed(&global_pool, NULL)
 i64_store_relaxed(&entering, 0)
-# Its threads, for those who do not enter it.
+# The global pool's number of threads, for is_alone, which does not enter it; 0: not known.
 cdef atomic_u32 global_threads
 u32_store_relaxed(&global_threads, 0)
 
@@ -61,8 +61,8 @@ ptr_store_relaxed(&global_lanes, NULL)
 
 
 cdef Lane* lanes_of_this_process() except NULL:
-    """A forked child leaves the parent's jobs to the parent.  Once, whoever asks at the
-    same time."""
+    """A forked child gets lanes of its own, for the parent's hold the parent's jobs.  All who ask at the
+    same time get the same ones."""
     # acquire: partner is the compare-and-swap
     cdef GlobalLanes* g = <GlobalLanes*>ptr_load_acquire(&global_lanes)
     cdef GlobalLanes* mine
@@ -91,7 +91,7 @@ cdef Lane* new_lanes() except NULL:
 
 
 cdef Pool* new_pool(int num_threads, Lane* lanes) except NULL:
-    """While the interpreter ends no thread may start: then it has none."""
+    """While the interpreter ends no thread may start, so the new pool has none."""
     cdef bint asymmetric = asymmetric_fences()
     cdef int64_t spin = 0 if exiting else spin_microseconds(num_threads) * 1000
     # After the last line of Python above: nothing gives up the GIL from here to
@@ -427,7 +427,7 @@ def _in_child():
     u32_store_relaxed(&global_threads, 0)
 
 
-def _at_exit():
+def _end_pools():
     """Ends all threads before Python takes itself apart."""
     global exiting
     cdef Pool* p
@@ -458,4 +458,4 @@ def _at_exit():
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
-atexit.register(_at_exit)
+atexit.register(_end_pools)

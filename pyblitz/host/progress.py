@@ -1,49 +1,50 @@
-"""How far an operation is: for its ``progress`` parameter."""
+"""How far an operation or a block of tasks is: for its ``progress`` parameter."""
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from pyblitz.host.cancel import ProgressScope
+from pyblitz.host.cancel import Listener, ProgressScope
 
 _T = TypeVar("_T")
 Progress = bool | None | Callable[[int, int], object]
 
 
-def with_progress(
-    progress: Progress, fn: Callable[..., _T], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> _T:
-    """``fn(*args, **kwargs)``, whose operations count the items that they have done.
+@contextlib.contextmanager
+def listening(progress: Progress) -> Iterator[Listener | None]:
+    """The listener that ``progress`` asks for, or None; a bar ends with the block.
 
     ``progress``: None or False, nobody looks; True, a bar of tqdm; or a callable that
     gets ``(done, total)``, in a copy of this context, from whatever thread has ended a
-    leaf: one at a time, every 50 ms at most, and at the end, if there was no failure,
+    leaf or task: one at a time, every 50 ms at most, and at the end, if there was no failure,
     with ``done == total``.  Neither ever decreases.  ``total`` grows when the operation
-    has several loops.  What the callable raises ends the operation.
+    has several loops, or a task spawns others.  What the callable raises ends the operation.
     """
     if progress is None or progress is False:
-        return fn(*args, **kwargs)
-    if progress is True:
+        yield None
+    elif progress is True:
         with _Bar() as bar:
-            return _told(bar.show, fn, args, kwargs)
-    if not callable(progress):
+            yield Listener(bar.show, contextvars.copy_context())
+    elif callable(progress):
+        yield Listener(progress, contextvars.copy_context())
+    else:
         raise TypeError(f"progress must be a bool, a callable or None, not {progress!r}")
-    return _told(progress, fn, args, kwargs)
 
 
-def _told(
-    callback: Callable[[int, int], object],
-    fn: Callable[..., _T],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
+def with_progress(
+    progress: Progress, fn: Callable[..., _T], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> _T:
-    scope = ProgressScope(callback, contextvars.copy_context())
-    with scope:
-        result = fn(*args, **kwargs)
-    scope.tell(True)
-    return result
+    """``fn(*args, **kwargs)``, whose operations count the items that they have done."""
+    with listening(progress) as listener:
+        if listener is None:
+            return fn(*args, **kwargs)
+        with ProgressScope(listener):
+            result = fn(*args, **kwargs)
+        listener.tell(True)
+        return result
 
 
 class _Bar:

@@ -28,11 +28,11 @@ cdef class Recording:
     """What the workers of one pool do, from now until `finish`; see _stats.py."""
     cdef Pool* _pool            # NULL: it ended
     cdef object _owner          # the ThreadPool that it is, or None
-    cdef int _n
-    cdef uint64_t* _before      # [worker][counter]
-    cdef int64_t _began
+    cdef int _n                 # the number of workers it records
+    cdef uint64_t* _before      # [worker][counter]: the counters when it began
+    cdef int64_t _began         # when, by now_ns
     cdef uint32_t _number       # of Stats.recording
-    cdef object _last
+    cdef object _last           # what read() gives after the end
 
     def __cinit__(self, bint spans):
         global recordings, the_recording

@@ -8,7 +8,8 @@ import time
 
 cimport cython
 from libc.stdint cimport INT64_MAX, int64_t
-from pyblitz.host.forks cimport check_callable, failed_from, lower, rank
+from pyblitz.host.cancel cimport Listener
+from pyblitz.host.forks cimport check_callable, failed_from, lower_limit, rank_of_error
 from pyblitz.host.futures cimport begin_future, end_future
 from pyblitz.host.interpreter cimport check, raised
 from pyblitz.host.pools cimport Entry, borrow, enter, leave
@@ -30,6 +31,7 @@ from pyblitz.runtime.scope cimport TASK_CALLERS, Scope, Task, scope_begin, scope
 from pyblitz.runtime.sleep cimport post_internal
 
 from pyblitz.host.futures import Future
+from pyblitz.host.progress import listening
 
 cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident() nogil
@@ -66,11 +68,11 @@ class ScopeFuture(Future):
 
 cdef class Spawned:
     cdef Task task          # in use until its function runs; `home` refers to us till then
-    cdef atomic_u32 state
-    cdef int64_t index
-    cdef unsigned long thread   # that runs it
-    cdef scope home
-    cdef object future
+    cdef atomic_u32 state   # WAITS, TAKEN, CLAIMED, HANDED or CLAIM_DONE
+    cdef int64_t index      # its place among the scope's tasks
+    cdef unsigned long thread  # the thread that runs it
+    cdef scope home         # its scope
+    cdef object future      # what spawn returned
     # Of whoever runs it:
     cdef object context
     cdef object fn
@@ -112,6 +114,11 @@ cdef class Spawned:
         if w != NULL:
             w.part = before
         future._spawned = None
+        if home._listener is not None and error is None and not future.cancelled():
+            try:
+                home._listener.count(1)
+            except BaseException as e:
+                home._fail(0, e)    # nobody is to go on
 
     cdef void run_task(self, Worker* w) noexcept:
         """Of the task that carries it."""
@@ -213,9 +220,9 @@ cdef int run_spawned(Worker* w, void* ctx) noexcept nogil:
 
 
 cdef int help_with(object future) except -1:
-    """Runs the future's task here, if it has not begun: so that nobody waits for what
-    waits for him.  A task that has begun waits for nothing but what it asks for, for
-    nothing unrelated is ever run on top of it."""
+    """Runs the future's task here if it has not begun, so that no task waits for one that waits for it.
+    A task that has begun waits for nothing but what it asks for, for nothing unrelated is ever run on
+    top of it."""
     cdef Spawned spawned = future._spawned
     if spawned is None or future.done():
         return 0
@@ -263,6 +270,14 @@ cdef dict open_scopes = {}
 cdef class scope:
     """Tasks that run in parallel, and are all done when the ``with`` block ends.
 
+    Parameters
+    ----------
+    progress : bool or callable, optional
+        True shows a bar of tqdm (the extra ``progress``): the tasks that are done, of those that
+        were spawned so far.  A callable gets these two numbers as ``progress(done, total)``, every
+        50 ms at most, from whatever thread has ended a task, and at the end of the block, if nothing
+        failed.  What it raises ends the block: tasks that have not begun are cancelled.
+
     See Also
     --------
     join : a fixed number of functions.
@@ -273,6 +288,8 @@ cdef class scope:
     RuntimeError
         When it is entered twice, or left in another thread, or before a block that
         was entered after it.
+    TypeError
+        When ``progress`` is neither a bool nor callable nor None.
 
     Notes
     -----
@@ -309,19 +326,25 @@ cdef class scope:
     cdef Entry _entry
     cdef Worker* _worker        # the owner; NULL: not in the block
     cdef Pool* _pool
-    cdef unsigned long _thread
+    cdef unsigned long _thread  # the thread that entered it
     cdef int _inside            # tasks of this scope under which the owner is
     cdef atomic_u32 _used       # 0, or 1: it was entered
     cdef bint _interrupted      # a signal handler raised while it was waited for
     cdef atomic_i64 _limit      # the lowest index that failed; later ones are dropped
     cdef atomic_i64 _count      # tasks spawned
     cdef dict _open             # index: Spawned, until its task was run
-    cdef object _failure        # of the lowest index that failed
-    cdef int64_t _failed_at
-    cdef int _failed_rank
+    cdef object _failure        # the failure that is raised: of the lowest rank, then of the lowest index
+    cdef int64_t _failed_at     # the index of the task with _failure
+    cdef int _failed_rank       # its rank
+    cdef object _progress       # the parameter
+    cdef object _listening      # the block that the listener lives in, as long as this one
+    cdef Listener _listener     # whoever wants to know how many tasks are done, or None
     cdef object __weakref__
 
-    __signature__ = inspect.Signature()
+    __signature__ = inspect.signature(lambda *, progress=None: None)
+
+    def __init__(self, *, progress=None):
+        self._progress = progress
 
     def __enter__(self):
         # Before anything that lets another thread in.
@@ -329,7 +352,13 @@ cdef class scope:
             raise RuntimeError("a scope is entered once")
         self._open = {}
         try:
-            enter(&self._entry)
+            self._listening = listening(self._progress)
+            self._listener = self._listening.__enter__()
+            try:
+                enter(&self._entry)
+            except BaseException:
+                self._listening.__exit__(None, None, None)
+                raise
         except BaseException:
             u32_store_relaxed(&self._used, 0)
             raise
@@ -353,19 +382,29 @@ cdef class scope:
                 w.part != &self._scope.part or w.mark_of_call != self._scope.mark_of_call):
             raise RuntimeError("blocks must be left in the reverse order")
         if exc is not None:
-            lower(&self._limit, 0)
+            lower_limit(&self._limit, 0)
         stopped = self._end()
+        try:
+            self._raise_failure(exc, stopped)
+            if exc is None and self._listener is not None:
+                self._listener.tell(True)
+        finally:
+            self._listening.__exit__(None, None, None)
+
+    cdef int _raise_failure(self, object exc, object stopped) except -1:
+        """exc: what the block has raised, which comes out of it unless we raise, or None."""
         failure, self._failure = self._failure, None
         if self._interrupted:
             raise stopped
         # A block that only found a task dropped is not what failed.
         if exc is not None and (failure is None or isinstance(failure, Exception)
                                 and not isinstance(exc, concurrent.futures.CancelledError)):
-            return
+            return 0
         if failure is not None:
             raise failure
         if stopped is not None:
             raise stopped
+        return 0
 
     cdef object _end(self):
         """Waits for all tasks.  What says that they were told to stop, or None."""
@@ -399,7 +438,7 @@ cdef class scope:
         claimed one is no longer waited for."""
         cdef Spawned spawned
         cdef bint forked = pool_is_stale(self._pool)
-        lower(&self._limit, 0)
+        lower_limit(&self._limit, 0)
         for spawned in list(self._open.values()):
             if u32_cas_seq_cst(&spawned.state, WAITS, TAKEN):
                 spawned.run(NULL)
@@ -425,9 +464,9 @@ cdef class scope:
         return 0
 
     cdef int _fail(self, int64_t index, object error) except -1:
-        cdef int its_rank = rank(error)
+        cdef int its_rank = rank_of_error(error)
         index = failed_from(index, error)
-        lower(&self._limit, index)
+        lower_limit(&self._limit, index)
         with cython.critical_section(self):
             if self._failure is None or its_rank < self._failed_rank or (
                     its_rank == self._failed_rank and index < self._failed_at):
@@ -501,6 +540,9 @@ cdef class scope:
             spawned.task.memory = TASK_CALLERS
             # relaxed: a number of its own
             spawned.index = i64_fetch_add_relaxed(&self._count, 1)
+            if self._listener is not None:
+                # relaxed: a number; see call.pxd
+                i64_fetch_add_relaxed(&self._listener.progress.total, 1)
             self._open[spawned.index] = spawned
             future = spawned.future
             with nogil:
@@ -542,7 +584,7 @@ cdef void run_own(Worker* w, Scope* s) noexcept nogil:
         execute(w, job)
 
 
-def _at_exit():
+def _end_scopes():
     """Ends blocks that nobody will leave, so that their pools can end: of generators
     that hang in this thread, or did in one that ended."""
     cdef scope s
@@ -550,11 +592,11 @@ def _at_exit():
     for s in list(open_scopes.values())[::-1]:
         if (s._worker != NULL and not s._worker.background and not pool_is_stale(s._pool)
                 and (s._thread == PyThread_get_thread_ident() or s._thread not in alive)):
-            lower(&s._limit, 0)
+            lower_limit(&s._limit, 0)
             s._end()
 
 
-atexit.register(_at_exit)
+atexit.register(_end_scopes)
 
 
 # ---- spawn --------------------------------------------------------------------

@@ -8,15 +8,15 @@ from pyblitz.runtime.pool cimport Pool, Worker
 cdef object submit_call(Pool* p, set pending, object fn, tuple args, dict kwargs, bint keyed, uint64_t key)
 
 cdef class NativePool:
-    cdef Pool* _pool
+    cdef Pool* _pool            # the present native pool
     cdef Dropped* _left         # made with the pool: its lanes, and its place in a list
     cdef readonly int num_threads
-    cdef bint _closed
+    cdef bint _closed           # whether close was called
     cdef object _joining    # a lock: whoever holds it ends the threads
     cdef set _pending       # the futures of jobs that have not begun
-    cdef tuple _cpus
-    cdef int64_t _idle_ns
-    cdef int _keep
+    cdef tuple _cpus            # CPUs for its threads, in turn; empty: any
+    cdef int64_t _idle_ns       # when an idle thread ends; -1: never
+    cdef int _keep              # how many threads stay
     cdef int _make(self) except -1
     cdef object __weakref__
     cdef Pool* _native(self) except NULL

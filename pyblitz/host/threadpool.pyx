@@ -56,7 +56,7 @@ cdef struct PyJob:
     PyObject* call      # (future, context, fn, args, kwargs, the futures that wait)
 
 
-cdef void run_call(tuple call) noexcept:
+cdef void run_submitted(tuple call) noexcept:
     """Never raises: what the future's own callbacks raise is unraisable."""
     future, context, fn, args, kwargs, pending = call
     result = error = None
@@ -86,7 +86,7 @@ cdef void run_keyed_py_job(void* worker, Job* job) noexcept nogil:
         call = <object>j.call
         Py_DECREF(call)
         free(j)
-        run_call(call)
+        run_submitted(call)
         call = None
 
 
@@ -446,8 +446,8 @@ cdef class threads:
 
     cdef NativePool _pool
     cdef Worker* _worker    # that the thread is in the block
-    cdef void* _mark        # its call, and what it is in the middle of, when the block began
-    cdef Part* _part
+    cdef void* _mark        # its worker's mark_of_call when the block began
+    cdef Part* _part        # what its worker was in the middle of when the block began
     cdef object _thread     # that is in the block, or None
 
     __signature__ = inspect.signature(lambda n: None)

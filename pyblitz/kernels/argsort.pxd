@@ -11,28 +11,22 @@ The packing follows the way that databases normalise keys (Graefe, "Implementing
 in database systems", 2006).
 """
 from libc.stdint cimport int64_t, intptr_t, uint8_t
+from pyblitz.kernels.numbers cimport KeyKind
 from pyblitz.runtime.pool cimport Worker
 
-cdef enum FieldKind:
-    FIELD_UNSIGNED  # of 1, 2, 4 or 8 bytes, as the next three (floats: 2, 4, 8)
-    FIELD_SIGNED
-    FIELD_FLOAT     # zeros are equal, NaNs too, and last
-    FIELD_TIME      # the least value (NaT) last
-    FIELD_BYTES     # up to 8 bytes, compared as such
-    FIELD_CHARS     # one or two characters of 4 bytes
-
 cdef struct Field:
-    const char* base
-    intptr_t step       # bytes from an item to the next
-    intptr_t pitch      # from a row to the next
-    FieldKind kind
-    int size            # bytes
-    bint descending     # what is last stays last
+    const char* base    # the field of the first item
+    intptr_t step       # how many bytes lie between the fields of two items
+    intptr_t pitch      # how many bytes lie between two rows
+    KeyKind kind
+    int size            # in bytes
+    bint descending     # NaN and NaT are last all the same
 
-# Positions of the n items in sorted order, and, unless it is NULL, whether each begins a run
-# of equal ones.  Without a worker: alone.  0, ENOMEM, or -1.
+# Writes to out the positions of the n items in sorted order and, if begins is not NULL, whether each
+# of them begins a run of equal items.  Without a worker, this thread does it alone.  Returns 0,
+# ENOMEM, or -1.
 cdef int sort_order(Worker* w, const Field* fields, int n_fields, int64_t n,
                     int64_t* out, uint8_t* begins) noexcept nogil
-# Of rows of n items each, one after another.
+# The same for each of so many rows of n items.
 cdef int sort_order_of_rows(Worker* w, const Field* fields, int n_fields, int64_t n,
                             int64_t rows, int64_t* out) noexcept nogil

@@ -4,10 +4,12 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from pyblitz.kernels.blocks cimport run_blocks
-from pyblitz.kernels.numbers cimport Raw
+from pyblitz.kernels.numbers cimport (
+    KEY_BYTES, KEY_CHARS, KEY_FLOAT, KEY_SIGNED, KEY_TIME, Raw, float_key, last_key, signed_key,
+    time_key, turned)
 from pyblitz.kernels.prefetch cimport prefetch
 from pyblitz.kernels.radix cimport (
-    CHUNK, SHARED_WORDS, Words, bent_step, log2_of, sort_plain, sort_words)
+    RADIX_CHUNK, SHARED_WORDS, Words, bent_step, log2_of, sort_plain, sort_words)
 from pyblitz.runtime.os cimport alloc_array
 
 cdef enum:
@@ -23,20 +25,20 @@ cdef struct Digit:
     # What one field gives to the words.
     const Field* field
     uint64_t low            # the least key; 0 if groups
-    int bits                # of the key that are left
-    int drop                # of these, that the next word is for
+    int bits                # how many bits the words get from it: of its range, or that vary if groups
+    int drop                # how many of these, the lowest, go into the next word
     int bent                # more than 0: of keys of all magnitudes, the leading bits of each
     int groups              # of varying bits; 0: the key less the least one
-    int shift[MAX_GROUPS]
-    uint64_t mask[MAX_GROUPS]
+    int shift[MAX_GROUPS]   # for each group: how far its bits move
+    uint64_t mask[MAX_GROUPS]  # for each group: which bits they are then
 
-cdef struct Order:
+cdef struct ArgSort:
     const Field* fields
     int n_fields
     const int64_t* items    # NULL: 0 .. n
     int64_t n
-    int depth
-    int index_bits
+    int depth               # how often ties were sorted by this again
+    int index_bits          # the bits of an index
     Digit digits[MAX_DIGITS]
     int n_digits
     int tied                # the first field that the words do not hold all of
@@ -47,16 +49,16 @@ cdef struct Order:
     # -- of the pass over one field
     const Field* field
     uint64_t first          # the key of the first item
-    Range* ranges           # [block]
-    bint rises
-    bint falls
+    KeyRange* ranges        # [block]
+    bint rises              # whether no key is less than the one before
+    bint falls              # whether each key is less than the one before
 
-cdef struct Range:
-    uint64_t low
-    uint64_t high
+cdef struct KeyRange:
+    uint64_t low            # the least key of the block
+    uint64_t high           # the greatest key of the block
     uint64_t varying        # bits in which a key differs from the first
-    uint64_t begin          # the first key here, and the last
-    uint64_t end
+    uint64_t begin          # its first key
+    uint64_t end            # its last key
     bint rises              # none is less than the one before
     bint falls              # each is less than the one before
 
@@ -123,46 +125,46 @@ cdef void fetch_chars(const Field* f, const int64_t* items, int64_t lo, int64_t 
         out[i] = <uint64_t>chars[0] << 32 | chars[1]
 
 
-cdef void keys_of(const Field* f, const int64_t* items, int64_t lo, int64_t n, uint64_t* out) noexcept nogil:
-    """Of items lo .. lo + n, which are items[lo] .. if there are any."""
-    cdef int bits = 8 * f.size
-    cdef uint64_t sign = <uint64_t>1 << (bits - 1)
-    cdef uint64_t all = ~<uint64_t>0 >> (64 - bits)
-    cdef uint64_t inf, magnitude, x
-    cdef uint64_t last = all
+cdef void make_keys(const Field* f, uint64_t* x, int64_t n, Raw like) noexcept nogil:
+    """Of the bits of n items, in their place."""
+    cdef Raw last = last_key(f.kind, like)
     cdef int64_t i
-    if f.kind == FIELD_BYTES:
-        fetch_bytes(f, items, lo, n, out)
-        last = all = ~<uint64_t>0
-    elif f.kind == FIELD_CHARS:
-        fetch_chars(f, items, lo, n, out)
-        last = all = ~<uint64_t>0
-    elif f.size == 8:
-        fetch[uint64_t](f.base, f.step, items, lo, n, out, 0)
-    elif f.size == 4:
-        fetch[uint32_t](f.base, f.step, items, lo, n, out, 0)
-    elif f.size == 2:
-        fetch[uint16_t](f.base, f.step, items, lo, n, out, 0)
-    else:
-        fetch[uint8_t](f.base, f.step, items, lo, n, out, 0)
-    if f.kind == FIELD_SIGNED:
+    if f.kind == KEY_SIGNED:
         for i in range(n):
-            out[i] ^= sign
-    elif f.kind == FIELD_TIME:
-        last = all - 1
+            x[i] = signed_key(<Raw>x[i])
+    elif f.kind == KEY_TIME:
         for i in range(n):
-            out[i] = ((out[i] ^ sign) - 1) & all
-    elif f.kind == FIELD_FLOAT:
-        inf = 0x7FF0000000000000u if f.size == 8 else 0x7F800000u if f.size == 4 else 0x7C00
-        last = sign + inf
-        # The sign, and then up or down by the magnitude, so that zeros are one.
+            x[i] = time_key(<Raw>x[i])
+    elif f.kind == KEY_FLOAT:
         for i in range(n):
-            x = out[i]
-            magnitude = x & (sign - 1)
-            out[i] = all if magnitude > inf else sign - magnitude if x & sign else sign + magnitude
+            x[i] = float_key(<Raw>x[i])
     if f.descending:
         for i in range(n):
-            out[i] = last - out[i] if out[i] <= last else out[i]
+            x[i] = turned(<Raw>x[i], last)
+
+
+cdef void fetch_keys(const Field* f, const int64_t* items, int64_t lo, int64_t n, uint64_t* out,
+                     Raw like) noexcept nogil:
+    fetch(f.base, f.step, items, lo, n, out, like)
+    make_keys(f, out, n, like)
+
+
+cdef void keys_of(const Field* f, const int64_t* items, int64_t lo, int64_t n, uint64_t* out) noexcept nogil:
+    """Of items lo .. lo + n, which are items[lo] .. if there are any."""
+    if f.kind == KEY_BYTES:
+        fetch_bytes(f, items, lo, n, out)
+        make_keys[uint64_t](f, out, n, 0)
+    elif f.kind == KEY_CHARS:
+        fetch_chars(f, items, lo, n, out)
+        make_keys[uint64_t](f, out, n, 0)
+    elif f.size == 8:
+        fetch_keys[uint64_t](f, items, lo, n, out, 0)
+    elif f.size == 4:
+        fetch_keys[uint32_t](f, items, lo, n, out, 0)
+    elif f.size == 2:
+        fetch_keys[uint16_t](f, items, lo, n, out, 0)
+    else:
+        fetch_keys[uint8_t](f, items, lo, n, out, 0)
 
 
 cdef inline uint64_t step_of(const Digit* d, uint64_t key) noexcept nogil:
@@ -170,21 +172,21 @@ cdef inline uint64_t step_of(const Digit* d, uint64_t key) noexcept nogil:
     return bent_step(key - d.low, d.bent) if d.bent else (key - d.low) >> d.drop
 
 
-cdef inline uint64_t key_at(const Order* o, int field, int64_t at) noexcept nogil:
+cdef inline uint64_t key_at(const ArgSort* o, int field, int64_t at) noexcept nogil:
     cdef uint64_t key
     keys_of(&o.fields[field], o.items, at, 1, &key)
     return key
 
 
 cdef int range_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Order* o = <Order*>ctx
-    cdef Range* r = &o.ranges[lo // BLOCK]
-    cdef uint64_t chunk[CHUNK]
+    cdef ArgSort* o = <ArgSort*>ctx
+    cdef KeyRange* r = &o.ranges[lo // BLOCK]
+    cdef uint64_t chunk[RADIX_CHUNK]
     cdef uint64_t first = o.first, low = first, high = first, varying = 0, key, before = 0
     cdef int64_t i, n
     cdef bint down = False, up = False, same = False, start = True
     while lo < hi:
-        n = min(hi - lo, <int64_t>CHUNK)
+        n = min(hi - lo, <int64_t>RADIX_CHUNK)
         keys_of(o.field, o.items, lo, n, chunk)
         if start:
             r.begin = before = chunk[0]
@@ -211,14 +213,14 @@ cdef int range_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
     return 0
 
 
-cdef int plan_digit(Worker* w, Order* o, int field, Digit* d) noexcept nogil:
+cdef int plan_digit(Worker* w, ArgSort* o, int field, Digit* d) noexcept nogil:
     """How a field goes into the words."""
     cdef int64_t blocks = (o.n + BLOCK - 1) // BLOCK, b
     cdef uint64_t low, high, varying, rest, run
     cdef int rc, shift, width
     o.field = &o.fields[field]
     o.first = key_at(o, field, 0)
-    o.ranges = <Range*>malloc(blocks * sizeof(Range))
+    o.ranges = <KeyRange*>malloc(blocks * sizeof(KeyRange))
     if o.ranges == NULL:
         return ENOMEM
     rc = run_blocks(w, range_leaf, o, BLOCK, o.n)
@@ -239,7 +241,7 @@ cdef int plan_digit(Worker* w, Order* o, int field, Digit* d) noexcept nogil:
     d.drop = 0
     d.bent = 0
     d.groups = 0
-    # Raw that are the same in all items say nothing, wherever they are.
+    # Bits that are the same in all items say nothing, wherever they are.
     width = 0
     rest = varying
     while rest != 0 and d.groups < MAX_GROUPS:
@@ -269,7 +271,7 @@ cdef int count_ties(const Digit* d, const uint64_t* keys, int n) noexcept nogil:
     return ties
 
 
-cdef void bend(const Order* o, Digit* d, int left) noexcept nogil:
+cdef void bend(const ArgSort* o, Digit* d, int left) noexcept nogil:
     """Keys of all magnitudes: most would tie in the leading bits of the greatest."""
     cdef uint64_t* keys
     cdef uint64_t high = d.low + (~<uint64_t>0 >> (64 - d.bits))
@@ -291,7 +293,7 @@ cdef void bend(const Order* o, Digit* d, int left) noexcept nogil:
     free(keys)
 
 
-cdef int plan(Worker* w, Order* o, int field) noexcept nogil:
+cdef int plan_words(Worker* w, ArgSort* o, int field) noexcept nogil:
     cdef int left = 64 - o.index_bits, rc
     cdef Digit* d
     o.n_digits = 0
@@ -319,9 +321,9 @@ cdef int plan(Worker* w, Order* o, int field) noexcept nogil:
 
 
 cdef void load_order(void* ctx, int64_t lo, int64_t hi, void* words) noexcept nogil:
-    cdef Order* o = <Order*>ctx
+    cdef ArgSort* o = <ArgSort*>ctx
     cdef uint64_t* out = <uint64_t*>words
-    cdef uint64_t chunk[CHUNK]
+    cdef uint64_t chunk[RADIX_CHUNK]
     cdef uint64_t mask
     cdef const Digit* d
     cdef int64_t i, n = hi - lo
@@ -352,18 +354,18 @@ cdef void load_order(void* ctx, int64_t lo, int64_t hi, void* words) noexcept no
 
 # ---- ties -------------------------------------------------------------------
 
-cdef inline uint64_t index_mask(const Order* o) noexcept nogil:
+cdef inline uint64_t index_mask(const ArgSort* o) noexcept nogil:
     return (<uint64_t>1 << o.index_bits) - 1
 
 
 cdef void store_words(void* ctx, const void* words, int64_t n, int64_t at) noexcept nogil:
-    cdef Order* o = <Order*>ctx
+    cdef ArgSort* o = <ArgSort*>ctx
     if words != o.words + at:
         memcpy(o.words + at, words, n * 8)
 
 
 cdef void store_order(void* ctx, const void* words, int64_t n, int64_t at) noexcept nogil:
-    cdef Order* o = <Order*>ctx
+    cdef ArgSort* o = <ArgSort*>ctx
     cdef const uint64_t* x = <const uint64_t*>words
     cdef uint64_t mask = index_mask(o)
     cdef int64_t i
@@ -371,7 +373,7 @@ cdef void store_order(void* ctx, const void* words, int64_t n, int64_t at) noexc
         o.words[at + i] = x[i] & mask
 
 
-cdef int compare(const Order* o, int field, int64_t a, int64_t b) noexcept nogil:
+cdef int compare_fields(const ArgSort* o, int field, int64_t a, int64_t b) noexcept nogil:
     cdef uint64_t x, y
     while field < o.n_fields:
         x = key_at(o, field, a)
@@ -382,10 +384,10 @@ cdef int compare(const Order* o, int field, int64_t a, int64_t b) noexcept nogil
     return 0
 
 
-cdef void keys_of_words(const Order* o, int field, const uint64_t* words, int64_t n,
+cdef void keys_of_words(const ArgSort* o, int field, const uint64_t* words, int64_t n,
                         uint64_t* out) noexcept nogil:
-    """Of at most CHUNK."""
-    cdef int64_t items[CHUNK]
+    """Of at most RADIX_CHUNK."""
+    cdef int64_t items[RADIX_CHUNK]
     cdef uint64_t mask = index_mask(o)
     cdef int64_t i
     items[0] = 0
@@ -397,8 +399,8 @@ cdef void keys_of_words(const Order* o, int field, const uint64_t* words, int64_
     keys_of(&o.fields[field], items, 0, n, out)
 
 
-cdef void insert_ties(const Order* o, uint64_t* words, int64_t n, uint8_t* begins) noexcept nogil:
-    """By the tied fields; the words themselves tie.  begins: as Order's, or NULL."""
+cdef void insert_ties(const ArgSort* o, uint64_t* words, int64_t n, uint8_t* begins) noexcept nogil:
+    """By the tied fields; the words themselves tie.  begins: as ArgSort's, or NULL."""
     cdef uint64_t keys[FEW]
     cdef uint64_t key, word, mask = index_mask(o)
     cdef bint more = o.tied + 1 < o.n_fields
@@ -410,7 +412,7 @@ cdef void insert_ties(const Order* o, uint64_t* words, int64_t n, uint8_t* begin
         j = i
         while j > 0 and (keys[j - 1] > key or (
                 more and keys[j - 1] == key
-                and compare(o, o.tied + 1, words[j - 1] & mask, word & mask) > 0)):
+                and compare_fields(o, o.tied + 1, words[j - 1] & mask, word & mask) > 0)):
             keys[j] = keys[j - 1]
             words[j] = words[j - 1]
             j -= 1
@@ -420,12 +422,12 @@ cdef void insert_ties(const Order* o, uint64_t* words, int64_t n, uint8_t* begin
         begins[0] = 1
         for i in range(1, n):
             begins[i] = keys[i] != keys[i - 1] or (
-                more and compare(o, o.tied + 1, words[i - 1] & mask, words[i] & mask) != 0)
+                more and compare_fields(o, o.tied + 1, words[i - 1] & mask, words[i] & mask) != 0)
 
 
-cdef bint are_equal(const Order* o, const uint64_t* words, int64_t n) noexcept nogil:
+cdef bint are_equal(const ArgSort* o, const uint64_t* words, int64_t n) noexcept nogil:
     """Whether words that tie tie in all fields."""
-    cdef uint64_t keys[CHUNK]
+    cdef uint64_t keys[RADIX_CHUNK]
     cdef uint64_t first, differ
     cdef int64_t lo, i, m
     cdef int field
@@ -442,11 +444,11 @@ cdef bint are_equal(const Order* o, const uint64_t* words, int64_t n) noexcept n
             if differ != 0:
                 return False
             lo += m
-            m = CHUNK
+            m = RADIX_CHUNK
     return True
 
 
-cdef void merge_ties(const Order* o, uint64_t* words, uint64_t* room, int64_t n) noexcept nogil:
+cdef void merge_ties(const ArgSort* o, uint64_t* words, uint64_t* room, int64_t n) noexcept nogil:
     """As insert_ties, for any number: merge sort."""
     cdef uint64_t mask = index_mask(o)
     cdef int64_t half = n // 2, i = 0, j = half, k = 0
@@ -457,7 +459,7 @@ cdef void merge_ties(const Order* o, uint64_t* words, uint64_t* room, int64_t n)
     merge_ties(o, words + half, room, n - half)
     memcpy(room, words, half * 8)
     while i < half:
-        if j < n and compare(o, o.tied, words[j] & mask, room[i] & mask) < 0:
+        if j < n and compare_fields(o, o.tied, words[j] & mask, room[i] & mask) < 0:
             words[k] = words[j]
             j += 1
         else:
@@ -466,7 +468,7 @@ cdef void merge_ties(const Order* o, uint64_t* words, uint64_t* room, int64_t n)
         k += 1
 
 
-cdef int sort_ties(Worker* w, const Order* o, uint64_t* words, int64_t n, uint8_t* begins) noexcept nogil:
+cdef int sort_ties(Worker* w, const ArgSort* o, uint64_t* words, int64_t n, uint8_t* begins) noexcept nogil:
     """As insert_ties, for any number, shared if there are many."""
     cdef uint64_t mask = index_mask(o)
     cdef int64_t* room
@@ -493,14 +495,14 @@ cdef int sort_ties(Worker* w, const Order* o, uint64_t* words, int64_t n, uint8_
         if begins != NULL:
             begins[0] = 1
             for i in range(1, n):
-                begins[i] = compare(o, o.tied, words[i - 1] & mask, words[i] & mask) != 0
+                begins[i] = compare_fields(o, o.tied, words[i - 1] & mask, words[i] & mask) != 0
         return 0
     for i in range(n):
         items[i] = words[i] & mask
         if o.items != NULL:
             items[i] = o.items[items[i]]
-    rc = sort_items(w if n >= SHARED_WORDS else NULL, o.fields, o.n_fields, o.tied, items, n,
-                    o.depth + 1, order, begins)
+    rc = sort_by_fields(w if n >= SHARED_WORDS else NULL, o.fields, o.n_fields, o.tied, items, n,
+                        o.depth + 1, order, begins)
     if rc == 0:
         for i in range(n):
             sorted_words[i] = words[order[i]]
@@ -509,14 +511,14 @@ cdef int sort_ties(Worker* w, const Order* o, uint64_t* words, int64_t n, uint8_
     return rc
 
 
-cdef inline void prefetch_key(const Order* o, uint64_t word) noexcept nogil:
+cdef inline void prefetch_key(const ArgSort* o, uint64_t word) noexcept nogil:
     cdef int64_t i = word & index_mask(o)
     if o.items == NULL:
         prefetch(o.fields[o.tied].base + i * o.fields[o.tied].step)
 
 
 cdef int ties_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Order* o = <Order*>ctx
+    cdef ArgSort* o = <ArgSort*>ctx
     cdef uint64_t* words = o.words
     cdef int64_t begin = o.cuts[lo], end = o.cuts[hi], next, ahead = begin + 1
     cdef uint8_t* begins
@@ -549,7 +551,7 @@ cdef int ties_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
 
 
 cdef int unpack_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Order* o = <Order*>ctx
+    cdef ArgSort* o = <ArgSort*>ctx
     cdef int64_t i
     if o.begins != NULL and o.tied == o.n_fields:
         o.begins[lo] = lo == 0 or o.words[lo] >> o.index_bits != o.edges[lo // BLOCK] >> o.index_bits
@@ -559,7 +561,7 @@ cdef int unpack_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
     return 0
 
 
-cdef int unpack(Worker* w, Order* o) noexcept nogil:
+cdef int unpack(Worker* w, ArgSort* o) noexcept nogil:
     """Indices instead of words; where runs begin, unless breaking ties has said so."""
     cdef int64_t blocks = (o.n + BLOCK - 1) // BLOCK, b
     cdef int rc
@@ -576,7 +578,7 @@ cdef int unpack(Worker* w, Order* o) noexcept nogil:
     return rc
 
 
-cdef int64_t end_of_ties(const Order* o, int64_t at) noexcept nogil:
+cdef int64_t end_of_ties(const ArgSort* o, int64_t at) noexcept nogil:
     """The first place from `at` on where a word differs from the one before `at`."""
     cdef uint64_t prefix = o.words[at - 1] >> o.index_bits
     cdef int64_t low = at, high = o.n, i
@@ -589,7 +591,7 @@ cdef int64_t end_of_ties(const Order* o, int64_t at) noexcept nogil:
     return low
 
 
-cdef int break_ties(Worker* w, Order* o) noexcept nogil:
+cdef int break_ties(Worker* w, ArgSort* o) noexcept nogil:
     cdef int64_t blocks = (o.n + BLOCK - 1) // BLOCK, b
     cdef int rc
     o.cuts = <int64_t*>malloc((blocks + 1) * sizeof(int64_t))
@@ -608,8 +610,8 @@ cdef int break_ties(Worker* w, Order* o) noexcept nogil:
 
 cdef int iota_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     """What was in order already, up or down, or is all equal."""
-    cdef Order* o = <Order*>ctx
-    cdef uint64_t chunk[CHUNK]
+    cdef ArgSort* o = <ArgSort*>ctx
+    cdef uint64_t chunk[RADIX_CHUNK]
     cdef int64_t i, n
     for i in range(lo, hi):
         o.words[i] = o.n - 1 - i if o.falls else i
@@ -620,7 +622,7 @@ cdef int iota_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
         while lo < hi:
             # Of one field; the chunk has the key before its first item.
             i = max(lo - 1, <int64_t>0)
-            n = min(hi - i, <int64_t>CHUNK)
+            n = min(hi - i, <int64_t>RADIX_CHUNK)
             keys_of(o.field, o.items, i, n, chunk)
             for lo in range(i + 1, i + n):
                 o.begins[lo] = chunk[lo - i] != chunk[lo - i - 1]
@@ -628,9 +630,9 @@ cdef int iota_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     return 0
 
 
-cdef int sort_items(Worker* w, const Field* fields, int n_fields, int first, const int64_t* items,
-                    int64_t n, int depth, int64_t* out, uint8_t* begins) noexcept nogil:
-    cdef Order o
+cdef int sort_by_fields(Worker* w, const Field* fields, int n_fields, int first, const int64_t* items,
+                        int64_t n, int depth, int64_t* out, uint8_t* begins) noexcept nogil:
+    cdef ArgSort o
     cdef Words s
     cdef int rc
     o.fields = fields
@@ -643,7 +645,7 @@ cdef int sort_items(Worker* w, const Field* fields, int n_fields, int first, con
     o.begins = begins
     o.n_digits = 0
     o.falls = o.rises = False
-    rc = plan(w, &o, first) if n > 0 else 0
+    rc = plan_words(w, &o, first) if n > 0 else 0
     if rc != 0:
         return rc
     if n == 0 or o.n_digits == 0:
@@ -671,7 +673,7 @@ cdef int sort_items(Worker* w, const Field* fields, int n_fields, int first, con
 
 cdef int sort_order(Worker* w, const Field* fields, int n_fields, int64_t n,
                     int64_t* out, uint8_t* begins) noexcept nogil:
-    return sort_items(w if n >= SHARED_WORDS else NULL, fields, n_fields, 0, NULL, n, 0, out, begins)
+    return sort_by_fields(w if n >= SHARED_WORDS else NULL, fields, n_fields, 0, NULL, n, 0, out, begins)
 
 
 cdef struct OrderRows:
@@ -692,7 +694,7 @@ cdef int order_rows_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept 
         for k in range(r.n_fields):
             fields[k] = r.fields[k]
             fields[k].base += i * fields[k].pitch
-        rc = sort_items(NULL, fields, r.n_fields, 0, NULL, r.n, 0, r.out + i * r.n, NULL)
+        rc = sort_by_fields(NULL, fields, r.n_fields, 0, NULL, r.n, 0, r.out + i * r.n, NULL)
         if rc != 0:
             break
     free(fields)

@@ -2,7 +2,9 @@
 that items are moved as.  No Python, no NumPy.
 """
 from libc.stdint cimport int64_t, intptr_t, uint8_t, uint16_t, uint32_t, uint64_t
+from pyblitz.runtime.atomic cimport atomic_u32, u32_fetch_or_relaxed
 from pyblitz.runtime.bridge cimport combine_fn, leaf_fn
+from pyblitz.runtime.os cimport fe_test
 from pyblitz.runtime.pool cimport Worker
 
 cdef enum:
@@ -10,30 +12,54 @@ cdef enum:
     # and is some thousand times what a leaf costs around it.
     LEAF_BYTES = 131072
 
-# leaf(w, ctx, lo, hi) for parts of [0, n) of at most `grain` items, one after the other where
-# there is no worker.  The first result that is not 0.
+# Calls leaf(w, ctx, lo, hi) for parts of [0, n) of at most `grain` items; without a worker, one part
+# after the other.  Returns 0, or what the lowest part that failed has returned.
 cdef int run_blocks(Worker* w, leaf_fn leaf, void* ctx, int64_t grain, int64_t n) noexcept nogil
-# The same, and combine(w, ctx, lo, mid, hi) of neighbours that are done; there is a worker.
+# Needs a worker.  Also calls combine(w, ctx, lo, mid, hi) for neighbours when both are done.
 cdef int combine_blocks(Worker* w, leaf_fn leaf, combine_fn combine, void* ctx, int64_t grain,
                         int64_t n) noexcept nogil
 
-# How many items each block writes becomes where it writes them: counts[b] what is before block b,
-# counts[blocks] the sum, which is returned.
+# On entry, counts[b] is how many items block b will write.  On return, it is how many the blocks
+# before it write: where block b begins.  counts[blocks], the sum of all, is returned.
 cdef int64_t sum_counts(int64_t* counts, int64_t blocks) noexcept nogil
 
-# Items of a leaf that reads or writes so many bytes for each; one, if they are large.
+# memcpy by all workers; without one, by this thread.  0, or what stopped it.
+cdef int copy_shared(Worker* w, void* to, const void* source, int64_t bytes) noexcept nogil
+
+# How many items a leaf takes if it reads and writes so many bytes for each: at least one.
 cdef int64_t leaf_items(int64_t bytes_per_item) noexcept nogil
-# Bytes of a leaf that is one memcpy, which is faster on long runs.
+# How many bytes a leaf copies if it is one memcpy of some of so many: long runs are faster.
 cdef int64_t run_bytes(int64_t bytes) noexcept nogil
 
-# Where parts lie one after the other: the first that ends past `at`.
+# Of parts that lie one behind the other and end at ends[k]: the first that ends past `at`.
 cdef int64_t part_at(const int64_t* ends, int64_t parts, int64_t at) noexcept nogil
+
+# Where a sample takes its item k, if it takes one from each stretch of so many items: anywhere in the
+# k-th, so that no period of the data matters.  A sample that begins with SAMPLE_SEED is always the
+# same.  (The generator is Knuth's for MMIX: "The Art of Computer Programming", volume 2, 3.3.4.)
+cdef enum:
+    SAMPLE_SEED = 0x9E3779B97F4A7C15u
+
+cdef inline uint64_t next_random(uint64_t* state) noexcept nogil:
+    state[0] = state[0] * 6364136223846793005u + 1442695040888963407u
+    return state[0] >> 33
+
+cdef inline int64_t sample_place(uint64_t* state, int64_t k, int64_t stretch) noexcept nogil:
+    return k * stretch + <int64_t>(next_random(state) % <uint64_t>stretch)
+
+cdef inline uint32_t gather_flags(atomic_u32* into) noexcept nogil:
+    """Adds the floating-point errors that this thread met since fe_clear, as bits; returns them."""
+    cdef uint32_t flags = fe_test()
+    if flags:
+        # relaxed: read after the join
+        u32_fetch_or_relaxed(into, flags)
+    return flags
 
 ctypedef struct Pair:
     uint64_t a
     uint64_t b
 
-# What an item is moved as.
+# The type as which an item is moved.
 ctypedef fused Unit:
     uint8_t
     uint16_t

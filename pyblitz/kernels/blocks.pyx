@@ -1,4 +1,5 @@
 """What kernels have in common; see blocks.pxd."""
+from libc.string cimport memcpy
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 
 cdef enum:
@@ -31,6 +32,24 @@ cdef int64_t sum_counts(int64_t* counts, int64_t blocks) noexcept nogil:
         sum += own
     counts[blocks] = sum
     return sum
+
+
+cdef struct Copying:
+    char* to
+    const char* source
+
+
+cdef int copy_bytes_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Copying* c = <Copying*>ctx
+    memcpy(c.to + lo, c.source + lo, hi - lo)
+    return 0
+
+
+cdef int copy_shared(Worker* w, void* to, const void* source, int64_t bytes) noexcept nogil:
+    cdef Copying c
+    c.to = <char*>to
+    c.source = <const char*>source
+    return run_blocks(w, copy_bytes_leaf, &c, LEAF_BYTES, bytes)
 
 
 cdef int64_t leaf_items(int64_t bytes_per_item) noexcept nogil:

@@ -11,7 +11,7 @@ ctypedef fused To:
 
 
 # `steps` and `data` name the types.
-cdef void convert(char** args, const intptr_t* dims, From* steps, To* data) noexcept nogil:
+cdef void cast_numbers(char** args, const intptr_t* dims, From* steps, To* data) noexcept nogil:
     cdef const intptr_t* step = <const intptr_t*>steps
     cdef const char* a = args[0]
     cdef char* o = args[1]
@@ -28,24 +28,24 @@ cdef void convert(char** args, const intptr_t* dims, From* steps, To* data) noex
 
 cdef loop_fn to_number(char kind, int size, From* of) noexcept nogil:
     if kind == b"f":
-        return <loop_fn>(convert[From, double]) if size == 8 else <loop_fn>(convert[From, float])
+        return <loop_fn>(cast_numbers[From, double]) if size == 8 else <loop_fn>(cast_numbers[From, float])
     if not (From is float or From is double):
         if kind == b"i":
             if size == 8:
-                return <loop_fn>(convert[From, int64_t])
+                return <loop_fn>(cast_numbers[From, int64_t])
             if size == 4:
-                return <loop_fn>(convert[From, int32_t])
-            return <loop_fn>(convert[From, int16_t]) if size == 2 else <loop_fn>(convert[From, int8_t])
+                return <loop_fn>(cast_numbers[From, int32_t])
+            return <loop_fn>(cast_numbers[From, int16_t]) if size == 2 else <loop_fn>(cast_numbers[From, int8_t])
         if size == 8:
-            return <loop_fn>(convert[From, uint64_t])
+            return <loop_fn>(cast_numbers[From, uint64_t])
         if size == 4:
-            return <loop_fn>(convert[From, uint32_t])
-        return <loop_fn>(convert[From, uint16_t]) if size == 2 else <loop_fn>(convert[From, uint8_t])
+            return <loop_fn>(cast_numbers[From, uint32_t])
+        return <loop_fn>(cast_numbers[From, uint16_t]) if size == 2 else <loop_fn>(cast_numbers[From, uint8_t])
     else:
         return NULL
 
 
-cdef void truth(char** args, const intptr_t* dims, const intptr_t* steps, To* data) noexcept nogil:
+cdef void cast_truth(char** args, const intptr_t* dims, const intptr_t* steps, To* data) noexcept nogil:
     """Of bools: any byte but 0 is True, and True is 1."""
     cdef const char* a = args[0]
     cdef char* o = args[1]
@@ -56,12 +56,12 @@ cdef void truth(char** args, const intptr_t* dims, const intptr_t* steps, To* da
 
 cdef loop_fn truth_loop(char kind, int size) noexcept nogil:
     if kind == b"f":
-        return <loop_fn>(truth[double]) if size == 8 else <loop_fn>(truth[float])
+        return <loop_fn>(cast_truth[double]) if size == 8 else <loop_fn>(cast_truth[float])
     if size == 8:
-        return <loop_fn>(truth[uint64_t])
+        return <loop_fn>(cast_truth[uint64_t])
     if size == 4:
-        return <loop_fn>(truth[uint32_t])
-    return <loop_fn>(truth[uint16_t]) if size == 2 else <loop_fn>(truth[uint8_t])
+        return <loop_fn>(cast_truth[uint32_t])
+    return <loop_fn>(cast_truth[uint16_t]) if size == 2 else <loop_fn>(cast_truth[uint8_t])
 
 
 cdef loop_fn cast_loop(char kind, int size, char to_kind, int to_size) noexcept nogil:

@@ -2,14 +2,14 @@
 from libc.errno cimport ENOMEM
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove
-from pyblitz.kernels.blocks cimport run_blocks
+from pyblitz.kernels.blocks cimport run_blocks, sum_counts
 from pyblitz.kernels.map cimport Block, map_begin, map_walk
 
-cdef struct Part:
+cdef struct Buffer:
     Collect* collect
-    char* buffer
-    int64_t room            # elements
-    int64_t count
+    char* buffer            # this block's elements
+    int64_t room            # how many fit
+    int64_t count           # how many it holds
 
 
 cdef intptr_t size_of_all(const Collect* c) noexcept nogil:
@@ -22,7 +22,7 @@ cdef intptr_t size_of_all(const Collect* c) noexcept nogil:
 
 cdef int append(void* state, const Block* b) noexcept nogil:
     """A buffer holds `room` elements of the first value, then of the second ..."""
-    cdef Part* p = <Part*>state
+    cdef Buffer* p = <Buffer*>state
     cdef Collect* c = p.collect
     cdef char* at = p.buffer
     cdef int k
@@ -35,7 +35,7 @@ cdef int append(void* state, const Block* b) noexcept nogil:
 
 cdef int collect_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Collect* c = <Collect*>ctx
-    cdef Part p
+    cdef Buffer p
     cdef char* less
     cdef char* at
     cdef char* to
@@ -73,16 +73,10 @@ cdef int collect_run(Worker* w, Collect* c) noexcept nogil:
 
 
 cdef int64_t collect_place(Collect* c) noexcept nogil:
-    cdef int64_t sum = 0, i, count
-    for i in range(c.blocks):
-        count = c.counts[i]
-        c.counts[i] = sum
-        sum += count
-    c.counts[c.blocks] = sum
-    return sum
+    return sum_counts(c.counts, c.blocks)
 
 
-cdef int write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+cdef int collect_write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Collect* c = <Collect*>ctx
     cdef int64_t i, count
     cdef char* at
@@ -99,7 +93,7 @@ cdef int write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
 
 
 cdef int collect_write(Worker* w, Collect* c) noexcept nogil:
-    return run_blocks(w, write_leaf, c, 1, c.blocks)
+    return run_blocks(w, collect_write_leaf, c, 1, c.blocks)
 
 
 cdef void collect_free(Collect* c) noexcept nogil:

@@ -7,7 +7,7 @@ threads.  No Python, no NumPy.
 """
 from libc.stdint cimport int64_t
 from pyblitz.kernels.numbers cimport NumberKind
-from pyblitz.kernels.search cimport Search
+from pyblitz.kernels.search cimport SortedSearch
 from pyblitz.runtime.atomic cimport atomic_u32
 from pyblitz.runtime.pool cimport Worker
 
@@ -35,7 +35,7 @@ cdef struct Count:
     # search, the last one belongs to what comes after.
     const char* edges
     double scale            # BIN_WIDTH_*: bins for each unit
-    Search search           # BIN_SEARCH: its row are bins + 1 edges, and it goes right
+    SortedSearch search     # BIN_SEARCH: its row is the bins + 1 edges; keys go behind equal edges
     int64_t* counts         # the result: [bins]
     double* sums            # the same, of weights
     double low              # the results of BIN_EXTREMES

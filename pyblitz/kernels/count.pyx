@@ -24,18 +24,18 @@ cdef enum:
     PAD = 16
     LEAF_BINS = 2048
 
-cdef struct Leaf:
+cdef struct CountRun:
     Count* count
     Bridge bridge
 
 
 # ---- an item's bin ----------------------------------------------------------
-# Between edges, bin 0 is for what comes before the first, and the one after the
-# last for what comes after it, and for NaNs either.
+# With edges, bin 0 counts what comes before the first edge, and the bin after the last one what does
+# not come before the last edge; NaNs fall into one of these two.
 
 cdef bint bin_items(const Number* a, int64_t n, int64_t bins, int32_t* bin) noexcept nogil:
-    """Whether all are bins.  What is written is one in any case, as there are a power of two:
-    another thread may write the items, so that none is looked at and then read again."""
+    """Whether every item is a bin.  A valid bin is written in any case, as their number is a power of
+    two: another thread may change an item between a check and its use."""
     cdef uint64_t all_bits = 0, bits, last = bins - 1
     cdef int64_t i
     for i in range(n):
@@ -61,8 +61,8 @@ cdef inline void bin_width(const Real* x, int64_t n, int64_t bins, const Real* e
         bin[i] = k + (x[i] >= edges[k + 1]) - (x[i] < edges[k])
 
 
-cdef void bin_search(const Search* edges, const double* x, int64_t n, int32_t* bin) noexcept nogil:
-    cdef Search s = edges[0]
+cdef void bin_search(const SortedSearch* edges, const double* x, int64_t n, int32_t* bin) noexcept nogil:
+    cdef SortedSearch s = edges[0]
     cdef int64_t found[CHUNK]
     cdef int64_t i
     s.keys = <const char*>x
@@ -166,8 +166,8 @@ cdef int32_t greatest(const int32_t* bin, int64_t n) noexcept nogil:
     return top
 
 
-cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Leaf* leaf = <Leaf*>ctx
+cdef int bins_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef CountRun* leaf = <CountRun*>ctx
     cdef Count* c = leaf.count
     cdef int64_t block = lo, at, n, top = -1
     cdef int64_t first = block * c.lanes * c.stride
@@ -217,7 +217,7 @@ cdef int total_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
 
 
 cdef int extremes_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Leaf* leaf = <Leaf*>ctx
+    cdef CountRun* leaf = <CountRun*>ctx
     cdef Count* c = leaf.count
     cdef int64_t block = lo, at, n, i
     cdef double converted[CHUNK]
@@ -283,7 +283,7 @@ cdef int64_t count_blocks(Count* c) noexcept nogil:
 
 
 cdef int count_run(Worker* w, Count* c) noexcept nogil:
-    cdef Leaf leaf
+    cdef CountRun leaf
     cdef int64_t i
     cdef int64_t size = sizeof(uint32_t) if c.weights == NULL else sizeof(double)
     cdef int rc
@@ -297,7 +297,7 @@ cdef int count_run(Worker* w, Count* c) noexcept nogil:
         return ENOMEM
     if c.binning == BIN_SEARCH:
         search_prepare(&c.search)
-    bridge_init(&leaf.bridge, extremes_leaf if c.binning == BIN_EXTREMES else count_leaf, NULL,
+    bridge_init(&leaf.bridge, extremes_leaf if c.binning == BIN_EXTREMES else bins_count_leaf, NULL,
                 &leaf, 1)
     rc = bridge_run(w, &leaf.bridge, c.blocks)
     if rc == 0 and u32_load_relaxed(&c.outside) == 0:

@@ -12,6 +12,7 @@ Items are distinct if their bits are, or, as floats, if they are not equal: zero
 equal, and so are NaNs.
 """
 from libc.stdint cimport int64_t, uint32_t, uint64_t
+from pyblitz.kernels.numbers cimport Word, canonical
 from pyblitz.runtime.pool cimport Worker
 
 cdef enum:
@@ -71,13 +72,6 @@ cdef inline uint64_t hash_key(uint64_t key) noexcept nogil:
     """Its high bits are the hash.  Of 0 it is 0; of 1 the high ones are not."""
     return (key ^ (key >> 32)) * <uint64_t>0x9E3779B97F4A7C15u
 
-# One key for all zeros, and one for all NaNs.
-cdef inline uint64_t key_of_double(uint64_t bits) noexcept nogil:
-    cdef uint64_t size = bits & 0x7FFFFFFFFFFFFFFFu
-    bits = bits if size != 0 else 0
-    return bits if size <= 0x7FF0000000000000u else 0x7FF8000000000000u
-
-cdef inline uint64_t key_of_float(uint32_t bits) noexcept nogil:
-    cdef uint32_t size = bits & 0x7FFFFFFFu
-    bits = bits if size != 0 else 0
-    return bits if size <= 0x7F800000u else 0x7FC00000u
+cdef inline Word distinct_key(Word item, bint floats) noexcept nogil:
+    """What items that are not distinct have in common."""
+    return canonical(item) if floats else item

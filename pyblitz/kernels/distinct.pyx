@@ -2,7 +2,8 @@
 from libc.errno cimport ENOMEM
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from pyblitz.kernels.numbers cimport Word
+from pyblitz.kernels.blocks cimport SAMPLE_SEED, sample_place
+from pyblitz.kernels.numbers cimport Word, canonical
 from pyblitz.runtime.atomic cimport atomic_u32, u32_load_relaxed, u32_store_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run, bridge_wants
 
@@ -14,22 +15,22 @@ cdef enum:
     # Items between two looks at whether others gave up.
     CHUNK = 8192
     FIRST_BITS = 9
-    # A slot for so many keys: so few keys are farther than one from their own that a
-    # processor may bet on it.
+    # A table has at least so many slots for each key.  Then few keys lie more than one slot behind
+    # their own, and a processor predicts that.
     ROOM = 4
     # Steps to a free slot that are as good as too many keys: these were chosen to
     # have one hash.
     MAX_STEPS = 128
     LEAF_ITEMS = 16384
     SAMPLES = 1024
-    # Distinct ones of a sample from not more than some 10,000 in equal shares.
+    # So many distinct ones among SAMPLES items mean some 10,000 equally frequent values.
     SAMPLE_LIMIT = 976
 
 ctypedef fused Small:
     uint8_t
     uint16_t
 
-cdef struct Leaf:
+cdef struct DistinctRun:
     Distinct* d
     atomic_u32 failed       # 0, MANY or ENOMEM
     Bridge bridge
@@ -118,23 +119,14 @@ cdef int64_t table_put(Table* t, uint64_t key, int64_t at) noexcept nogil:
 
 # ---- counting ---------------------------------------------------------------
 
-cdef inline uint64_t key_of(Word item, bint floats) noexcept nogil:
-    if not floats:
-        return item
-    if Word is uint64_t:
-        return key_of_double(item)
-    else:
-        return key_of_float(item)
-
-
-cdef inline int64_t look(const Slot* slots, int shift, uint64_t key) noexcept nogil:
+cdef inline int64_t likely_slot(const Slot* slots, int shift, uint64_t key) noexcept nogil:
     """Where it is, if it is in its own slot or the next one; else any."""
     cdef int64_t i = <int64_t>(hash_key(key) >> shift)
     return i + (slots[i].key != key)
 
 
-cdef inline int count_one(Table* t, uint64_t key, int64_t at) noexcept nogil:
-    cdef int64_t i = look(t.slots, t.shift, key)
+cdef inline int count_key(Table* t, uint64_t key, int64_t at) noexcept nogil:
+    cdef int64_t i = likely_slot(t.slots, t.shift, key)
     if t.slots[i].key != key:
         i = table_put(t, key, at)
         if i < 0:
@@ -143,22 +135,22 @@ cdef inline int count_one(Table* t, uint64_t key, int64_t at) noexcept nogil:
     return 0
 
 
-cdef inline int count_items(Table* t, const Word* items, int64_t lo, int64_t hi, bint floats,
-                            bint counting) noexcept nogil:
+cdef inline int count_keys(Table* t, const Word* items, int64_t lo, int64_t hi, bint floats,
+                           bint counting) noexcept nogil:
     cdef Slot* slots = t.slots
     cdef int shift = t.shift
     cdef int64_t at = lo, i0, i1, i2, i3
     cdef uint64_t k0, k1, k2, k3
     cdef int k, rc
     while at + 4 <= hi:
-        k0 = key_of(items[at], floats)
-        k1 = key_of(items[at + 1], floats)
-        k2 = key_of(items[at + 2], floats)
-        k3 = key_of(items[at + 3], floats)
-        i0 = look(slots, shift, k0)
-        i1 = look(slots, shift, k1)
-        i2 = look(slots, shift, k2)
-        i3 = look(slots, shift, k3)
+        k0 = distinct_key(items[at], floats)
+        k1 = distinct_key(items[at + 1], floats)
+        k2 = distinct_key(items[at + 2], floats)
+        k3 = distinct_key(items[at + 3], floats)
+        i0 = likely_slot(slots, shift, k0)
+        i1 = likely_slot(slots, shift, k1)
+        i2 = likely_slot(slots, shift, k2)
+        i3 = likely_slot(slots, shift, k3)
         if ((slots[i0].key ^ k0) | (slots[i1].key ^ k1) | (slots[i2].key ^ k2)
                 | (slots[i3].key ^ k3)) == 0:
             if counting:
@@ -168,14 +160,14 @@ cdef inline int count_items(Table* t, const Word* items, int64_t lo, int64_t hi,
                 slots[i3].value[1] += 1
         else:
             for k in range(4):
-                rc = count_one(t, key_of(items[at + k], floats), at + k)
+                rc = count_key(t, distinct_key(items[at + k], floats), at + k)
                 if rc != 0:
                     return rc
             slots = t.slots
             shift = t.shift
         at += 4
     while at < hi:
-        rc = count_one(t, key_of(items[at], floats), at)
+        rc = count_key(t, distinct_key(items[at], floats), at)
         if rc != 0:
             return rc
         at += 1
@@ -186,23 +178,23 @@ cdef int count_typed(Table* t, const Word* items, int64_t lo, int64_t hi, bint f
                      bint counting) noexcept nogil:
     if floats:
         if counting:
-            return count_items(t, items, lo, hi, True, True)
-        return count_items(t, items, lo, hi, True, False)
+            return count_keys(t, items, lo, hi, True, True)
+        return count_keys(t, items, lo, hi, True, False)
     if counting:
-        return count_items(t, items, lo, hi, False, True)
-    return count_items(t, items, lo, hi, False, False)
+        return count_keys(t, items, lo, hi, False, True)
+    return count_keys(t, items, lo, hi, False, False)
 
 
-cdef void fail(Leaf* leaf, int code) noexcept nogil:
-    # relaxed: read after the join.  No memory is told rather than many items: that
-    # there are is then no matter of the data alone.
+cdef void fail(DistinctRun* leaf, int code) noexcept nogil:
+    # relaxed: read after the join.  ENOMEM wins over MANY: whether another block has met too many by
+    # then depends on timing.
     if u32_load_relaxed(&leaf.failed) != ENOMEM:
         u32_store_relaxed(&leaf.failed, <uint32_t>code)
     bridge_limit(&leaf.bridge, 0)
 
 
-cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Leaf* leaf = <Leaf*>ctx
+cdef int distinct_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef DistinctRun* leaf = <DistinctRun*>ctx
     cdef Distinct* d = leaf.d
     cdef Table* t = d.tables + lo
     cdef int64_t at = lo * d.block, end = min((lo + 1) * d.block, d.n), to
@@ -238,7 +230,7 @@ cdef int merge_tables(Distinct* d) noexcept nogil:
         t = d.tables + b
         for k in range(t.used):
             before = m.used
-            i = look(m.slots, m.shift, t.keys[k])
+            i = likely_slot(m.slots, m.shift, t.keys[k])
             if m.slots[i].key != t.keys[k]:
                 i = table_put(m, t.keys[k], t.first[k])
                 if i < 0:
@@ -281,7 +273,7 @@ cdef void place_items(const Small* items, int64_t n, uint32_t* counts, int64_t a
 
 
 cdef int place_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Distinct* d = (<Leaf*>ctx).d
+    cdef Distinct* d = (<DistinctRun*>ctx).d
     cdef int64_t at = lo * d.block, end = min((lo + 1) * d.block, d.n)
     cdef int64_t table = lanes_of(d) << (8 * d.size)
     cdef uint32_t* counts = d.places + lo * table
@@ -290,12 +282,6 @@ cdef int place_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
     else:
         place_items(<const uint16_t*>d.items + at, end - at, counts, d.blocks * table)
     return 0
-
-
-cdef inline int64_t key_of_half(int64_t bits) noexcept nogil:
-    if bits & 0x7FFF == 0:
-        return 0
-    return bits if bits & 0x7FFF <= 0x7C00 else 0x7E00
 
 
 cdef int merge_places(Distinct* d) noexcept nogil:
@@ -315,7 +301,7 @@ cdef int merge_places(Distinct* d) noexcept nogil:
         b = table // lanes * d.block
         for k in range(entries):
             if d.places[table * entries + k] != 0:
-                where = key_of_half(k) if d.floats and d.size == 2 else k
+                where = canonical[uint16_t](<uint16_t>k) if d.floats and d.size == 2 else k
                 at = b + d.places[all_of + table * entries + k]
                 if counts[where] == 0 or at < first[where]:
                     first[where] = at
@@ -336,7 +322,7 @@ cdef int merge_places(Distinct* d) noexcept nogil:
 
 cdef bint distinct_may_be_few(const Distinct* d) noexcept nogil:
     cdef Table t
-    cdef uint64_t random = 0x243F6A8885A308D3u, key
+    cdef uint64_t state = SAMPLE_SEED, key
     cdef int64_t i, at, step
     cdef bint few = True
     if d.size < 4:
@@ -344,15 +330,11 @@ cdef bint distinct_may_be_few(const Distinct* d) noexcept nogil:
     if table_init(&t, SAMPLE_LIMIT) == 0:
         step = max(d.n // SAMPLES, <int64_t>1)
         for i in range(min(<int64_t>SAMPLES, d.n)):
-            # One in each of as many parts: a pattern with a period hides from none.
-            random = random * 6364136223846793005u + 1442695040888963407u
-            at = i * step + <int64_t>(random >> 33) % step
+            at = sample_place(&state, i, step)
             if d.size == 8:
-                key = (<const uint64_t*>d.items)[at]
-                key = key_of_double(key) if d.floats else key
+                key = distinct_key((<const uint64_t*>d.items)[at], d.floats)
             else:
-                key = (<const uint32_t*>d.items)[at]
-                key = key_of_float(<uint32_t>key) if d.floats else key
+                key = distinct_key((<const uint32_t*>d.items)[at], d.floats)
             if table_put(&t, key, at) < 0:
                 few = False
                 break
@@ -361,7 +343,7 @@ cdef bint distinct_may_be_few(const Distinct* d) noexcept nogil:
 
 
 cdef int distinct_run(Worker* w, Distinct* d) noexcept nogil:
-    cdef Leaf leaf
+    cdef DistinctRun leaf
     cdef int64_t b, table
     cdef int rc
     d.many = False
@@ -393,7 +375,7 @@ cdef int distinct_run(Worker* w, Distinct* d) noexcept nogil:
     d.tables = <Table*>calloc(d.blocks, sizeof(Table))
     if d.tables == NULL:
         return ENOMEM
-    bridge_init(&leaf.bridge, count_leaf, NULL, &leaf, 1)
+    bridge_init(&leaf.bridge, distinct_count_leaf, NULL, &leaf, 1)
     rc = bridge_run(w, &leaf.bridge, d.blocks)
     if rc == 0:
         rc = <int>u32_load_relaxed(&leaf.failed)
@@ -429,8 +411,8 @@ cdef inline void rank_items(const Table* t, const Word* items, int64_t lo, int64
     cdef int64_t at, i
     cdef uint64_t key
     for at in range(lo, hi):
-        key = key_of(items[at], floats)
-        i = look(slots, t.shift, key)
+        key = distinct_key(items[at], floats)
+        i = likely_slot(slots, t.shift, key)
         if slots[i].key != key:
             i = table_search(t, key)
         out[at] = slots[i].value[0]
@@ -445,7 +427,7 @@ cdef void rank_typed(const Table* t, const Word* items, int64_t lo, int64_t hi, 
 
 
 cdef int rank_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Leaf* leaf = <Leaf*>ctx
+    cdef DistinctRun* leaf = <DistinctRun*>ctx
     cdef Distinct* d = leaf.d
     cdef int64_t i
     if d.size == 8:
@@ -462,7 +444,7 @@ cdef int rank_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
 
 
 cdef int distinct_inverse(Worker* w, Distinct* d, const int64_t* ranks, int64_t* out) noexcept nogil:
-    cdef Leaf leaf
+    cdef DistinctRun leaf
     cdef int64_t i, half
     leaf.d = d
     leaf.out = out
@@ -473,6 +455,6 @@ cdef int distinct_inverse(Worker* w, Distinct* d, const int64_t* ranks, int64_t*
             d.merged.slots[table_search(&d.merged, d.keys[i])].value[0] = <uint32_t>ranks[i]
     if d.floats and d.size == 2:
         for half in range(65536):
-            d.ranks[half] = d.ranks[key_of_half(half)]
+            d.ranks[half] = d.ranks[canonical[uint16_t](<uint16_t>half)]
     bridge_init(&leaf.bridge, rank_leaf, NULL, &leaf, LEAF_ITEMS)
     return bridge_run(w, &leaf.bridge, d.n)

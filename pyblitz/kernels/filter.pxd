@@ -1,4 +1,4 @@
-"""Items, or their indices, where a mask is true, and the others.
+"""Filters: the items where a mask is true, or their indices; and the items where it is false.
 
 Two passes: count the mask by blocks, then write each block where the prefix sums
 say.  The second is Blelloch's pack ("Prefix sums and their applications", 1990)
@@ -15,16 +15,16 @@ cdef struct Filter:
     char* no                # where the others go; NULL: nowhere
     int64_t n
     intptr_t itemsize       # 8 for indices
-    int64_t block           # items
-    int64_t* before         # selected before each block; of all, in the last
-    # After filter_write: the mask is not the one that was counted, because another thread
-    # writes it.  Nothing was written out of bounds, but not everything was.
+    int64_t block           # how many items a block has
+    int64_t* before         # how many are selected before each block; the last entry: of all
+    # The result of filter_write: whether another thread has changed the mask since it was counted.
+    # Then nothing was written out of bounds, but not everything was written.
     atomic_u32 changed
 
 cdef int64_t filter_block(int64_t n, intptr_t itemsize) noexcept nogil
 cdef int64_t filter_blocks(const Filter* f) noexcept nogil
-# Fills `before`, which has one more than there are blocks.
 cdef int64_t count_true(const uint8_t* mask, int64_t n) noexcept nogil
+# Fills `before`, which has one entry more than there are blocks.
 cdef int filter_count(Worker* w, Filter* f) noexcept nogil
 cdef int filter_write(Worker* w, Filter* f) noexcept nogil
 

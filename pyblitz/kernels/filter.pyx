@@ -43,7 +43,7 @@ cdef int64_t filter_blocks(const Filter* f) noexcept nogil:
     return (f.n + f.block - 1) // f.block
 
 
-cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+cdef int filter_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Filter* f = <Filter*>ctx
     cdef int64_t b
     for b in range(lo, hi):
@@ -53,7 +53,7 @@ cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
 
 cdef int filter_count(Worker* w, Filter* f) noexcept nogil:
     cdef int64_t blocks = filter_blocks(f)
-    cdef int rc = run_blocks(w, count_leaf, f, 1 + COUNT_BYTES // f.block, blocks)
+    cdef int rc = run_blocks(w, filter_count_leaf, f, 1 + COUNT_BYTES // f.block, blocks)
     sum_counts(f.before, blocks)
     return rc
 

@@ -16,16 +16,16 @@ cdef enum FindWhich:
 
 cdef struct Find:
     Map* map
-    int slot            # of the mask; its elements lie side by side
+    int slot            # the map's slot that is the mask; its elements lie side by side
     FindWhich which
     int64_t grain
     atomic_i64 hit      # -1: none
 
 cdef struct Count:
     Map* map
-    int slot
-    int size            # of an element: 1 (a mask), 4 or 8 bytes
-    bint floats         # whose first bit is a sign
+    int slot            # the map's slot whose elements are counted
+    int size            # how many bytes an element has: 1 (a mask), 4 or 8
+    bint floats         # whether elements are floats, of which -0.0 is zero, too
     int64_t grain
     int64_t* counts     # one for each block
 

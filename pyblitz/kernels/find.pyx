@@ -46,7 +46,7 @@ cdef inline int64_t first_true(const char* mask, int64_t n) noexcept nogil:
     return -1
 
 
-cdef int look(void* state, const Block* b) noexcept nogil:
+cdef int look_at_block(void* state, const Block* b) noexcept nogil:
     cdef Look* l = <Look*>state
     cdef const char* mask = b.at[l.search.find.slot]
     cdef int64_t i
@@ -75,9 +75,9 @@ cdef int find_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     hi += s.begin
     if f.which == FIND_LAST:
         # The bridge goes from the end: its item i is element n - 1 - i.
-        rc = map_walk(w, f.map, n - hi, n - lo, look, &l)
+        rc = map_walk(w, f.map, n - hi, n - lo, look_at_block, &l)
     else:
-        rc = map_walk(w, f.map, lo, hi, look, &l)
+        rc = map_walk(w, f.map, lo, hi, look_at_block, &l)
     if l.found < 0:
         return rc
     at = n - 1 - l.found if f.which == FIND_LAST else l.found
@@ -132,7 +132,7 @@ cdef int tally(void* state, const Block* b) noexcept nogil:
     return 0
 
 
-cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+cdef int nonzero_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Count* c = <Count*>ctx
     cdef Tally t
     cdef int rc
@@ -145,4 +145,4 @@ cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
 
 cdef int count_run(Worker* w, Count* c) noexcept nogil:
     map_begin(c.map)
-    return run_blocks(w, count_leaf, c, c.grain, c.map.size)
+    return run_blocks(w, nonzero_count_leaf, c, c.grain, c.map.size)

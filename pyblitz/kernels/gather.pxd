@@ -1,7 +1,7 @@
-"""Gathering by indices, and what they are made before.
+"""Gathering: each item of the result is the one that an index says.
 
-Where an item goes is known from the arguments alone, so parts are written in parallel, without
-locks.
+Indices are checked, and made int64 within the length, before or while they are used.  Where an item
+goes is known from the arguments alone, so all workers write, without locks.
 """
 from libc.stdint cimport int64_t, intptr_t
 from pyblitz.runtime.atomic cimport atomic_u32
@@ -26,8 +26,8 @@ cdef struct Take:
     atomic_u32 bad          # whether an index was out of bounds
 
 cdef int take_run(Worker* w, Take* t) noexcept nogil
-# Writes indices that are ready to `ready`, or, when it is NULL, only checks them.
+# Checks the indices, and writes those that are INDEX_READY to `ready`, if that is not NULL.
 cdef int index_run(Worker* w, Take* t, int64_t* ready) noexcept nogil
 
-# For few, in the caller: whether all are within the length.
+# Whether all indices are within the length; for few of them, for it runs in this thread alone.
 cdef bint index_is_ready(Take* t) noexcept nogil

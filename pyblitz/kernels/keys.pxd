@@ -1,26 +1,23 @@
-"""Sorts of numbers: through the words of radix.pxd, of 1 or 2 bytes by counting."""
+"""Sorts of numbers.  Those of 4 and 8 bytes become words, which radix sorts; those of 1 and 2 bytes
+are counted.
+"""
 from libc.stdint cimport int64_t
+from pyblitz.kernels.numbers cimport KeyKind
 from pyblitz.runtime.pool cimport Worker
 
-cdef enum KeyKind:
-    KEY_UNSIGNED
-    KEY_SIGNED
-    KEY_FLOAT       # IEEE 754; NaNs last
-    KEY_TIME        # signed, with the least value (NaT) last
-
-cdef struct Keys:
-    const char* src
-    char* dst
+cdef struct NumberSort:
+    const char* src     # the n numbers; it is dst, or does not overlap it
+    char* dst           # where the sorted numbers go
     int64_t n
-    int itemsize
+    int itemsize        # 1, 2, 4 or 8
     KeyKind kind
-    bint descending     # what is last stays last
-    # Zeros of both signs and NaNs keep their order; not of 2 bytes.
+    bint descending     # NaN and NaT are last all the same
+    # Whether zeros of both signs, and NaNs of several bits, keep their order.  Not for 2 bytes.
     bint stable
 
-# 1, 2, 4 or 8 bytes.  src is dst, or they do not overlap.
-cdef int sort_keys(Worker* w, Keys* k) noexcept nogil
-# Of n items each, in one array after another.
-cdef int sort_rows_of_keys(Worker* w, Keys* k, int64_t rows) noexcept nogil
+# Returns 0, ENOMEM, or -1 with an exception set.
+cdef int sort_keys(Worker* w, NumberSort* k) noexcept nogil
+# The same for each of so many rows of n numbers, one behind the other.
+cdef int sort_rows_of_keys(Worker* w, NumberSort* k, int64_t rows) noexcept nogil
 # For authors of kernels: as sort_keys, in place.
 cdef int sort_in_place(Worker* w, KeyKind kind, int itemsize, void* a, int64_t n) noexcept nogil

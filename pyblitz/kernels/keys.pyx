@@ -3,8 +3,10 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
-from pyblitz.kernels.blocks cimport combine_blocks, run_blocks, sum_counts
-from pyblitz.kernels.numbers cimport Word
+from pyblitz.kernels.blocks cimport combine_blocks, copy_shared, run_blocks, sum_counts
+from pyblitz.kernels.numbers cimport (
+    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, KeyKind, Raw, Word, infinity, last_key, sign_bit,
+    signed_key, time_key, turned)
 from pyblitz.kernels.radix cimport BLOCK_WORDS, LEAF_WORDS, Words, leaves_of, sort_fn, sort_words
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.os cimport alloc_array
@@ -15,36 +17,27 @@ cdef enum:
 
 # ---- as words ---------------------------------------------------------------
 
-cdef inline uint64_t last_key(KeyKind kind, int size) noexcept nogil:
-    """The greatest key of a number; what is greater is none."""
-    cdef uint64_t all = ~<uint64_t>0 >> (64 - 8 * size)
-    if kind == KEY_TIME:
-        return all - 1
-    if kind == KEY_FLOAT:
-        # Twice the infinity's bits, for both signs, and zero.
-        if size == 8:
-            return 2 * 0x7FF0000000000000u + 1
-        return 2 * 0x7F800000u + 1 if size == 4 else 2 * 0x7C00 + 1
-    return all
+# Unlike keys (numbers.pxd), from which the item cannot be had back: two zeros, or two NaNs, with other
+# bits are two words.  Integers and times have the same words as keys.
+
+cdef inline Raw last_word(KeyKind kind, Raw like) noexcept nogil:
+    """The greatest word of a number; those beyond are of NaN and NaT."""
+    # Of floats there are as many as infinity's bits say, twice, and two zeros.
+    return 2 * infinity(like) + 1 if kind == KEY_FLOAT else last_key(kind, like)
 
 
-cdef inline Word turned(Word key, Word last) noexcept nogil:
-    """Descending: what is no number stays where it is."""
-    return last - key if key <= last else key
-
-
-cdef void encode(const Keys* k, const Word* x, int64_t n, Word* out) noexcept nogil:
+cdef void encode(const NumberSort* k, const Word* x, int64_t n, Word* out) noexcept nogil:
     """Words whose unsigned order is the order of the items; no two items share one."""
-    cdef Word last = <Word>last_key(k.kind, sizeof(Word)), sign = <Word>1 << (8 * sizeof(Word) - 1)
+    cdef Word last = last_word[Word](k.kind, 0)
     cdef int64_t i
     if k.kind == KEY_UNSIGNED:
         memcpy(out, x, n * sizeof(Word))
     elif k.kind == KEY_SIGNED:
         for i in range(n):
-            out[i] = x[i] ^ sign
+            out[i] = signed_key(x[i])
     elif k.kind == KEY_TIME:
         for i in range(n):
-            out[i] = (x[i] ^ sign) - 1      # the least wraps to the greatest
+            out[i] = time_key(x[i])
     elif Word is uint64_t:
         simd.encode_wide(x, n, out)
     else:
@@ -54,8 +47,8 @@ cdef void encode(const Keys* k, const Word* x, int64_t n, Word* out) noexcept no
             out[i] = turned(out[i], last)
 
 
-cdef void decode(const Keys* k, const Word* x, int64_t n, Word* out) noexcept nogil:
-    cdef Word last = <Word>last_key(k.kind, sizeof(Word)), sign = <Word>1 << (8 * sizeof(Word) - 1)
+cdef void decode(const NumberSort* k, const Word* x, int64_t n, Word* out) noexcept nogil:
+    cdef Word last = last_word[Word](k.kind, 0)
     cdef int64_t i
     if k.descending:
         for i in range(n):
@@ -66,10 +59,10 @@ cdef void decode(const Keys* k, const Word* x, int64_t n, Word* out) noexcept no
             memcpy(out, x, n * sizeof(Word))
     elif k.kind == KEY_SIGNED:
         for i in range(n):
-            out[i] = x[i] ^ sign
+            out[i] = signed_key(x[i])
     elif k.kind == KEY_TIME:
         for i in range(n):
-            out[i] = (x[i] + 1) ^ sign
+            out[i] = signed_key(x[i] + 1)
     elif Word is uint64_t:
         simd.decode_wide(x, n, out)
     else:
@@ -77,7 +70,7 @@ cdef void decode(const Keys* k, const Word* x, int64_t n, Word* out) noexcept no
 
 
 cdef void load_keys(void* ctx, int64_t lo, int64_t hi, void* words) noexcept nogil:
-    cdef Keys* k = <Keys*>ctx
+    cdef NumberSort* k = <NumberSort*>ctx
     if k.itemsize == 8:
         encode[uint64_t](k, <const uint64_t*>k.src + lo, hi - lo, <uint64_t*>words)
     else:
@@ -85,7 +78,7 @@ cdef void load_keys(void* ctx, int64_t lo, int64_t hi, void* words) noexcept nog
 
 
 cdef void store_keys(void* ctx, const void* words, int64_t n, int64_t at) noexcept nogil:
-    cdef Keys* k = <Keys*>ctx
+    cdef NumberSort* k = <NumberSort*>ctx
     if k.itemsize == 8:
         decode[uint64_t](k, <const uint64_t*>words, n, <uint64_t*>k.dst + at)
     else:
@@ -97,18 +90,18 @@ cdef void store_keys(void* ctx, const void* words, int64_t n, int64_t at) noexce
 # sort puts them back in the order in which they came.
 
 cdef struct Restore:
-    Keys* keys
-    bint zeros              # or NaNs
+    NumberSort* keys
+    bint zeros              # whether zeros are restored; else NaNs
     int64_t* before         # [block]: counts, then sums
     int64_t begin           # of their run in the result
-    int64_t end
+    int64_t end             # where that run ends
 
 
 cdef inline bint is_meant(const Restore* r, Word x) noexcept nogil:
     cdef Word magnitude = x << 1
     if r.zeros:
         return magnitude == 0
-    return magnitude > <Word>last_key(KEY_FLOAT, sizeof(Word)) - 1
+    return magnitude > 2 * infinity(x)
 
 
 cdef int64_t count_equals(const Restore* r, const Word* x, int64_t n) noexcept nogil:
@@ -147,7 +140,7 @@ cdef int write_equals_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcep
     return 0
 
 
-cdef uint64_t key_of_item(const Keys* k, const char* items, int64_t i) noexcept nogil:
+cdef uint64_t key_of_item(const NumberSort* k, const char* items, int64_t i) noexcept nogil:
     cdef uint64_t wide
     cdef uint32_t narrow
     if k.itemsize == 8:
@@ -157,7 +150,7 @@ cdef uint64_t key_of_item(const Keys* k, const char* items, int64_t i) noexcept 
     return narrow
 
 
-cdef int64_t first_from(const Keys* k, uint64_t key) noexcept nogil:
+cdef int64_t first_from(const NumberSort* k, uint64_t key) noexcept nogil:
     """The place of the first item of the result that is not before a key."""
     cdef int64_t low = 0, high = k.n, i
     while low < high:
@@ -169,13 +162,18 @@ cdef int64_t first_from(const Keys* k, uint64_t key) noexcept nogil:
     return low
 
 
-cdef int restore(Worker* w, Keys* k, bint zeros) noexcept nogil:
+cdef int restore_equals(Worker* w, NumberSort* k, bint zeros) noexcept nogil:
     cdef Restore r
-    cdef uint64_t last = last_key(KEY_FLOAT, k.itemsize), least = last + 1
+    cdef uint64_t last, least
     cdef int64_t end = k.n, blocks = (k.n + BLOCK_WORDS - 1) // BLOCK_WORDS
     cdef int rc
+    if k.itemsize == 8:
+        last = last_word[uint64_t](KEY_FLOAT, 0)
+    else:
+        last = last_word[uint32_t](KEY_FLOAT, 0)
+    least = last + 1
     if zeros:
-        # The two are in the middle of the numbers, which are even in number.
+        # -0.0 and 0.0 are the two middle ones of all words of numbers, of which there is an even number.
         least = last // 2
         end = first_from(k, least + 2)
     r.keys = k
@@ -198,27 +196,37 @@ cdef int restore(Worker* w, Keys* k, bint zeros) noexcept nogil:
 # ---- one or two bytes -------------------------------------------------------
 
 cdef struct Counting:
-    Keys* keys
+    NumberSort* keys
     int64_t values          # 256 or 65536
-    int64_t block
+    int64_t block           # items of a block
     int64_t* counts         # [block][bit pattern]; the sum is in block 0
     int64_t* ends           # [rank]: where the run of the rank-th value ends
 
 
+# One or two bytes.
+ctypedef fused Short:
+    uint8_t
+    uint16_t
+
+
+cdef inline Short pattern_of_word(const NumberSort* k, Short word) noexcept nogil:
+    cdef Short sign = sign_bit(word)
+    if k.descending:
+        word = turned(word, last_word(k.kind, word))
+    if k.kind == KEY_UNSIGNED:
+        return word
+    if k.kind == KEY_SIGNED:
+        return signed_key(word)
+    # Half precision; see simd/keys.h.
+    word += ~infinity(word) ^ sign
+    return word ^ sign if word & sign else ~word
+
+
 cdef inline int64_t pattern_of(const Counting* c, int64_t rank) noexcept nogil:
     """The bits of the rank-th value in sorted order."""
-    cdef int64_t half = c.values >> 1, key = rank, last
-    if c.keys.descending:
-        last = last_key(c.keys.kind, c.keys.itemsize)
-        if key <= last:
-            key = last - key
-    if c.keys.kind == KEY_UNSIGNED:
-        return key
-    if c.keys.kind == KEY_SIGNED:
-        return key ^ half
-    # Half precision; see simd/keys.h.
-    key = (key + 0x03FF) & 0xFFFF
-    return key ^ half if key & half else key ^ 0xFFFF
+    if c.values == 256:
+        return pattern_of_word[uint8_t](c.keys, <uint8_t>rank)
+    return pattern_of_word[uint16_t](c.keys, <uint16_t>rank)
 
 
 cdef int histogram_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
@@ -270,7 +278,7 @@ cdef int runs_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     return 0
 
 
-cdef int sort_bytes(Worker* w, Keys* k) noexcept nogil:
+cdef int sort_bytes(Worker* w, NumberSort* k) noexcept nogil:
     cdef Counting c
     cdef int64_t blocks = 1, rank, sum = 0
     cdef int rc = ENOMEM
@@ -294,7 +302,7 @@ cdef int sort_bytes(Worker* w, Keys* k) noexcept nogil:
                 c.ends[rank] = sum
             rc = run_blocks(w, runs_leaf, &c, BLOCK_WORDS, k.n)
             if rc != 0 and k.src == k.dst:
-                # Half written, and what was there is only in the counts.
+                # dst is half written, and the items are known only from their counts: write the rest.
                 runs_leaf(NULL, &c, 0, k.n)
     free(c.counts)
     free(c.ends)
@@ -303,34 +311,14 @@ cdef int sort_bytes(Worker* w, Keys* k) noexcept nogil:
 
 # ---- sorts ------------------------------------------------------------------
 
-cdef struct Copy:
-    char* to
-    const char* source
-    int size
-
-
-cdef int copy_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Copy* c = <Copy*>ctx
-    memcpy(c.to + lo * c.size, c.source + lo * c.size, (hi - lo) * c.size)
-    return 0
-
-
-cdef int copy_items(Worker* w, void* to, const void* source, int64_t n, int size) noexcept nogil:
-    cdef Copy c
-    c.to = <char*>to
-    c.source = <const char*>source
-    c.size = size
-    return run_blocks(w, copy_leaf, &c, BLOCK_WORDS, n)
-
-
-cdef sort_fn leaf_of_items(const Keys* k) noexcept nogil:
+cdef sort_fn leaf_of_items(const NumberSort* k) noexcept nogil:
     """One that sorts integers as they are."""
     if k.descending or k.kind not in (KEY_UNSIGNED, KEY_SIGNED):
         return NULL
     return leaves_of(k.itemsize == 8).words if k.kind == KEY_UNSIGNED else leaves_of(k.itemsize == 8).signed
 
 
-cdef int sort_words_of(Worker* w, Keys* k) noexcept nogil:
+cdef int sort_words_of(Worker* w, NumberSort* k) noexcept nogil:
     cdef Words s
     cdef int rc
     s.load = load_keys
@@ -353,8 +341,8 @@ cdef int sort_words_of(Worker* w, Keys* k) noexcept nogil:
     return rc
 
 
-cdef int sort_keys(Worker* w, Keys* k) noexcept nogil:
-    cdef Keys apart
+cdef int sort_keys(Worker* w, NumberSort* k) noexcept nogil:
+    cdef NumberSort apart
     cdef void* copy
     cdef int rc
     if k.itemsize <= 2:
@@ -365,30 +353,30 @@ cdef int sort_keys(Worker* w, Keys* k) noexcept nogil:
     copy = NULL
     rc = 0
     if k.src == k.dst:
-        # What was there says what the order of equals was.
+        # Only a copy of the items still tells in which order equal ones came.
         copy = alloc_array(k.n * k.itemsize)
         if copy == NULL:
             return ENOMEM
-        rc = copy_items(w, copy, k.src, k.n, k.itemsize)
+        rc = copy_shared(w, copy, k.src, k.n * k.itemsize)
         apart.src = <const char*>copy
     if rc == 0:
         rc = sort_words_of(w, &apart)
         if rc == 0:
-            rc = restore(w, &apart, True)
+            rc = restore_equals(w, &apart, True)
         if rc == 0:
-            rc = restore(w, &apart, False)
+            rc = restore_equals(w, &apart, False)
         if rc != 0 and copy != NULL:
             memcpy(k.dst, copy, k.n * k.itemsize)
     free(copy)
     return rc
 
 
-cdef int rows_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Keys k
+cdef int sort_rows_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef NumberSort k
     cdef int64_t i, bytes
     cdef int rc
     for i in range(lo, hi):
-        k = (<Keys*>ctx)[0]
+        k = (<NumberSort*>ctx)[0]
         bytes = i * k.n * k.itemsize
         k.src += bytes
         k.dst += bytes
@@ -398,13 +386,13 @@ cdef int rows_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     return 0
 
 
-cdef int sort_rows_of_keys(Worker* w, Keys* k, int64_t rows) noexcept nogil:
+cdef int sort_rows_of_keys(Worker* w, NumberSort* k, int64_t rows) noexcept nogil:
     # Leaves of some thousand items, so that short rows are not a leaf each.
-    return run_blocks(w, rows_leaf, k, 1 + 4096 // (k.n + 1), rows)
+    return run_blocks(w, sort_rows_leaf, k, 1 + 4096 // (k.n + 1), rows)
 
 
 cdef int sort_in_place(Worker* w, KeyKind kind, int itemsize, void* a, int64_t n) noexcept nogil:
-    cdef Keys k
+    cdef NumberSort k
     k.src = k.dst = <char*>a
     k.n = n
     k.itemsize = itemsize

@@ -19,27 +19,27 @@ cdef enum Reduces:
     REDUCES_EXTREME         # so does this, but for zeros of both signs and for NaNs
     REDUCES_ROUNDING        # in blocks, with other last bits
 
-# Before the library can call it; not changed afterwards, but for `reduces`.
+# What a loop is.  It is filled before the library can call the loop; later only `reduces` changes.
 cdef struct LoopKind "pb_loop_kind":
     int inputs
     int args
-    int core_dims           # of a generalised ufunc: dims 1 .. core_dims are each item's own
-    const int* core_counts  # of each operand, and which of them, one operand after the other
-    const int* core_which
-    intptr_t sizes[LOOP_ARGS]   # bytes of an element
-    bint raises             # may set an exception, with the GIL
+    int core_dims           # of a generalised ufunc: how many dims, from dims[1] on, an item has
+    const int* core_counts  # of a generalised ufunc: how many of these each operand has
+    const int* core_which   # which those are, one operand behind the other
+    intptr_t sizes[LOOP_ARGS]   # how many bytes an element of each operand has
+    bint raises             # whether it may take the GIL and set an exception
     Reduces reduces
-    int absorbing           # of a reduction of bools: what nothing changes any more; -1: none
+    int absorbing           # of reductions of bools: the result that no item changes; -1: none
 
 cdef extern from "pyblitz/kernels/loops.h" nogil:
     int LOOPS "PB_LOOPS"
     ctypedef struct SharedLoop "pb_loop":
-        loop_fn fn
-        atomic_i64 share_from
+        loop_fn fn              # the loop underneath
+        atomic_i64 share_from   # calls of fewer items go to it at once
         LoopKind* kind
-        atomic_i64 calls
-        atomic_i64 shared
-        atomic_i64 learnt
+        atomic_i64 calls        # how many calls were large enough to be looked at
+        atomic_i64 shared       # how many of these another thread had a part in
+        atomic_i64 learnt       # see loops.h
 
 # How a thread becomes a worker for something that nothing may stop: runs fn(w, ctx), and
 # returns what that returns.  False in `ran`: there was no memory for it.
@@ -47,12 +47,13 @@ ctypedef int (*loop_job_fn)(Worker* w, void* ctx) noexcept nogil
 ctypedef int (*loop_enter_fn)(loop_job_fn fn, void* ctx, bint* ran) noexcept nogil
 
 cdef void loops_init(loop_enter_fn enter) noexcept nogil
-# Number k, and the function that stands for it.
+# Shared loop k, and the function that takes the place of the loop underneath.
 cdef SharedLoop* loop_at(int k) noexcept nogil
 cdef loop_fn loop_stand_in(int k) noexcept nogil
-# A new one, which shares nothing yet.
+# Makes l a shared loop over fn, which shares no call yet.
 cdef void loop_init(SharedLoop* l, loop_fn fn, LoopKind* kind) noexcept nogil
-# From so many items on, always and in four parts at least; 0: from when it pays.
+# From here on, calls of so many items are always shared, in four parts at least; with 0, calls are
+# shared where it pays.
 cdef void loop_share(SharedLoop* l, int64_t always_from) noexcept nogil
-# Every call is the loop's own again.
+# From here on, no call is shared.
 cdef void loop_pass(SharedLoop* l) noexcept nogil

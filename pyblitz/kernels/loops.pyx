@@ -1,8 +1,9 @@
 """Others' inner loops, shared; see loops.pxd."""
 from libc.stdint cimport INT64_MAX, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
-from pyblitz.kernels.blocks cimport run_blocks
+from pyblitz.kernels.blocks cimport gather_flags, run_blocks
 from pyblitz.kernels.map cimport Map, map_grain
+from pyblitz.kernels.numbers cimport FloatBits, infinity, sign_bit
 from pyblitz.kernels.reduce cimport ACC_DOUBLES, Reduce, reduce_run
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, i64_fetch_add_relaxed, i64_load_relaxed, i64_store_relaxed, u32_fetch_or_relaxed,
@@ -18,9 +19,10 @@ cdef extern from "pyblitz/kernels/stand_ins.h" nogil:
 cdef enum:
     # What a call must take to be looked at: the entry costs some hundredths of it.
     WORTH_NS = 12000
-    # At most so long is a part, where items are dear.
+    # Where items are slow, a part takes so many nanoseconds at most.
     PART_NS = 20000
-    # Of a loop whose pace is not known yet, in items; and of a generalised one.
+    # A loop that was never timed is looked at from so many items on; a generalised one from
+    # FIRST_CORE_ITEMS on.
     FIRST_ITEMS = 4096
     FIRST_CORE_ITEMS = 64
     # Calls of fewer are never looked at, whatever they take.
@@ -38,14 +40,14 @@ i64_store_relaxed(&forced_from, 0)
 
 
 cdef struct LoopCall:
-    SharedLoop* loop
-    char** args
+    SharedLoop* loop        # what is called
+    char** args             # the call's arguments: this and the next three
     const intptr_t* dims
     const intptr_t* steps
     void* data
-    Worker* caller
-    int64_t grain
-    bint timed
+    Worker* caller          # the worker that began it
+    int64_t grain           # items of a part
+    bint timed              # whether the first part is timed
     atomic_u32 flags        # floating-point flags seen
     atomic_u32 helped       # whether another thread took part
 
@@ -89,7 +91,7 @@ cdef void loop_share(SharedLoop* l, int64_t always_from) noexcept nogil:
 
 # ---- what may be shared ------------------------------------------------------
 
-cdef void extent(const LoopCall* c, int k, intptr_t* first, intptr_t* last) noexcept nogil:
+cdef void operand_extent(const LoopCall* c, int k, intptr_t* first, intptr_t* last) noexcept nogil:
     """The addresses of operand k's first byte and of the one past its last."""
     cdef const LoopKind* kind = c.loop.kind
     cdef intptr_t low = <intptr_t>c.args[k]
@@ -109,13 +111,13 @@ cdef void extent(const LoopCall* c, int k, intptr_t* first, intptr_t* last) noex
     last[0] = high + kind.sizes[k]
 
 
-cdef bint apart(const LoopCall* c, int a, int b) noexcept nogil:
+cdef bint never_meet(const LoopCall* c, int a, int b) noexcept nogil:
     """Whether no item of operand a is in the memory of another item of operand b."""
     cdef const LoopKind* kind = c.loop.kind
     cdef intptr_t first_a = 0, last_a = 0, first_b = 0, last_b = 0, between
     cdef intptr_t step = max(c.steps[a], -c.steps[a])
-    extent(c, a, &first_a, &last_a)
-    extent(c, b, &first_b, &last_b)
+    operand_extent(c, a, &first_a, &last_a)
+    operand_extent(c, b, &first_b, &last_b)
     if last_a <= first_b or last_b <= first_a:
         return True
     if kind.core_dims > 0 or c.steps[a] != c.steps[b]:
@@ -138,7 +140,7 @@ cdef bint independent(const LoopCall* c) noexcept nogil:
         if max(c.steps[k], -c.steps[k]) < kind.sizes[k] or c.steps[k] == 0:
             return False
         for i in range(kind.args):
-            if i != k and (i < kind.inputs or i > k) and not apart(c, k, i):
+            if i != k and (i < kind.inputs or i > k) and not never_meet(c, k, i):
                 return False
     return True
 
@@ -150,19 +152,19 @@ cdef bint reduces(const LoopCall* c) noexcept nogil:
     if (kind.reduces == REDUCES_NOT or c.steps[0] != 0 or c.steps[2] != 0 or c.args[0] != c.args[2]
             or kind.sizes[0] > ACC_DOUBLES * <intptr_t>sizeof(double)):
         return False
-    extent(c, 1, &first, &last)
+    operand_extent(c, 1, &first, &last)
     return <intptr_t>c.args[0] >= last or <intptr_t>c.args[0] + kind.sizes[0] <= first
 
 
 # ---- elementwise -------------------------------------------------------------
 
-cdef int run_range(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+cdef int loop_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef LoopCall* c = <LoopCall*>ctx
     cdef const LoopKind* kind = c.loop.kind
     cdef char* args[LOOP_ARGS]      # a loop may change its arguments
     cdef intptr_t dims[LOOP_ARGS]
     cdef int64_t began = 0
-    cdef int k, flags
+    cdef int k
     for k in range(kind.args):
         args[k] = c.args[k] + lo * c.steps[k]
     dims[0] = hi - lo
@@ -175,10 +177,7 @@ cdef int run_range(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
         began = now_ns()
     fe_clear()
     c.loop.fn(args, dims, c.steps, c.data)
-    flags = fe_test()
-    if flags:
-        # relaxed: read after the join
-        u32_fetch_or_relaxed(&c.flags, flags)
+    if gather_flags(&c.flags):
         fe_clear()
     if lo == 0 and c.timed:
         note_pace(c.loop, now_ns() - began, hi - lo)
@@ -204,7 +203,7 @@ cdef int run_items(Worker* w, void* ctx) noexcept nogil:
     cdef int rc
     c.caller = w
     share_at_once(w)
-    rc = run_blocks(w, run_range, c, c.grain, c.dims[0])
+    rc = run_blocks(w, loop_leaf, c, c.grain, c.dims[0])
     w.sharing = sharing
     return rc
 
@@ -231,7 +230,7 @@ cdef int64_t grain_of(const LoopCall* c, int64_t share_from) noexcept nogil:
 
 # ---- reductions --------------------------------------------------------------
 
-cdef struct ReduceCall:
+cdef struct LoopReduction:
     LoopCall* call
     const LoopKind* kind
     Map map
@@ -245,8 +244,8 @@ cdef void counted_loop(char** args, const intptr_t* dims, const intptr_t* steps,
     c.loop.fn(args, dims, steps, c.data)
 
 
-cdef int run_reduce(Worker* w, void* ctx) noexcept nogil:
-    cdef ReduceCall* c = <ReduceCall*>ctx
+cdef int run_loop_reduction(Worker* w, void* ctx) noexcept nogil:
+    cdef LoopReduction* c = <LoopReduction*>ctx
     cdef bint sharing = w.sharing
     cdef int rc
     c.call.caller = w
@@ -259,7 +258,7 @@ cdef int run_reduce(Worker* w, void* ctx) noexcept nogil:
 cdef bint reduce_items(LoopCall* c) noexcept nogil:
     """Whether it was done; else the accumulator is as it was."""
     cdef const LoopKind* kind = c.loop.kind
-    cdef ReduceCall r
+    cdef LoopReduction r
     cdef char* args[3]
     cdef intptr_t steps[3]
     cdef intptr_t one = 1, n = c.dims[0], done = 0
@@ -290,13 +289,14 @@ cdef bint reduce_items(LoopCall* c) noexcept nogil:
     while done < n:
         r.map.size = n - done
         if kind.absorbing >= 0:
-            # Whoever meets it early has not read the rest: no further at once than so far.
+            # Each round after the first reads no more items than all rounds before it, so little is read
+            # behind the item that ends the search.
             r.map.size = min(r.map.size, max(done, <intptr_t>SEARCH_ITEMS))
         r.map.shape[0] = r.map.size
         r.map.base[0] = c.args[1] + done * c.steps[1]
         # 0: as usual.
         r.reduce.grain = 0 if i64_load_relaxed(&forced_from) == 0 else c.grain
-        if enter_to_end(run_reduce, &r, &ran) != 0 or not ran:
+        if enter_to_end(run_loop_reduction, &r, &ran) != 0 or not ran:
             return False        # the first time: later ones are of bools
         # relaxed: read after the join
         u32_fetch_or_relaxed(&c.flags, u32_load_relaxed(&r.reduce.flags))
@@ -308,22 +308,17 @@ cdef bint reduce_items(LoopCall* c) noexcept nogil:
 
 
 cdef struct Zeros:
-    ReduceCall* call
+    LoopReduction* call
     atomic_u32 signs        # bit 0: there is +0, bit 1: there is -0
 
 
-ctypedef fused Bits:
-    uint16_t
-    uint32_t
-    uint64_t
-
-
-cdef inline uint32_t signs_of_zeros(const char* items, intptr_t step, int64_t n, Bits minus) noexcept nogil:
-    cdef Bits x
+cdef inline uint32_t signs_of_zeros(const char* items, intptr_t step, int64_t n,
+                                    FloatBits like) noexcept nogil:
+    cdef FloatBits x, minus = sign_bit(like)
     cdef bint plus_seen = False, minus_seen = False
     cdef int64_t i
     for i in range(n):
-        x = (<const Bits*>(items + i * step))[0]
+        x = (<const FloatBits*>(items + i * step))[0]
         plus_seen |= x == 0
         minus_seen |= x == minus
     return plus_seen | minus_seen << 1
@@ -335,28 +330,29 @@ cdef int zeros_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
     cdef const char* items = z.call.map.base[0] + lo * step
     cdef uint32_t signs
     if z.call.kind.sizes[0] == 8:
-        signs = signs_of_zeros[uint64_t](items, step, hi - lo, <uint64_t>1 << 63)
+        signs = signs_of_zeros[uint64_t](items, step, hi - lo, 0)
     elif z.call.kind.sizes[0] == 4:
-        signs = signs_of_zeros[uint32_t](items, step, hi - lo, <uint32_t>1 << 31)
+        signs = signs_of_zeros[uint32_t](items, step, hi - lo, 0)
     else:
-        signs = signs_of_zeros[uint16_t](items, step, hi - lo, <uint16_t>(1 << 15))
+        signs = signs_of_zeros[uint16_t](items, step, hi - lo, 0)
     # relaxed: read after the join
     u32_fetch_or_relaxed(&z.signs, signs)
     return 0
 
 
-cdef bint order_shows(Worker* w, ReduceCall* c) noexcept nogil:
-    """Whether the least or greatest float is one of several that are equal, or are no numbers,
-    and differ in their bits: then the loop alone says which it takes."""
+cdef bint order_shows(Worker* w, LoopReduction* c) noexcept nogil:
+    """Whether the result is a NaN, or a zero where there are zeros of both signs: then only the loop
+    itself decides which bits it gives."""
     cdef Zeros z
     cdef const char* found = <const char*>c.reduce.result.acc[0]
-    cdef uint64_t bits = 0, inf
+    cdef uint64_t bits = 0
     cdef intptr_t size = c.kind.sizes[0]
     memcpy(&bits, found, size)      # little-endian, as are all that NumPy has loops for here
     bits &= ~(<uint64_t>1 << (8 * size - 1))
     if bits != 0:
-        inf = 0x7ff0000000000000 if size == 8 else 0x7f800000 if size == 4 else 0x7c00
-        return bits > inf
+        if size == 8:
+            return bits > infinity[uint64_t](0)
+        return bits > (infinity[uint32_t](0) if size == 4 else infinity[uint16_t](0))
     z.call = c
     u32_store_relaxed(&z.signs, 0)
     run_blocks(w, zeros_leaf, &z, SEARCH_ITEMS // size, c.map.size)

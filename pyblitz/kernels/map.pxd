@@ -1,11 +1,11 @@
 """Elementwise work over strided operands: a short program of loops, run on one
 cache-sized block of elements after another.
 
-A loop has NumPy's inner-loop signature, so that a ufunc's own SIMD loop and a
-user's compiled function are the same to the bridge.  What one step writes for the
-next to read is a *register*: room for one block in the leaf's scratch memory, so
-nothing of array size is stored between steps.  What the last step gave is stored by
-itself, or handed to a *sink* (a reduction, a search) block by block.
+A loop has NumPy's inner-loop signature, so that a map may call a ufunc's own SIMD loop or a
+user's compiled function.  What one step writes and a later one reads is in a *register*: room
+for one block in the leaf's scratch memory.  So nothing of the size of an array is stored between
+steps.  The last step writes to an operand, or its block is handed to a *sink* (a reduction, a
+search) before the next block begins.
 No Python, no NumPy.
 """
 from libc.stdint cimport int64_t, intptr_t
@@ -21,9 +21,9 @@ cdef enum:
     MAP_SLOTS = 64          # operands, registers and constants
     MAP_DIMS = 8
     STEP_ARGS = 8
-    # What the registers of one block take together: fits into L1 or a little more.
+    # The registers of one block have so many bytes at most, to fit into L1 or nearly.
     SCRATCH_BYTES = 32768
-    NEAR_DOUBLES = 1024     # of it, on the stack
+    NEAR_DOUBLES = 1024     # scratch memory of up to so many doubles is on the stack
 
 cdef enum StepKind:
     STEP_LOOP
@@ -33,59 +33,60 @@ cdef enum StepKind:
 
 cdef struct Step
 
-# 0, or an error.  The slots' pointers and steps, elements lo .. lo + n.
+# Does a step for elements lo .. lo + n, whose slots are at args, steps bytes apart.  Returns 0, or
+# an error, which ends the map.
 ctypedef int (*call_fn)(Worker* w, Step* s, char** args, const intptr_t* steps, int64_t lo,
                         intptr_t n) noexcept nogil
 
 cdef struct Step:
     StepKind kind
     loop_fn loop
-    call_fn call
-    void* data
-    int args
-    int slots[STEP_ARGS]
-    bint last           # STEP_COMPRESS: the last one of its mask
-    int64_t start       # STEP_INDEX: the first position, and from one to the next
-    int64_t stride
-    atomic_u32 flags    # floating-point flags seen
+    call_fn call        # of STEP_CALL, in the place of the loop
+    void* data          # the loop's last argument
+    int args            # the number of slots that it reads and writes
+    int slots[STEP_ARGS]    # which those are
+    bint last           # of STEP_COMPRESS: no later step uses its mask
+    int64_t start       # of STEP_INDEX: the first position
+    int64_t stride      # of STEP_INDEX: how far the next one is
+    atomic_u32 flags    # the floating-point errors that were met so far, as bits
 
 cdef struct Map:
-    int operands
-    int dims
-    int64_t size                            # elements
-    int64_t shape[MAP_DIMS]                 # outermost first
-    intptr_t strides[MAP_DIMS][MAP_OPERANDS]    # bytes
-    char* base[MAP_OPERANDS]
-    # The slots after the operands: registers, then constants.
+    int operands                            # the number of arrays that it reads or writes
+    int dims                                # the number of axes
+    int64_t size                            # the number of elements
+    int64_t shape[MAP_DIMS]                 # outermost axis first
+    intptr_t strides[MAP_DIMS][MAP_OPERANDS]    # in bytes
+    char* base[MAP_OPERANDS]                # where each operand's first element is
+    # The slots after the operands are the registers, and after these the constants.
     int registers
     int constants
-    intptr_t sizes[MAP_SLOTS]               # bytes of an element, of any slot
-    char* constant[MAP_SLOTS]
+    intptr_t sizes[MAP_SLOTS]               # how many bytes an element of each slot has
+    char* constant[MAP_SLOTS]               # where each constant's value is
     int n_steps
     Step* steps
-    Step one                                # where `steps` points for most maps
-    int64_t block                           # elements that the steps take at a time
+    Step one                                # the only step of most maps: `steps` points here
+    int64_t block                           # how many elements a step takes at a time
 
-# What a sink sees: where each slot's elements of this block are.
+# A block as a sink sees it.
 cdef struct Block:
-    char* at[MAP_SLOTS]
-    intptr_t step[MAP_SLOTS]
-    int64_t lo              # the first element's position in the whole
-    intptr_t n              # elements; fewer than were read after STEP_COMPRESS
+    char* at[MAP_SLOTS]         # where each slot's first element is
+    intptr_t step[MAP_SLOTS]    # how many bytes further its next one is
+    int64_t lo                  # the position of the block's first element in the whole
+    intptr_t n                  # the number of elements; after STEP_COMPRESS, of those kept
 
-# Nonzero ends the leaf.
+# What is called after the last step of each block.  A result other than 0 ends the leaf.
 ctypedef int (*sink_fn)(void* state, const Block* b) noexcept nogil
 
 # A map of one loop over all operands.
 cdef void map_of_loop(Map* m, loop_fn loop, void* data) noexcept nogil
-# Once everything else is set.  out: the operand that decides the order of axes; -1: as
-# they are.
+# Orders the axes for speed and joins those that can be one; called when all else is set.  out is the
+# operand whose strides decide the order; with -1, the axes keep their order.
 cdef void map_normalize(Map* m, int out) noexcept nogil
 cdef int64_t map_grain(int64_t bytes_per_item) noexcept nogil
 cdef int map_run(Worker* w, Map* m, int64_t grain) noexcept nogil
-# Before a run: no step has met anything yet.
+# Clears the steps' flags, before leaves that call map_walk.
 cdef void map_begin(Map* m) noexcept nogil
-# Elements lo .. hi of the whole, for leaves that have a sink.
+# Does elements lo .. hi of the whole, for leaves that have a sink.
 cdef int map_walk(Worker* w, Map* m, int64_t lo, int64_t hi, sink_fn sink, void* state) noexcept nogil
 cdef int64_t compress(char* to, const char* items, intptr_t step, intptr_t itemsize,
                       const char* mask, int64_t n) noexcept nogil
@@ -113,5 +114,6 @@ cdef inline void run_fold(loop_fn loop, void* data, const char* left, const char
     steps[2] = into_stride
     loop(args, &n, steps, data)
 
-# Addresses and strides from operand `first` on, or-ed: their alignment.
+# The addresses and strides of the operands from `first` on, or-ed: its low bits are 0 where all of
+# them are aligned.
 cdef intptr_t map_bits(const Map* m, int first) noexcept nogil

@@ -3,9 +3,9 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport INT64_MAX, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from pyblitz.kernels.blocks cimport LEAF_BYTES, run_blocks
-from pyblitz.runtime.atomic cimport u32_fetch_or_relaxed, u32_store_relaxed
-from pyblitz.runtime.os cimport fe_clear, fe_test
+from pyblitz.kernels.blocks cimport LEAF_BYTES, gather_flags, run_blocks
+from pyblitz.runtime.atomic cimport u32_store_relaxed
+from pyblitz.runtime.os cimport fe_clear
 
 
 # ---- shape ------------------------------------------------------------------
@@ -116,7 +116,7 @@ cdef int run_steps(Worker* w, Map* m, Block* b) noexcept nogil:
     cdef char* args[STEP_ARGS]
     cdef intptr_t steps[STEP_ARGS]
     cdef Step* s
-    cdef int i, k, flags, rc
+    cdef int i, k, rc
     cdef intptr_t j, kept = b.n
     for i in range(m.n_steps):
         s = &m.steps[i]
@@ -125,10 +125,7 @@ cdef int run_steps(Worker* w, Map* m, Block* b) noexcept nogil:
             steps[k] = b.step[s.slots[k]]
         if s.kind == STEP_LOOP:
             s.loop(args, &b.n, steps, s.data)
-            flags = fe_test()
-            if flags:
-                # relaxed: read after the join
-                u32_fetch_or_relaxed(&s.flags, flags)
+            if gather_flags(&s.flags):
                 fe_clear()
         elif s.kind == STEP_INDEX:
             for j in range(b.n):

@@ -3,10 +3,10 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport (
     int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t)
 from libc.stdlib cimport calloc, free
-from pyblitz.kernels.distinct cimport hash_key, key_of_double, key_of_float
+from pyblitz.kernels.distinct cimport distinct_key, hash_key
 from pyblitz.kernels.numbers cimport (
     NUMBER_F32, NUMBER_F64, NUMBER_I16, NUMBER_I32, NUMBER_I64, NUMBER_I8, NUMBER_TIME, NUMBER_U16,
-    NUMBER_U32, NUMBER_U8, Integer, NumberKind, Word)
+    NUMBER_U32, NUMBER_U8, Integer, NumberKind, Word, sign_bit, usual_nan)
 from pyblitz.kernels.prefetch cimport prefetch
 from pyblitz.runtime.atomic cimport (
     atomic_i64, i64_cas_relaxed, i64_load_relaxed, u32_fetch_or_relaxed,
@@ -21,14 +21,14 @@ cdef enum:
     # that was not made for it.
     MAX_STEPS = 256
 
-cdef struct Leaf:
-    Bits* bits
-    Keys* keys
-    const void* items
+cdef struct MemberRun:
+    Bits* bits              # the table: either this one
+    Keys* keys              # or this one is used
+    const void* items       # what is put in or asked for
     NumberKind kind
     bint invert
-    uint8_t* out
-    Bridge bridge
+    uint8_t* out            # where answers go
+    Bridge bridge           # the loop over the items
 
 
 # ---- bits -------------------------------------------------------------------
@@ -53,7 +53,7 @@ cdef void ask_bits(Bits* bits, const Integer* items, int64_t n, uint32_t invert,
     for i in range(n):
         place = <uint64_t><int64_t>items[i] - bits.low
         inside = place <= bits.range
-        # Without a branch: what is outside asks for the first one, in vain.
+        # Without a branch: an item outside the range reads the first bit, and the result is masked.
         place = place & (0 - inside)
         out[i] = <uint8_t>(
             ((u32_load_relaxed(bits.words + (place >> 5)) >> (place & 31)) & <uint32_t>inside)
@@ -61,7 +61,7 @@ cdef void ask_bits(Bits* bits, const Integer* items, int64_t n, uint32_t invert,
 
 
 cdef int put_bits_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Leaf* leaf = <Leaf*>ctx
+    cdef MemberRun* leaf = <MemberRun*>ctx
     if leaf.kind == NUMBER_I8:
         put_bits(leaf.bits, <const int8_t*>leaf.items + lo, hi - lo)
     elif leaf.kind == NUMBER_U8:
@@ -82,7 +82,7 @@ cdef int put_bits_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept no
 
 
 cdef int ask_bits_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Leaf* leaf = <Leaf*>ctx
+    cdef MemberRun* leaf = <MemberRun*>ctx
     cdef uint32_t invert = leaf.invert
     cdef uint8_t* out = leaf.out + lo
     if leaf.kind == NUMBER_I8:
@@ -105,7 +105,7 @@ cdef int ask_bits_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept no
 
 
 cdef int bits_put(Worker* w, Bits* bits, const void* items, int64_t n, NumberKind kind) noexcept nogil:
-    cdef Leaf leaf
+    cdef MemberRun leaf
     leaf.bits = bits
     leaf.items = items
     leaf.kind = kind
@@ -115,7 +115,7 @@ cdef int bits_put(Worker* w, Bits* bits, const void* items, int64_t n, NumberKin
 
 cdef int bits_ask(Worker* w, Bits* bits, const void* items, int64_t n, NumberKind kind,
                   bint invert, uint8_t* out) noexcept nogil:
-    cdef Leaf leaf
+    cdef MemberRun leaf
     leaf.bits = bits
     leaf.items = items
     leaf.kind = kind
@@ -127,22 +127,13 @@ cdef int bits_ask(Worker* w, Bits* bits, const void* items, int64_t n, NumberKin
 
 # ---- keys -------------------------------------------------------------------
 
-cdef inline uint64_t key_of(Word item, bint floats) noexcept nogil:
-    if not floats:
-        return item
-    if Word is uint64_t:
-        return key_of_double(item)
-    else:
-        return key_of_float(item)
-
-
 cdef inline bint is_none(uint64_t key, NumberKind kind) noexcept nogil:
-    """What is equal to nothing."""
+    """Whether this is the key of NaN or NaT, which equal nothing."""
     if kind == NUMBER_F64:
-        return key == 0x7FF8000000000000u
+        return key == usual_nan[uint64_t](0)
     if kind == NUMBER_F32:
-        return key == 0x7FC00000u
-    return kind == NUMBER_TIME and key == <uint64_t>1 << 63
+        return key == usual_nan[uint32_t](0)
+    return kind == NUMBER_TIME and key == sign_bit[uint64_t](0)
 
 
 cdef bint put_key(Keys* keys, uint64_t key) noexcept nogil:
@@ -155,7 +146,7 @@ cdef bint put_key(Keys* keys, uint64_t key) noexcept nogil:
         seen = i64_load_relaxed(slot)
         if seen == <int64_t>key or (seen == 0 and i64_cas_relaxed(slot, 0, <int64_t>key)):
             return True
-        # If the slot was taken just now, by whom?
+        # If seen is 0, another thread has just taken the slot: look again, it may hold this key.
         if seen != 0:
             slot += 1
     return False
@@ -167,7 +158,7 @@ cdef bint put_keys(Keys* keys, const Word* items, int64_t n, bint floats) noexce
     while at < n:
         lanes = min(<int64_t>LANES, n - at)
         for k in range(lanes):
-            key[k] = key_of(items[at + k], floats)
+            key[k] = distinct_key(items[at + k], floats)
             prefetch(keys.slots + (hash_key(key[k]) >> keys.shift))
         for k in range(lanes):
             if key[k] == 0:
@@ -197,7 +188,7 @@ cdef inline void ask_keys(const Keys* keys, const Word* items, int64_t n, bint f
     while at < n:
         lanes = min(<int64_t>LANES, n - at)
         for k in range(lanes):
-            key[k] = key_of(items[at + k], floats)
+            key[k] = distinct_key(items[at + k], floats)
             slot[k] = hash_key(key[k]) >> keys.shift
             prefetch(slots + slot[k])
         for k in range(lanes):
@@ -222,7 +213,7 @@ cdef inline bint is_wide(NumberKind kind) noexcept nogil:
 
 
 cdef int put_keys_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Leaf* leaf = <Leaf*>ctx
+    cdef MemberRun* leaf = <MemberRun*>ctx
     cdef Keys* keys = leaf.keys
     cdef bint done
     if is_wide(keys.kind):
@@ -244,7 +235,7 @@ cdef void ask_typed(const Keys* keys, const Word* items, int64_t n, bint floats,
 
 
 cdef int ask_keys_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Leaf* leaf = <Leaf*>ctx
+    cdef MemberRun* leaf = <MemberRun*>ctx
     cdef Keys* keys = leaf.keys
     if is_wide(keys.kind):
         ask_typed(keys, <const uint64_t*>leaf.items + lo, hi - lo, is_float(keys.kind),
@@ -256,7 +247,7 @@ cdef int ask_keys_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept no
 
 
 cdef int keys_put(Worker* w, Keys* keys, const void* items) noexcept nogil:
-    cdef Leaf leaf
+    cdef MemberRun leaf
     cdef int64_t room
     cdef int bits = 6, rc
     # A quarter full at most while it fits into a cache, half full at most after that.
@@ -281,7 +272,7 @@ cdef int keys_put(Worker* w, Keys* keys, const void* items) noexcept nogil:
 
 cdef int keys_ask(Worker* w, Keys* keys, const void* items, int64_t n, bint invert,
                   uint8_t* out) noexcept nogil:
-    cdef Leaf leaf
+    cdef MemberRun leaf
     leaf.keys = keys
     leaf.items = items
     leaf.invert = invert

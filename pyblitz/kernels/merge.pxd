@@ -16,7 +16,7 @@ and what comes out is a permutation of what went in, in some order.
 from libc.stdint cimport int64_t, intptr_t
 from pyblitz.runtime.pool cimport Worker
 
-# NumPy's: 0, or negative without memory.  `arr` is handed through.
+# A sort of NumPy's.  It returns 0, or a negative number if it had no memory.  Some types need arr.
 ctypedef int (*sort_fn)(void* start, intptr_t n, void* arr) noexcept nogil
 # Negative when a goes before b, 0 when they are equal.  It cannot fail.
 ctypedef int (*compare_fn)(const void* a, const void* b, void* arg) noexcept nogil
@@ -35,13 +35,13 @@ cdef struct Order:
     void* fn
     void* arg
     intptr_t itemsize   # bytes
-    # Two sorted runs into one, stable.  That of a known type does not look at fn, nor
-    # at descending.
+    # Merges two sorted runs into one; equal items keep their order.  The merge of a type that is
+    # known here reads neither fn nor descending.
     int (*merge)(Worker* w, const Order* o, const char* a, const char* a_end,
                  const char* b, const char* b_end, char* out) noexcept nogil
 
-# By NumPy's letter for a kind of numbers or times, b i u f m M: NaN and NaT last.
-# False: there is no such number here.
+# The order of numbers or times, with NaN and NaT last; kind is NumPy's letter (b, i, u, f, m or M).
+# False, if there are no such numbers here.
 cdef bint order_numbers(Order* o, char kind, intptr_t itemsize) noexcept nogil
 cdef void order_by(Order* o, OrderForm form, void* fn, void* arg, intptr_t itemsize) noexcept nogil
 
@@ -54,8 +54,8 @@ cdef struct MergeSort:
     char* dst           # where the result goes
     int64_t n           # items
     Order order
-    sort_fn leaf        # for chunks or rows; NULL: by `order`, stable
-    void* arr           # for leaf
+    sort_fn leaf        # sorts a chunk or a row; NULL: it is sorted by `order`, and is stable
+    void* arr           # the leaf's last argument
 
 cdef enum:
     MERGE_PIECES = 256
@@ -74,15 +74,15 @@ cdef struct MergeTwo:
 cdef struct Sorted:
     const Order* order
     const char* row
-    # Compared are the items i and i + stride, of the first (n - 1) * stride in each
-    # n * stride.
+    # Each of the rows is n * stride items; of its first (n - 1) * stride, each is compared with the
+    # one that is stride further.
     int64_t n
     int64_t stride
     int64_t rows
-    bint descending     # numbers and times that are none are still last
-    bint strict         # no equal neighbours
-    bint found          # out: a pair that is not in order
-    # -- own
+    bint descending     # NaN and NaT are last all the same
+    bint strict         # whether equal neighbours are out of order, too
+    bint found          # result: whether some pair is out of order
+    # -- the rest is is_sorted's own
     int (*look)(const Sorted* s, const char* x, const char* y, int64_t n) noexcept nogil
 
 # 0, ENOMEM, or -1 with an exception set: a signal, or one of the comparison.  After a

@@ -5,7 +5,8 @@ from libc.stdint cimport (
 from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, memmove, memset
 from pyblitz.kernels.blocks cimport combine_blocks, run_blocks
-from pyblitz.kernels.numbers cimport Number
+from pyblitz.kernels.numbers cimport (
+    KEY_FLOAT, KEY_TIME, Number, float_key, last_key, time_key, turned)
 from pyblitz.runtime.atomic cimport (
     atomic_u32, u32_load_relaxed, u32_store_relaxed, unlikely)
 from pyblitz.runtime.bridge cimport (
@@ -25,9 +26,9 @@ cdef enum:
     WORTH_A_LOOK = 32       # items of both runs, to look whether they are in order
     POLL_ITEMS = 1024       # merged between two looks whether they are wanted
 
-# To Cython, no other names tell these from the integers.
+# Structs: Cython takes another name of an integer type for that type itself.
 cdef struct Time:
-    int64_t bits        # the least, NaT, is last
+    uint64_t bits
 
 cdef struct Half:
     uint16_t bits
@@ -40,25 +41,13 @@ ctypedef fused Key:
 
 # ---- orders -----------------------------------------------------------------
 
-cdef inline int half_rank(uint16_t x) noexcept nogil:
-    """Order of a half-precision float: zeros are equal, NaN is greatest."""
-    cdef int magnitude = x & 0x7FFF
-    if magnitude > 0x7C00:
-        return 0x8000
-    return -magnitude if x & 0x8000 else magnitude
-
-
-cdef inline uint64_t time_rank(int64_t x) noexcept nogil:
-    return (<uint64_t>x ^ (<uint64_t>1 << 63)) - 1
-
-
 cdef inline bint precedes(Key x, Key y) noexcept nogil:
     if Key is float or Key is double:
         return (x < y) | ((x == x) & (y != y))
     elif Key is Half:
-        return half_rank(x.bits) < half_rank(y.bits)
+        return float_key(x.bits) < float_key(y.bits)
     elif Key is Time:
-        return time_rank(x.bits) < time_rank(y.bits)
+        return time_key(x.bits) < time_key(y.bits)
     else:
         return x < y
 
@@ -292,7 +281,7 @@ cdef int64_t co_rank(const MergeTwo* t, int64_t k) noexcept nogil:
     return low
 
 
-cdef int ranks_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+cdef int merge_ranks_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef MergeTwo* t = <MergeTwo*>ctx
     cdef int64_t p, rank
     for p in range(lo, hi):
@@ -321,7 +310,7 @@ cdef int merge_two(Worker* w, MergeTwo* t) noexcept nogil:
     pieces = (n + t.piece - 1) // t.piece
     t.ranks[0] = 0
     if pieces > 1:
-        rc = run_blocks(w, ranks_leaf, t, 16, pieces - 1)
+        rc = run_blocks(w, merge_ranks_leaf, t, 16, pieces - 1)
         if rc != 0:
             return rc
     t.ranks[pieces] = t.na
@@ -430,7 +419,7 @@ cdef int sort_chunk(Worker* w, const Order* o, char* items, char* spare, int64_t
 
 # ---- many rows --------------------------------------------------------------
 
-cdef int rows_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+cdef int merge_rows_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef MergeSort* s = <MergeSort*>ctx
     cdef intptr_t bytes = s.n * s.order.itemsize
     cdef int64_t i
@@ -458,7 +447,7 @@ cdef int sort_rows(Worker* w, MergeSort* s, int64_t rows) noexcept nogil:
     if s.n == 0:
         return 0
     # Leaves of some thousand items, so that short rows are not a leaf each.
-    return run_blocks(w, rows_leaf, s, 1 + 4096 // (s.n + 1), rows)
+    return run_blocks(w, merge_rows_leaf, s, 1 + 4096 // (s.n + 1), rows)
 
 
 # ---- one row ----------------------------------------------------------------
@@ -469,8 +458,8 @@ cdef int sort_rows(Worker* w, MergeSort* s, int64_t rows) noexcept nogil:
 
 cdef struct Tree:
     MergeSort* sort
-    char* spare
-    int levels
+    char* spare                         # room for the row
+    int levels                          # log2 of the number of chunks
     uint8_t done[1 << MAX_LEVELS]       # of each chunk: levels that are done
 
 
@@ -576,36 +565,37 @@ cdef enum:
 cdef struct Looking:
     Sorted* s
     Bridge bridge
-    atomic_u32 found
+    atomic_u32 found        # whether a pair is out of order
 
 
-cdef inline int64_t lower(uint64_t x, uint64_t y) noexcept nogil:
+cdef inline int64_t is_lower(uint64_t x, uint64_t y) noexcept nogil:
     """Whether x < y, by what vectors of every processor can do."""
     return ((~x & y) | (~(x ^ y) & (x - y))) >> 63
 
 
 cdef inline int64_t wrong(Key x, Key y, bint descending, bint strict) noexcept nogil:
     """Whether y does not belong behind x."""
-    cdef int64_t up, down
-    cdef uint64_t p, q
+    cdef uint16_t half_x, half_y
+    cdef uint64_t time_x, time_y
     if Key is float or Key is double:
-        # Nothing is wrong in front of what is no number, but for another such.
+        # Anything may stand in front of a NaN, except, if strict, another NaN.
         if y != y:
             return strict and x != x
         if descending:
             x, y = -x, -y
         return not x < y if strict else not x <= y
     elif Key is Half:
-        up, down = half_rank(x.bits), half_rank(y.bits)
-        if descending and up < 0x8000 and down < 0x8000:
-            up, down = down, up
-        return up >= down if strict else up > down
-    elif Key is Time:
-        p, q = time_rank(x.bits), time_rank(y.bits)
+        half_x, half_y = float_key(x.bits), float_key(y.bits)
         if descending:
-            # Backwards; NaT, the least of all, is the greatest so.
-            p, q = ~(p + 1), ~(q + 1)
-        return 1 - lower(p, q) if strict else lower(q, p)
+            half_x = turned(half_x, last_key(KEY_FLOAT, half_x))
+            half_y = turned(half_y, last_key(KEY_FLOAT, half_y))
+        return half_x >= half_y if strict else half_x > half_y
+    elif Key is Time:
+        time_x, time_y = time_key(x.bits), time_key(y.bits)
+        if descending:
+            time_x = turned(time_x, last_key(KEY_TIME, time_x))
+            time_y = turned(time_y, last_key(KEY_TIME, time_y))
+        return 1 - is_lower(time_x, time_y) if strict else is_lower(time_y, time_x)
     else:
         if descending:
             x, y = y, x

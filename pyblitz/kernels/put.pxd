@@ -1,4 +1,4 @@
-"""Scattering by indices: of equal ones the last wins."""
+"""Scattering by indices.  Where several indices are equal, the last one wins."""
 from libc.stdint cimport int64_t, intptr_t, uint64_t
 from pyblitz.runtime.pool cimport Worker
 
@@ -26,7 +26,7 @@ cdef struct Put:
     int64_t* offsets        # [block][bucket]: counts, then where to write
     int64_t* starts         # [bucket + 1]
 
-# Puts them, if the indices rise.
+# Puts the items if the indices rise, and says in done whether they do.
 cdef int put_ascending(Worker* w, Put* p, bint* done) noexcept nogil
-# Of equal indices the last one wins.  0, ENOMEM, or -1.
+# Puts the items, whatever the indices are.  Returns 0, ENOMEM, or -1.
 cdef int put_run(Worker* w, Put* p) noexcept nogil

@@ -7,7 +7,7 @@ from pyblitz.kernels.blocks cimport Pair, Unit, leaf_items, run_blocks, unit_of
 from pyblitz.runtime.atomic cimport atomic_u32, u32_load_relaxed, u32_store_relaxed
 from pyblitz.runtime.pool cimport must_stop
 
-# One pass of radix sort by destination (see sort.pyx) keeps the order of equal
+# One pass of radix sort by destination (see radix.pyx) keeps the order of equal
 # indices, and makes the writes to each bucket's range local.
 
 cdef enum:
@@ -91,13 +91,13 @@ cdef int put_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     return 0
 
 
-cdef struct Ascending:
+cdef struct PutOrder:
     const int64_t* index
     atomic_u32 broken
 
 
 cdef int ascending_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Ascending* x = <Ascending*>ctx
+    cdef PutOrder* x = <PutOrder*>ctx
     cdef int64_t i
     cdef bint broken = False
     for i in range(lo if lo > 0 else 1, hi):
@@ -107,9 +107,9 @@ cdef int ascending_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept n
     return 0
 
 
-cdef int ascending(Worker* w, const int64_t* index, int64_t n, bint* answer) noexcept nogil:
+cdef int indices_ascend(Worker* w, const int64_t* index, int64_t n, bint* answer) noexcept nogil:
     """Whether they rise, each above the last: none occurs twice."""
-    cdef Ascending x
+    cdef PutOrder x
     cdef int64_t i, step = n // 64 + 1
     cdef int rc
     answer[0] = False
@@ -156,13 +156,13 @@ cdef int put_straight_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcep
 
 
 cdef int put_ascending(Worker* w, Put* p, bint* done) noexcept nogil:
-    cdef int rc = ascending(w, p.index, p.count, done)
+    cdef int rc = indices_ascend(w, p.index, p.count, done)
     if rc == 0 and done[0]:
         rc = run_blocks(w, put_straight_leaf, p, leaf_items(p.itemsize + 16), p.count)
     return rc
 
 
-cdef int put_in_order(Worker* w, Put* p) noexcept nogil:
+cdef int put_serially(Worker* w, Put* p) noexcept nogil:
     cdef int64_t lo = 0, until
     while lo < p.count:
         if must_stop(w, 0):
@@ -177,7 +177,7 @@ cdef int put_run(Worker* w, Put* p) noexcept nogil:
     cdef int64_t blocks, block, b, n, sum = 0
     cdef int rc
     if p.length * p.itemsize <= PUT_CACHED_BYTES:
-        return put_in_order(w, p)
+        return put_serially(w, p)
     p.shift = 0
     while (p.length - 1) >> p.shift >= PUT_BUCKETS:
         p.shift += 1

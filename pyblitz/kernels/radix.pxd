@@ -1,17 +1,20 @@
-"""Parallel sorts of unsigned words, of what can be made into them and back.
+"""Parallel sorts of unsigned words, and so of everything that can be made into words and back.
 
 A sort has three parts that know nothing of each other: ``load`` gives the
 items as words whose unsigned order is the order wanted (a float's bits, turned; the
 leading bits of several keys with an index below them), this module sorts the words,
 and ``store`` makes each into what the result holds.
 
-sort_words     words of 4 or 8 bytes, by whichever way is faster here: all at once by a leaf sort
-               (NumPy's SIMD kernels, which the caller hands in); or in a parallel pass that
-               moves them to buckets, in equal steps or between splitters, each of which fits
-               into a cache and is sorted by the leaf sort, all at once or cut once more into
-               pieces of some hundred words; or, with AVX-512, to two parts for each of a few
-               threads, for the leaf sort.  Leaf sort, pieces and moves are timed once; a sample says
-               how the words lie
+``sort_words`` sorts words of 4 or 8 bytes by whichever of three ways is fastest on this machine:
+
+alone      A leaf sort (one of NumPy's SIMD kernels, which the caller hands in) sorts all of them.
+buckets    A parallel pass moves the words to buckets, which are equal steps of the words' range or
+           lie between splitters.  Each bucket fits into a cache.  The leaf sort sorts it, as a
+           whole or cut once more into pieces of some hundred words.
+parts      With AVX-512 and a few threads, the words are moved to 4 parts, or to 8 for more than two
+           threads, which the leaf sort sorts.
+
+The leaf sort, the pieces and the moves are timed once.  How the words are distributed, a sample says.
 
 What each gives depends on the data alone, never on the number of threads.
 """
@@ -19,51 +22,52 @@ from libc.stdint cimport int64_t, intptr_t, uint16_t, uint32_t, uint64_t
 from pyblitz.runtime.pool cimport Worker
 
 cdef enum:
-    # Words of fewer items are sorted by the caller alone.
+    # The caller alone sorts fewer words than these.
     SHARED_WORDS = 32768
-    # Items that load and store see at once.
-    CHUNK = 256
-    # Of a leaf of a pass over all of them.
+    # load is called for so many items at most.
+    RADIX_CHUNK = 256
+    # A leaf of a pass over all words takes so many.
     BLOCK_WORDS = 65536
-    # What a leaf sort takes at once: SIMD sorts of so many are networks in registers.
+    # So many words are one piece for a leaf sort: SIMD sorts do it as a network in registers.
     LEAF_WORDS = 256
 
-# Items lo .. hi as words, hi - lo <= CHUNK.
+# Writes items lo .. hi as words; hi - lo <= RADIX_CHUNK.
 ctypedef void (*load_fn)(void* ctx, int64_t lo, int64_t hi, void* words) noexcept nogil
-# Words at .. at + n of the sorted ones, to their place, which may be where they are.
+# Stores the words that come at .. at + n in sorted order; they may lie where they are to be stored.
 ctypedef void (*store_fn)(void* ctx, const void* words, int64_t n, int64_t at) noexcept nogil
-# NumPy's: 0, or negative without memory.  The last argument is for types that need it.
+# A sort of NumPy's.  It returns 0, or a negative number if it had no memory.  Some types need arr.
 ctypedef int (*sort_fn)(void* start, intptr_t n, void* arr) noexcept nogil
 
 cdef struct Words:
     load_fn load
     store_fn store
     void* ctx
-    bint wide           # 8 bytes, or 4
-    bint slow           # to load: each is loaded once, into n words more
-    int64_t n
-    char* dst           # room for n words: the result's own
-    char* spare         # the same again when what load reads is dst, else NULL
-    # The items, which may be dst, for those who sort them themselves and not their words:
+    bint wide           # whether words have 8 bytes; else they have 4
+    bint slow           # whether load is slow: then it is called once, for n more words of memory
+    int64_t n           # the number of items
+    char* dst           # where the result goes; it has room for n words
+    char* spare         # room for n words, if load reads from dst; else NULL
+    # Where the items are (which may be dst), for sorts of the items themselves; each is used only
+    # where its result has the same bits.
     const char* src
-    sort_fn whole       # to the same bits; or NULL
-    bint floats         # leaves.floats may
+    sort_fn whole       # sorts all items in one thread, or NULL
+    bint floats         # whether leaves.floats may sort parts of them
 
-# Without a worker for fewer than SHARED_WORDS.  0, ENOMEM, or -1 with an exception set; the
-# result then holds what it held if there is a spare, in any order.
+# There may be no worker for fewer than SHARED_WORDS.  Returns 0, ENOMEM, or -1 with an exception set.
+# After a failure, dst holds what it held before, in any order, if there is a spare.
 cdef int sort_words(Worker* w, Words* s) noexcept nogil
-# SIMD sorts of 4 or of 8 bytes, or NULL.
+# The SIMD sorts of 4 or of 8 bytes; NULL where NumPy has none.
 cdef struct Leaves:
-    sort_fn words
-    sort_fn signed
-    sort_fn floats
+    sort_fn words       # of unsigned integers
+    sort_fn signed      # of signed integers
+    sort_fn floats      # of floats
 
 cdef void use_leaves(Leaves narrow, Leaves wide) noexcept nogil
 cdef Leaves* leaves_of(bint wide) noexcept nogil
-# Nanoseconds that a word takes the first of them, for each halving of what is to be sorted.
+# How many nanoseconds leaves.words needs for a word, each time that the number of words doubles.
 cdef double level_ns(bint wide) noexcept nogil
-# What a word takes these, in pieces and as floats, in picoseconds; 0: to be timed when it is
-# first asked for.
+# For tests: how many picoseconds a word takes the leaf sort, the pieces, and the leaf sort of floats.
+# With 0, it is timed when somebody asks for it next.
 cdef void set_paces(int64_t leaf, int64_t pieces, int64_t floats) noexcept nogil
 
 cdef extern from *:
@@ -79,5 +83,5 @@ cdef inline uint64_t bent_step(uint64_t d, int bits) noexcept nogil:
         octave = 0
     return (<uint64_t>octave << bits) + (d >> octave)
 
-# In the caller, with room for as many.
+# Sorts in this thread; room has n words.
 cdef void sort_plain(uint64_t* a, uint64_t* room, int64_t n) noexcept nogil

@@ -4,7 +4,7 @@ from libc.stdint cimport INT32_MAX, UINT32_MAX, uint8_t
 from libc.math cimport log2
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
-from pyblitz.kernels.blocks cimport run_blocks
+from pyblitz.kernels.blocks cimport SAMPLE_SEED, next_random, run_blocks, sample_place
 from pyblitz.kernels.numbers cimport Word
 from pyblitz.kernels.prefetch cimport prefetch_write
 from pyblitz.kernels.simd.levels cimport MAX_PARTS, NarrowSplitters, WideSplitters, simd
@@ -24,7 +24,7 @@ cdef enum:
     MAX_BUCKETS = 2048
     MAX_BLOCKS = 64
     MAX_DEPTH = 4
-    # Codes of their own.
+    # Sorts in this module also return these: another thread has changed the words; there is a NaN.
     CHANGED = -2
     HAS_NANS = -3
     MAX_PIECES = 1024       # that a bucket is cut into
@@ -46,16 +46,18 @@ cdef enum:
 # Nanoseconds that a word takes one thread; what differs most from processor to processor is timed
 # where it runs.
 cdef double EQUAL_NS = 0.3      # of a part whose words are all equal
-# How many times as long pieces may take of words that do not lie evenly, or are there often.
+# Pieces take up to so many times as long where words are not evenly distributed, or many are equal.
 cdef double UNEVEN = 2.5
+# Words are not repeated much if so many of a sample, as a part, occur in it once.
 cdef double MOSTLY = 0.9
-# Beyond that, what sharing takes.
+# What it costs besides to share a sort, in nanoseconds: threads wake up, and are waited for.
 cdef double SHARE_NS = 25e3
-# Of a leaf sort, at most: nothing stops it.
+# One call of a leaf sort may take so many nanoseconds at most: nothing can stop it.
 cdef double ALONE_NS = 100e6
-# What the others must take less by, as a share: no estimate is better than that.
+# To share must be estimated to take less than this part of what the leaf sort takes alone: estimates
+# are no better.
 cdef double SURELY = 0.85
-# Of a halving by the leaf sort, where words are equal before its networks begin.
+# What a halving of words that occur more than once costs, as a part of a usual one.
 cdef double REPEATED = 0.75
 
 cdef Leaves leaves_narrow
@@ -123,13 +125,13 @@ cdef void random_words(uint64_t* words, bint wide, uint64_t* state) noexcept nog
     cdef uint64_t numbers = ~(<uint64_t>1 << 62) if wide else ~0x4000000040000000u
     cdef int i
     for i in range(TIMED_WORDS):
-        state[0] = state[0] * 6364136223846793005u + 1442695040888963407u
+        next_random(state)
         words[i] = (state[0] ^ (state[0] >> 32)) & numbers
 
 
-cdef int64_t timed(bint wide, sort_fn leaf) noexcept nogil:
-    """Picoseconds a word, in pieces without a leaf: the fastest of some runs, for the first ones
-    warm up."""
+cdef int64_t time_sort(bint wide, sort_fn leaf) noexcept nogil:
+    """How many picoseconds a word takes `leaf`, or the sort by pieces if leaf is NULL.  The fastest of
+    several runs counts: the first ones are slower."""
     cdef uint64_t* words = <uint64_t*>malloc(2 * TIMED_WORDS * sizeof(uint64_t))
     cdef uint64_t state = 1
     cdef int64_t best = INT32_MAX, end = now_ns() + TIMED_NS, begun
@@ -153,7 +155,7 @@ cdef int64_t pace(bint wide, sort_fn leaf, atomic_i64* kept) noexcept nogil:
     # relaxed: any measurement is as good as another
     cdef int64_t found = i64_load_relaxed(kept)
     if found == 0:
-        found = timed(wide, leaf)
+        found = time_sort(wide, leaf)
         i64_store_relaxed(kept, found)
     return found
 
@@ -174,7 +176,7 @@ cdef double floats_level_ns(bint wide) noexcept nogil:
 
 
 cdef double whole_level_ns(const Words* s) noexcept nogil:
-    """The same of all of them."""
+    """The same for all items at once, for which the leaf sort of floats may be the faster one."""
     return min(level_ns(s.wide), floats_level_ns(s.wide)) if s.floats else level_ns(s.wide)
 
 
@@ -196,7 +198,7 @@ cdef struct Cut:
     uint64_t low            # the least key of step 0
     uint64_t last           # step
     int shift               # of a step; or what is left of an octave, in bits
-    bint bent
+    bint bent               # whether steps double with each octave
 
 
 cdef inline int64_t words_of_bucket(bint wide) noexcept nogil:
@@ -235,7 +237,7 @@ cdef void range_of_bucket(const Cut* c, uint64_t b, uint64_t* low, uint64_t* hig
 
 # ---- one bucket, alone ------------------------------------------------------
 
-cdef inline bint ascending(const Word* a, int64_t n) noexcept nogil:
+cdef inline bint words_ascend(const Word* a, int64_t n) noexcept nogil:
     cdef int64_t i
     for i in range(1, n):
         if a[i] < a[i - 1]:
@@ -341,7 +343,7 @@ cdef void sort_crowd(const Words* s, Word* a, Word* b, int64_t n, uint64_t low, 
     if n <= LEAF_WORDS:
         sort_few(a, n)
         s.store(s.ctx, a, n, at)
-    elif low == high or ascending(a, n):
+    elif low == high or words_ascend(a, n):
         s.store(s.ctx, a, n, at)
     else:
         sort_by_pieces(s, a, b, n, low, high, at, bent)
@@ -362,7 +364,7 @@ cdef void load_words(const Words* s, int64_t lo, int64_t hi, char* to) noexcept 
     """Items lo .. hi as words, to their places behind ``to``."""
     cdef int64_t until
     while lo < hi:
-        until = min(hi, lo + CHUNK)
+        until = min(hi, lo + RADIX_CHUNK)
         s.load(s.ctx, lo, until, to + lo * (8 if s.wide else 4))
         lo = until
 
@@ -375,7 +377,8 @@ cdef void sort_alone(const Words* s, Word* a, Word* b) noexcept nogil:
 
 
 cdef int sort_floats(Word* a, int64_t n) noexcept nogil:
-    """Numbers, in place.  The leaf's zeros are in any order and its NaNs lose their bits."""
+    """Sorts floats in place by the leaf sort, then puts -0.0 before 0.0.  With a NaN it returns HAS_NANS
+    and sorts nothing: the leaf sort changes a NaN's bits."""
     cdef Word sign = <Word>1 << (8 * sizeof(Word) - 1)
     cdef int64_t nans = 0, negative = 0, low = 0, high = n, i
     if Word is uint64_t:
@@ -402,8 +405,9 @@ cdef int sort_floats(Word* a, int64_t n) noexcept nogil:
     return 0
 
 
-cdef int sort_items(const Words* s, char* room) noexcept nogil:
-    """As they are, to the same bits.  HAS_NANS: not yet."""
+cdef int sort_unturned(const Words* s, char* room) noexcept nogil:
+    """Sorts the items themselves, not their words, where that gives the same bits.  HAS_NANS: nothing
+    was sorted."""
     cdef int64_t bytes = s.n * (8 if s.wide else 4)
     cdef int rc
     memcpy(room, s.src, bytes)
@@ -424,7 +428,7 @@ cdef int sort_by_leaf(const Words* s) noexcept nogil:
     cdef char* room = s.spare if s.spare != NULL else s.dst
     cdef int rc = HAS_NANS
     if s.whole != NULL or (s.floats and floats_level_ns(s.wide) < level_ns(s.wide)):
-        rc = sort_items(s, room)
+        rc = sort_unturned(s, room)
     if rc != HAS_NANS:
         return rc
     load_words(s, 0, s.n, room)
@@ -472,15 +476,15 @@ cdef uint64_t word_at(const Words* s, int64_t i) noexcept nogil:
 
 # ---- in order already -------------------------------------------------------
 
-cdef struct Order:
+cdef struct OrderCheck:
     Words* words
     bint down               # whether they descend; else ascend
-    bint checks
-    bint stores
+    bint checks             # whether the leaf checks
+    bint stores             # whether the leaf stores
     Bridge bridge
 
 
-cdef bint in_order(const Order* o, const Word* a, int64_t n) noexcept nogil:
+cdef bint chunk_in_order(const OrderCheck* o, const Word* a, int64_t n) noexcept nogil:
     cdef int64_t i
     cdef bint wrong = False
     if o.down:
@@ -498,9 +502,9 @@ cdef void turn(const Word* a, int64_t n, Word* to) noexcept nogil:
         to[i] = a[n - 1 - i]
 
 
-cdef void put_in_order(Order* o, uint64_t* chunk, int64_t lo, int64_t n) noexcept nogil:
+cdef void store_chunk(OrderCheck* o, uint64_t* chunk, int64_t lo, int64_t n) noexcept nogil:
     cdef Words* s = o.words
-    cdef uint64_t turned_words[CHUNK]
+    cdef uint64_t turned_words[RADIX_CHUNK]
     if o.down:
         if s.wide:
             turn[uint64_t](chunk, n, turned_words)
@@ -514,49 +518,49 @@ cdef void put_in_order(Order* o, uint64_t* chunk, int64_t lo, int64_t n) noexcep
 cdef int order_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     """Checks items lo .. hi and the successor of the last, and stores them at once, in the
     hope that it was worth while."""
-    cdef Order* o = <Order*>ctx
+    cdef OrderCheck* o = <OrderCheck*>ctx
     cdef Words* s = o.words
-    cdef uint64_t chunk[CHUNK]
+    cdef uint64_t chunk[RADIX_CHUNK]
     cdef int64_t n, more
     cdef bint good
     while lo < hi and bridge_wants(&o.bridge, 0):
-        n = min(hi - lo, <int64_t>CHUNK - 1)
+        n = min(hi - lo, <int64_t>RADIX_CHUNK - 1)
         more = 1 if lo + n < s.n and o.checks else 0
         s.load(s.ctx, lo, lo + n + more, chunk)
         if o.checks:
             if s.wide:
-                good = in_order[uint64_t](o, chunk, n + more)
+                good = chunk_in_order[uint64_t](o, chunk, n + more)
             else:
-                good = in_order[uint32_t](o, <uint32_t*>chunk, n + more)
+                good = chunk_in_order[uint32_t](o, <uint32_t*>chunk, n + more)
             if not good:
                 bridge_limit(&o.bridge, 0)
                 return 0
         if o.stores:
-            put_in_order(o, chunk, lo, n)
+            store_chunk(o, chunk, lo, n)
         lo += n
     return 0
 
 
 cdef int mirror_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    """Of the first half, each chunk with its mirror image, as the result is where the words
-    come from."""
-    cdef Order* o = <Order*>ctx
+    """Exchanges each chunk of the first half with its mirror image in the second: the result goes where
+    the words come from."""
+    cdef OrderCheck* o = <OrderCheck*>ctx
     cdef Words* s = o.words
-    cdef uint64_t one[CHUNK]
-    cdef uint64_t other[CHUNK]
+    cdef uint64_t one[RADIX_CHUNK]
+    cdef uint64_t other[RADIX_CHUNK]
     cdef int64_t n
     while lo < hi:
-        n = min(hi - lo, <int64_t>CHUNK)
+        n = min(hi - lo, <int64_t>RADIX_CHUNK)
         s.load(s.ctx, lo, lo + n, one)
         s.load(s.ctx, s.n - lo - n, s.n - lo, other)
-        put_in_order(o, one, lo, n)
-        put_in_order(o, other, s.n - lo - n, n)
+        store_chunk(o, one, lo, n)
+        store_chunk(o, other, s.n - lo - n, n)
         lo += n
     return 0
 
 
 cdef int store_as_it_is(Worker* w, Words* s) noexcept nogil:
-    cdef Order o
+    cdef OrderCheck o
     o.words = s
     o.down = False
     o.checks = False
@@ -567,7 +571,7 @@ cdef int store_as_it_is(Worker* w, Words* s) noexcept nogil:
 
 cdef int find_order(Worker* w, Words* s, bint in_place, bint* found) noexcept nogil:
     """Stores the words if they ascend or descend as they are."""
-    cdef Order o
+    cdef OrderCheck o
     cdef int rc
     o.words = s
     o.down = word_at(s, 0) > word_at(s, 1)
@@ -592,22 +596,21 @@ cdef int find_order(Worker* w, Words* s, bint in_place, bint* found) noexcept no
 # its own, which needs no sort, as in Axtmann, Witt, Ferizovic and Sanders, "In-place parallel
 # super scalar samplesort" (2017).
 
-cdef struct Split:
+cdef struct Splitters:
     # Of words of 4 or of 8 bytes: of these alone.
     NarrowSplitters narrow
     WideSplitters wide
 
 
 cdef struct Radix:
-    Words* words
-    int depth
+    Words* words            # the sort
+    int depth               # how many heavy buckets it is within
     char* mid               # where the buckets are: dst or spare
-    int64_t base            # of the words in the whole result
-    Cut cut
-    Split* split            # instead of the cut, or NULL
-    bint moves              # a few parts: by vectors
+    Cut cut                 # which bucket a word goes to
+    Splitters* split        # the splitters, if these decide and not the cut; else NULL
+    bint moves              # whether vector instructions move the words to a few parts
     uint8_t* parts          # of each word, where there are splitters, and NULL if it moves
-    int64_t buckets
+    int64_t buckets         # how many
     bint even               # whether few words are there more than once
     int64_t block           # words
     int64_t* offsets        # [block][bucket]: counts, then where to write
@@ -685,14 +688,14 @@ cdef bint scatter_few(const Radix* r, const Word* chunk, int64_t n, int64_t* to,
         return simd.move_narrow(chunk, n, &r.split.narrow, to, ends, <uint32_t*>r.mid)
 
 
-cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+cdef int radix_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Radix* r = <Radix*>ctx
     cdef Words* s = r.words
     cdef int64_t* counts = r.offsets + (lo // r.block) * r.buckets
-    cdef uint64_t chunk[CHUNK]
+    cdef uint64_t chunk[RADIX_CHUNK]
     cdef int64_t end
     while lo < hi:
-        end = min(hi, lo + CHUNK)
+        end = min(hi, lo + RADIX_CHUNK)
         s.load(s.ctx, lo, end, chunk)
         if r.moves:
             if s.wide:
@@ -716,11 +719,11 @@ cdef int scatter_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nog
     cdef Radix* r = <Radix*>ctx
     cdef Words* s = r.words
     cdef int64_t row = (lo // r.block) * r.buckets
-    cdef uint64_t chunk[CHUNK]
+    cdef uint64_t chunk[RADIX_CHUNK]
     cdef int64_t end
     cdef bint good = True
     while lo < hi:
-        end = min(hi, lo + CHUNK)
+        end = min(hi, lo + RADIX_CHUNK)
         s.load(s.ctx, lo, end, chunk)
         if r.moves:
             if s.wide:
@@ -751,9 +754,9 @@ cdef int scatter_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nog
 cdef struct Inner:
     # The words of a heavy bucket, and the sort they belong to.
     const Words* outer
-    const char* src
-    int64_t base
-    uint64_t key            # instead of those, for load_equal
+    const char* src         # its words
+    int64_t base            # where they begin in the outer result
+    uint64_t key            # what the words are, for load_equal: it does not read src
 
 
 cdef void load_inner(void* ctx, int64_t lo, int64_t hi, void* words) noexcept nogil:
@@ -762,7 +765,7 @@ cdef void load_inner(void* ctx, int64_t lo, int64_t hi, void* words) noexcept no
     memcpy(words, i.src + lo * size, (hi - lo) * size)
 
 
-cdef void fill(Word* to, int64_t n, Word key) noexcept nogil:
+cdef void fill_words(Word* to, int64_t n, Word key) noexcept nogil:
     cdef int64_t i
     for i in range(n):
         to[i] = key
@@ -771,9 +774,9 @@ cdef void fill(Word* to, int64_t n, Word key) noexcept nogil:
 cdef void load_equal(void* ctx, int64_t lo, int64_t hi, void* words) noexcept nogil:
     cdef Inner* i = <Inner*>ctx
     if i.outer.wide:
-        fill(<uint64_t*>words, hi - lo, i.key)
+        fill_words(<uint64_t*>words, hi - lo, i.key)
     else:
-        fill(<uint32_t*>words, hi - lo, <uint32_t>i.key)
+        fill_words(<uint32_t*>words, hi - lo, <uint32_t>i.key)
 
 
 cdef void store_inner(void* ctx, const void* words, int64_t n, int64_t at) noexcept nogil:
@@ -783,7 +786,7 @@ cdef void store_inner(void* ctx, const void* words, int64_t n, int64_t at) noexc
 
 cdef int sort_heavy(Worker* w, const Radix* r, int64_t start, int64_t n, bint equal,
                     uint64_t key) noexcept nogil:
-    """A bucket that would leave one worker with the lot, shared in turn."""
+    """Sorts a bucket that is too large for one worker: it is shared like a whole sort."""
     cdef Words* s = r.words
     cdef int size = 8 if s.wide else 4
     cdef Words words
@@ -843,9 +846,9 @@ cdef bint fill_equal(const Radix* r, int64_t b) noexcept nogil:
     if not keys_of_bucket(r, b, &low, &high) or low != high:
         return False
     if r.words.wide:
-        fill(<uint64_t*>r.mid + start, n, low)
+        fill_words(<uint64_t*>r.mid + start, n, low)
     else:
-        fill(<uint32_t*>r.mid + start, n, <uint32_t>low)
+        fill_words(<uint32_t*>r.mid + start, n, <uint32_t>low)
     return True
 
 
@@ -860,7 +863,8 @@ cdef int bucket_alone(const Radix* r, int64_t b, int64_t start, int64_t n, Word*
         # By splitters a word goes where it was counted, even if another thread has written since.
         range_of(a, n, &low, &high)
     if r.moves and whole_by_leaf(a, n):
-        # What was reckoned with: pieces of so many words are too many, or too large.
+        # few_parts_ns counted on the leaf sort: a part of this size would need too many pieces, or too
+        # large ones.
         s.store(s.ctx, a, n, start)
     else:
         sort_bucket(s, a, room, n, low, high, start, r.even)
@@ -900,33 +904,31 @@ cdef int bucket_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
     return 0
 
 
-cdef struct Sample:
-    int64_t n
+cdef struct KeySample:
+    int64_t n                   # how many keys
     uint64_t keys[SAMPLES]      # in order
-    double once                 # what part of them are there once
+    double once                 # what part of them occur once
     double levels               # see halvings
 
 
-cdef Sample* take_sample(const Words* s) noexcept nogil:
+cdef KeySample* take_sample(const Words* s) noexcept nogil:
     """NULL: no memory.  Always the same one of the same length."""
-    cdef Sample* sample = <Sample*>malloc(sizeof(Sample))
+    cdef KeySample* sample = <KeySample*>malloc(sizeof(KeySample))
     cdef uint64_t room[SAMPLES]
-    cdef uint64_t state = 0x9E3779B97F4A7C15u
+    cdef uint64_t state = SAMPLE_SEED
     cdef int64_t stretch, i
     if sample == NULL:
         return NULL
     sample.n = FEW_SAMPLES if s.n < FEW_SAMPLES_BELOW else SAMPLES
     stretch = s.n // sample.n
     for i in range(sample.n):
-        # one from each stretch, anywhere in it: no period of the data matters
-        state = state * 6364136223846793005u + 1442695040888963407u
-        sample.keys[i] = word_at(s, i * stretch + <int64_t>((state >> 33) % <uint64_t>stretch))
+        sample.keys[i] = word_at(s, sample_place(&state, i, stretch))
     sort_plain(sample.keys, room, sample.n)
     halvings(sample, s.n)
     return sample
 
 
-cdef void halvings(Sample* a, int64_t n) noexcept nogil:
+cdef void halvings(KeySample* a, int64_t n) noexcept nogil:
     """How often n words such as these are halved until those of a part are equal, on average:
     the entropy of the sample, if keys that it has once are there once."""
     cdef int64_t i = 0, j, once = 0
@@ -944,7 +946,7 @@ cdef void halvings(Sample* a, int64_t n) noexcept nogil:
     a.once = <double>once / a.n
 
 
-cdef int64_t worst_load(const Cut* c, const Sample* a) noexcept nogil:
+cdef int64_t worst_load(const Cut* c, const KeySample* a) noexcept nogil:
     """The most sampled keys in one bucket, but for buckets of one key."""
     cdef int64_t i = 0, j, worst = 0, bucket
     while i < a.n:
@@ -959,12 +961,12 @@ cdef int64_t worst_load(const Cut* c, const Sample* a) noexcept nogil:
 
 
 cdef void exact_range(const Words* s, uint64_t* low, uint64_t* high) noexcept nogil:
-    cdef uint64_t chunk[CHUNK]
+    cdef uint64_t chunk[RADIX_CHUNK]
     cdef uint64_t least, most
     cdef int64_t lo = 0, end
     low[0] = high[0] = word_at(s, 0)
     while lo < s.n:
-        end = min(s.n, lo + CHUNK)
+        end = min(s.n, lo + RADIX_CHUNK)
         s.load(s.ctx, lo, end, chunk)
         if s.wide:
             range_of[uint64_t](chunk, end - lo, &least, &most)
@@ -975,8 +977,9 @@ cdef void exact_range(const Words* s, uint64_t* low, uint64_t* high) noexcept no
         lo = end
 
 
-cdef void choose_splitters(const Words* s, const Sample* a, int64_t moves_to, Split* split) noexcept nogil:
-    """What is there often has a part of its own: from itself to the next greater word."""
+cdef void choose_splitters(const Words* s, const KeySample* a, int64_t moves_to, Splitters* split) noexcept nogil:
+    """A word that occurs often gets a part of its own: its splitters are the word and the next greater
+    one."""
     cdef uint64_t chosen[MAX_PARTS]
     cdef uint64_t key, before = 0, last = ~<uint64_t>0 if s.wide else UINT32_MAX
     cdef int64_t parts = MIN_PARTS, i, node, step
@@ -1010,8 +1013,8 @@ cdef void choose_splitters(const Words* s, const Sample* a, int64_t moves_to, Sp
             split.narrow.tree[(1 << k) + node] = <uint32_t>chosen[i]
 
 
-cdef int choose_cut(const Words* s, const Sample* a, int64_t steps, int64_t moves_to, Cut* c,
-                    Split** split) noexcept nogil:
+cdef int choose_cut(const Words* s, const KeySample* a, int64_t steps, int64_t moves_to, Cut* c,
+                    Splitters** split) noexcept nogil:
     """Between the 0.5 and 99.5 percent quantiles, so that outliers do not stretch the range;
     or splitters, where equal steps would not be equal parts, or to a few parts."""
     cdef int64_t worst
@@ -1022,7 +1025,7 @@ cdef int choose_cut(const Words* s, const Sample* a, int64_t steps, int64_t move
     # More than four times the mean: with few buckets, each has a good part of the sample.
     uneven = a.once < MOSTLY or (worst * 32 > a.n and worst * steps > 4 * a.n)
     if moves_to or uneven or (not s.wide and simd.few_narrow > MAX_STEPS):
-        split[0] = <Split*>malloc(sizeof(Split))
+        split[0] = <Splitters*>malloc(sizeof(Splitters))
         if split[0] == NULL:
             return ENOMEM
         choose_splitters(s, a, moves_to, split[0])
@@ -1051,10 +1054,10 @@ cdef int64_t buckets_for(const Words* s) noexcept nogil:
     return buckets
 
 
-cdef int choose_buckets(Worker* w, Radix* r, const Sample* sample) noexcept nogil:
+cdef int choose_buckets(Worker* w, Radix* r, const KeySample* sample) noexcept nogil:
     """By the sample; NULL: by one that is taken now."""
     cdef Words* s = r.words
-    cdef Sample* taken = NULL
+    cdef KeySample* taken = NULL
     cdef uint64_t low, high
     cdef int rc
     r.split = NULL
@@ -1074,7 +1077,7 @@ cdef int choose_buckets(Worker* w, Radix* r, const Sample* sample) noexcept nogi
         if rc != 0:
             return rc
     else:
-        # Samples have misled twice: by what is certain to tell some apart.
+        # Two samples have misled this sort.  The exact range is certain to separate some words.
         exact_range(s, &low, &high)
         make_cut(&r.cut, low, high, r.buckets, False)
     r.buckets = r.cut.last + 2
@@ -1122,7 +1125,7 @@ cdef void store_unsorted(const Radix* r) noexcept nogil:
 
 cdef int count_scatter_sort(Worker* w, Radix* r, int64_t blocks) noexcept nogil:
     cdef Words* s = r.words
-    cdef int rc = run_blocks(w, count_leaf, r, r.block, s.n)
+    cdef int rc = run_blocks(w, radix_count_leaf, r, r.block, s.n)
     if rc != 0:
         return rc
     counts_to_offsets(r, blocks)
@@ -1140,7 +1143,7 @@ cdef int count_scatter_sort(Worker* w, Radix* r, int64_t blocks) noexcept nogil:
     return rc
 
 
-cdef int sort_shared(Worker* w, Words* s, const Sample* sample, int depth) noexcept nogil:
+cdef int sort_shared(Worker* w, Words* s, const KeySample* sample, int depth) noexcept nogil:
     """sample: NULL, if none was taken."""
     cdef Radix r
     cdef int64_t blocks
@@ -1187,7 +1190,7 @@ cdef int pack_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     return 0
 
 
-cdef int sort_once_packed(Worker* w, Words* s, const Sample* sample) noexcept nogil:
+cdef int sort_once_packed(Worker* w, Words* s, const KeySample* sample) noexcept nogil:
     """From a copy of the words, each loaded once."""
     cdef Words words = s[0]
     cdef Inner inner
@@ -1208,10 +1211,11 @@ cdef int sort_once_packed(Worker* w, Words* s, const Sample* sample) noexcept no
 
 
 cdef int64_t time_pass(Radix* r, int64_t* counts) noexcept nogil:
-    """Picoseconds a word; of them, of the counting."""
+    """Counts and moves TIMED_WORDS words.  Returns how many picoseconds a word took; counts[0]: how many
+    of these the counting took."""
     cdef int64_t begun = now_ns()
     memset(r.offsets, 0, r.buckets * sizeof(int64_t))
-    count_leaf(NULL, r, 0, TIMED_WORDS)
+    radix_count_leaf(NULL, r, 0, TIMED_WORDS)
     counts[0] = (now_ns() - begun) * 1000 // TIMED_WORDS
     counts_to_offsets(r, 1)
     scatter_leaf(NULL, r, 0, TIMED_WORDS)
@@ -1226,16 +1230,16 @@ cdef struct Trial:
     int64_t offsets[MAX_PARTS]
     int64_t ends[MAX_PARTS]
     int64_t starts[MAX_PARTS + 1]
-    Split split
+    Splitters split
 
 
 cdef void time_moves(bint wide, Paces* paces) noexcept nogil:
-    """As ``timed``, of what sort_shared does before it sorts parts."""
+    """As ``time_sort``, of what sort_shared does before it sorts parts."""
     cdef Trial* t = <Trial*>malloc(sizeof(Trial))
     cdef int64_t counts = INT32_MAX, both = INT32_MAX, few = INT32_MAX, steps = INT32_MAX, some = 0
     cdef int64_t end = now_ns() + TIMED_NS
     cdef uint64_t state = 1
-    cdef Sample* sample
+    cdef KeySample* sample
     cdef Inner inner
     cdef Words s
     cdef Radix r
@@ -1294,7 +1298,7 @@ cdef double moves_ns(bint wide, atomic_i64* kept) noexcept nogil:
     return i64_load_relaxed(kept) / 1000.0
 
 
-cdef double parts_ns(Worker* w, const Words* s, const Sample* a) noexcept nogil:
+cdef double parts_ns(Worker* w, const Words* s, const KeySample* a) noexcept nogil:
     """What a word takes, of parts as large as a bucket."""
     cdef Paces* paces = paces_of(s.wide)
     cdef double part = min(leaf_ns(s.wide, words_of_bucket(s.wide)),
@@ -1304,11 +1308,11 @@ cdef double parts_ns(Worker* w, const Words* s, const Sample* a) noexcept nogil:
 
 
 cdef int few_parts(const Worker* w) noexcept nogil:
-    """Two for each thread, of few; 4 or 8."""
+    """4 parts for up to two threads, 8 for more."""
     return FEW_PARTS if w.pool.n_background < 2 else 2 * FEW_PARTS
 
 
-cdef double few_parts_ns(Worker* w, const Words* s, const Sample* a) noexcept nogil:
+cdef double few_parts_ns(Worker* w, const Words* s, const KeySample* a) noexcept nogil:
     """The same of so few parts, each by the leaf sort."""
     cdef int threads = w.pool.n_background + 1, parts = few_parts(w)
     cdef double leaf = leaf_ns(s.wide, s.n // parts)
@@ -1318,11 +1322,11 @@ cdef double few_parts_ns(Worker* w, const Words* s, const Sample* a) noexcept no
             + leaf / min(threads, parts))
 
 
-cdef bint few_are_faster(Worker* w, const Words* s, const Sample* a) noexcept nogil:
+cdef bint few_are_faster(Worker* w, const Words* s, const KeySample* a) noexcept nogil:
     return few_parts_ns(w, s, a) < parts_ns(w, s, a)
 
 
-cdef bint alone_is_faster(Worker* w, const Words* s, const Sample* a) noexcept nogil:
+cdef bint alone_is_faster(Worker* w, const Words* s, const KeySample* a) noexcept nogil:
     """By the leaf sort, all at once."""
     cdef double whole = whole_level_ns(s) * a.levels
     cdef double shared = min(parts_ns(w, s, a), few_parts_ns(w, s, a))
@@ -1330,7 +1334,7 @@ cdef bint alone_is_faster(Worker* w, const Words* s, const Sample* a) noexcept n
 
 
 cdef int sort_words(Worker* w, Words* s) noexcept nogil:
-    cdef Sample* sample
+    cdef KeySample* sample
     cdef bint found
     cdef int rc
     if w == NULL or s.n < SHARED_WORDS:

@@ -1,5 +1,4 @@
-"""Ranks of items from their sorted order.  No Python, no NumPy.
-"""
+"""Ranks of items from their sorted order.  No Python, no NumPy."""
 from libc.stdint cimport int64_t
 from pyblitz.runtime.pool cimport Worker
 
@@ -14,7 +13,7 @@ cdef struct Ranks:
     RankKind kind
     const int64_t* order    # [n]
     int64_t n
-    const int64_t* starts   # [runs]: where they begin in the order; not for RANK_ORDINAL
+    const int64_t* starts   # [runs]: where each run of equal items begins; not for RANK_ORDINAL
     int64_t runs
     char* out               # [n], 8 bytes each
 

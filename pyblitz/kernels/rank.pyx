@@ -5,7 +5,7 @@ from pyblitz.kernels.prefetch cimport prefetch_write
 
 cdef enum:
     LEAF_ITEMS = 16384
-    # How many items ahead one is asked for; as in move.pyx.
+    # How many items ahead one is asked for; as in gather.pyx.
     AHEAD = 128
 
 
@@ -23,7 +23,7 @@ cdef union Rank:
     uint64_t bits
 
 
-cdef int ranks_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+cdef int rank_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     """Those at lo .. hi of the order."""
     cdef Ranks* r = <Ranks*>ctx
     cdef int64_t first = 0, last = r.runs, mid, start, end
@@ -59,4 +59,4 @@ cdef int ranks_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
 
 
 cdef int ranks_write(Worker* w, Ranks* r) noexcept nogil:
-    return run_blocks(w, ranks_leaf, r, LEAF_ITEMS, r.n)
+    return run_blocks(w, rank_leaf, r, LEAF_ITEMS, r.n)

@@ -11,41 +11,42 @@ from pyblitz.runtime.atomic cimport atomic_u32
 from pyblitz.runtime.pool cimport Worker
 
 cdef enum:
-    FOLDS = 2
+    FOLDS = 2               # how many reductions one pass can do
     ACC_DOUBLES = 4         # room for an item of any type that has a loop here
 
-# One accumulator: (acc, items, acc), or with two inputs (acc, items, items, acc).
+# One reduction.  Its loop gets (accumulator, items, accumulator), or with two inputs
+# (accumulator, items, items, accumulator).
 cdef struct Fold:
     loop_fn loop
-    void* data
-    # How two accumulators become one; NULL: by `loop`.
-    loop_fn join
+    void* data              # the loop's last argument
+    loop_fn join            # makes one accumulator of two; NULL: `loop` does
     void* join_data
-    int inputs
-    int slots[2]
-    intptr_t itemsize       # of the accumulator
-    # Whether each block starts from `start`, an identity; else from its first item.
+    int inputs              # 1 or 2
+    int slots[2]            # the map's slots that are the inputs
+    intptr_t itemsize       # how many bytes the accumulator has
+    # Whether each block starts from `start`, an identity; if not, it starts from its first item.
     bint has_start
     double start[ACC_DOUBLES]
 
-# The place of the least or greatest item, by NumPy's own function for a row.
+# NumPy's own function for a row: writes the position of its least or greatest item to at.
 ctypedef int (*arg_fn)(void* items, intptr_t n, intptr_t* at, void* arr) noexcept nogil
 
 cdef struct Partial:
-    int64_t items           # 0: acc says nothing
-    int64_t at              # an arg reduction's best
+    int64_t items           # how many were reduced; if none, acc says nothing
+    int64_t at              # with `arg`: the position of the best item
     double acc[FOLDS][ACC_DOUBLES]
 
 cdef struct Reduce:
     Map* map
     int folds
     Fold fold[FOLDS]
-    arg_fn arg              # NULL: none; else with folds = 0, and slot and size in fold[0]
-    void* arr
-    int64_t grain           # items of a block; 0: the usual
+    # NULL, or what is done in the place of folds: then folds is 0, and fold[0] has slot and size.
+    arg_fn arg
+    void* arr               # arg's last argument
+    int64_t grain           # how many items a block has; 0: the usual number
     Partial* partials       # one for each block; NULL while it does not run
     Partial result
-    atomic_u32 flags
+    atomic_u32 flags        # the floating-point errors that were met, as bits
 
 # 0, ENOMEM, or what a step failed with.
 cdef int reduce_run(Worker* w, Reduce* r) noexcept nogil

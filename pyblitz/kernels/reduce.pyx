@@ -2,12 +2,12 @@
 from libc.errno cimport ENOMEM
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from pyblitz.kernels.blocks cimport combine_blocks
+from pyblitz.kernels.blocks cimport combine_blocks, gather_flags
 from pyblitz.kernels.map cimport Block, map_begin, map_walk
 from pyblitz.kernels.numbers cimport Real
 from pyblitz.kernels.simd.levels cimport simd
-from pyblitz.runtime.atomic cimport u32_fetch_or_relaxed, u32_store_relaxed
-from pyblitz.runtime.os cimport fe_clear, fe_test
+from pyblitz.runtime.atomic cimport u32_store_relaxed
+from pyblitz.runtime.os cimport fe_clear
 
 cdef enum:
     BLOCK_ITEMS = 32768
@@ -137,14 +137,14 @@ cdef inline void fold(const Fold* f, double* acc, char* first, intptr_t first_st
     f.loop(args, &n, steps, f.data)
 
 
-cdef struct Leaf:
+cdef struct BlockFold:
     Reduce* reduce
     Partial* partial
 
 
 cdef int fold_block(void* state, const Block* b) noexcept nogil:
-    cdef Reduce* r = (<Leaf*>state).reduce
-    cdef Partial* p = (<Leaf*>state).partial
+    cdef Reduce* r = (<BlockFold*>state).reduce
+    cdef Partial* p = (<BlockFold*>state).partial
     cdef Fold* f
     cdef char* items
     cdef intptr_t n, step, k = 0
@@ -188,18 +188,15 @@ cdef int reduce_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
     cdef Reduce* r = <Reduce*>ctx
     # Of its own, off the cache lines that its neighbours write.
     cdef Partial p
-    cdef Leaf leaf
-    cdef int rc, flags
+    cdef BlockFold leaf
+    cdef int rc
     p.items = 0
     p.at = 0
     leaf.reduce = r
     leaf.partial = &p
     rc = map_walk(w, r.map, lo, hi, fold_block, &leaf)
     r.partials[lo // r.grain] = p
-    flags = fe_test()
-    if flags:
-        # relaxed: read after the join
-        u32_fetch_or_relaxed(&r.flags, flags)
+    gather_flags(&r.flags)
     return rc
 
 
@@ -211,7 +208,7 @@ cdef int reduce_combine(Worker* w, void* ctx, int64_t lo, int64_t mid, int64_t h
     cdef Fold joined
     cdef double pair[2 * ACC_DOUBLES]
     cdef intptr_t k = 0
-    cdef int i, flags
+    cdef int i
     if right.items == 0:
         return 0
     if left.items == 0:
@@ -234,9 +231,7 @@ cdef int reduce_combine(Worker* w, void* ctx, int64_t lo, int64_t mid, int64_t h
         if k == 1:
             left[0] = right[0]
     left.items += right.items
-    flags = fe_test()
-    if flags:
-        u32_fetch_or_relaxed(&r.flags, flags)
+    gather_flags(&r.flags)
     return 0
 
 

@@ -99,18 +99,17 @@ cdef int repeat_run(Worker* w, Repeat* r) noexcept nogil:
     return run_blocks(w, repeat_leaf, r, leaf_items(r.itemsize), r.outer * r.total)
 
 
-cdef struct Ends:
-    const int64_t* counts
-    int64_t* ends
-    int64_t block
-    # [block + 1]: the sum of its counts, then of those before it
-    int64_t* before
-    int64_t* bits       # [block]
-    atomic_u32 changed
+cdef struct EndsPass:
+    const int64_t* counts   # the input
+    int64_t* ends           # the result
+    int64_t block           # items of a block
+    int64_t* before         # [block + 1]: the sum of a block, then of all before
+    int64_t* bits           # [block]: its counts, or-ed
+    atomic_u32 changed      # whether another thread has written counts
 
 
 cdef int ends_sum_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Ends* x = <Ends*>ctx
+    cdef EndsPass* x = <EndsPass*>ctx
     # Unsigned, as it may wrap.
     cdef uint64_t sum = 0
     cdef int64_t bits = 0, i
@@ -125,7 +124,7 @@ cdef int ends_sum_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept no
 cdef int ends_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     """Ends that rise from those of the block before it to those of the next, if the counts are
     still good ones of the same sum."""
-    cdef Ends* x = <Ends*>ctx
+    cdef EndsPass* x = <EndsPass*>ctx
     cdef int64_t block = lo // x.block, bits = 0, count, i
     cdef uint64_t sum = x.before[block]
     for i in range(lo, hi):
@@ -146,7 +145,7 @@ cdef inline bint are_counts(int64_t bits) noexcept nogil:
 
 cdef int ends_run(Worker* w, const int64_t* counts, int64_t n, int64_t* ends,
                   int64_t* bits, bint* changed) noexcept nogil:
-    cdef Ends x
+    cdef EndsPass x
     cdef int64_t b, blocks
     cdef int rc
     x.counts = counts

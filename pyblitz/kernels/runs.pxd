@@ -13,18 +13,17 @@ cdef struct Runs:
     const char* items
     intptr_t itemsize
     int64_t n
-    # Items from here on are NaNs or NaTs: one run, or each one its own.
-    int64_t numbers
-    bint equal_nan
-    int64_t* before         # [runs_blocks + 1]: runs that begin before each block
-    # What runs_write writes; NULL: not.
-    char* values            # the first item of each
-    int64_t* starts         # where it begins
-    const int64_t* order    # for the two below: which item of another row this one was
-    int64_t* index          # that of the first item of each
-    int64_t* inverse        # for each item of that other row, its run here
+    int64_t numbers         # items from this one on are NaN or NaT
+    bint equal_nan          # whether those are one run; if not, each is a run of its own
+    int64_t* before         # [runs_blocks + 1]: how many runs begin before each block
+    # What runs_write writes, where it is not NULL.
+    char* values            # the first item of each run
+    int64_t* starts         # where each run begins
+    const int64_t* order    # for the next two: which item of another row each item here was
+    int64_t* index          # for each run, which item of that row was its first
+    int64_t* inverse        # for each item of that row, the number of its run
 
 cdef int64_t runs_blocks(const Runs* r) noexcept nogil
-# Fills before; its last one is how many runs there are.
+# Fills before, whose last entry is the number of runs.
 cdef int runs_count(Worker* w, Runs* r) noexcept nogil
 cdef int runs_write(Worker* w, Runs* r) noexcept nogil

@@ -78,7 +78,7 @@ cdef int64_t runs_blocks(const Runs* r) noexcept nogil:
     return (r.n + BLOCK - 1) // BLOCK
 
 
-cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+cdef int runs_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Runs* r = <Runs*>ctx
     cdef int64_t b, at, end, i, total
     cdef uint32_t some
@@ -151,7 +151,7 @@ cdef void write_chunk(Runs* r, int64_t lo, int64_t n, const uint8_t* flags, int6
             r.inverse[r.order[lo + i]] = k
 
 
-cdef int write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+cdef int runs_write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Runs* r = <Runs*>ctx
     cdef int64_t b, at, end, n, i, before
     cdef uint32_t count
@@ -174,10 +174,10 @@ cdef int write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
 
 cdef int runs_count(Worker* w, Runs* r) noexcept nogil:
     cdef int64_t blocks = runs_blocks(r)
-    cdef int rc = run_blocks(w, count_leaf, r, 1, blocks)
+    cdef int rc = run_blocks(w, runs_count_leaf, r, 1, blocks)
     sum_counts(r.before, blocks)
     return rc
 
 
 cdef int runs_write(Worker* w, Runs* r) noexcept nogil:
-    return run_blocks(w, write_leaf, r, 1, runs_blocks(r))
+    return run_blocks(w, runs_write_leaf, r, 1, runs_blocks(r))

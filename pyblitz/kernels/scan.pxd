@@ -24,33 +24,33 @@ cdef enum ScanKind:
 
 cdef struct ScanCell:
     # 32 bytes are enough for any item that has a loop here.
-    double total[4]         # of the block
-    double last[4]          # of all up to and with the block
-    atomic_u32 state
-    int64_t pad
+    double total[4]         # the block's own total
+    double last[4]          # the total of all blocks up to this one, which is included
+    atomic_u32 state        # which of the two others may read
+    int64_t pad             # makes the size a multiple of 16 bytes: totals of any type are aligned
 
 cdef struct Scan:
     ScanKind kind
-    bint product            # of any but SCAN_LOOP: no sum
-    bint exact              # integers, of which one pass is fastest where nobody shares
+    bint product            # not with SCAN_LOOP: a product, not a sum
+    bint exact              # of integers: one thread alone does one pass without totals
     loop_fn loop            # (result before, item, result)
     void* data
     const char* src
     char* dst               # may be src
-    # NULL, or makes items of what is in src, a block at a time; it raises no flags.
+    # NULL, or a cast from what is in src to items, for a block at a time; it raises no flags.
     loop_fn cast
     intptr_t src_stride
     intptr_t dst_stride
     intptr_t itemsize       # at most 32 bytes
-    # The first floating-point flags that any step raised, also of the totals; not
-    # 0: the scan stopped, and dst holds part of it.
+    # The first floating-point errors that any step met, also one that combines totals, as bits.  If
+    # not 0, the scan stopped there, and dst holds a part of it.
     atomic_u32 flags
-    int64_t n               # items
+    int64_t n               # the number of items
     # -- the rest is the scan's own
-    int64_t block           # items
-    intptr_t stride         # between items that are scanned
-    atomic_i64 ticket       # the next block
-    ScanCell* cells         # [block]
+    int64_t block           # how many items a block has
+    intptr_t stride         # how many bytes lie between two items that are scanned
+    atomic_i64 ticket       # the number of the next block that nobody has taken
+    ScanCell* cells         # one for each block
 
 # 0, ENOMEM, or -1 with an exception set.
 cdef int scan_run(Worker* w, Scan* s) noexcept nogil

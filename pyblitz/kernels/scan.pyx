@@ -3,12 +3,13 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
+from pyblitz.kernels.blocks cimport gather_flags
 from pyblitz.runtime.atomic cimport (
-    i64_fetch_add_relaxed, i64_store_relaxed, spin_hint, u32_fetch_or_relaxed,
-    u32_load_acquire, u32_store_relaxed, u32_store_release)
+    i64_fetch_add_relaxed, i64_store_relaxed, spin_hint, u32_load_acquire, u32_store_relaxed,
+    u32_store_release)
 from pyblitz.kernels.map cimport run_fold, run_unary
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run
-from pyblitz.runtime.os cimport fe_clear, fe_test, yield_thread
+from pyblitz.runtime.os cimport fe_clear, yield_thread
 
 cdef enum:
     # A running sum of floats, or a product, waits for each step; eight at a time hide that.
@@ -32,7 +33,7 @@ ctypedef fused Item:
     float
     double
 
-cdef struct Leaf:
+cdef struct ScanRun:
     Scan* scan
     Bridge bridge
 
@@ -213,7 +214,7 @@ cdef void look_back(Scan* s, int64_t block, char* before) noexcept nogil:
 
 
 cdef int scan_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Leaf* leaf = <Leaf*>ctx
+    cdef ScanRun* leaf = <ScanRun*>ctx
     cdef Scan* s = leaf.scan
     # There are as many leaves as blocks; which block a leaf does, the ticket says,
     # so that all before it have begun.
@@ -224,7 +225,6 @@ cdef int scan_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef double before[4]
     cdef const char* a
     cdef char* out
-    cdef int flags
     lo = block * s.block
     hi = min(lo + s.block, s.n)
     a = s.src + lo * s.src_stride
@@ -254,16 +254,13 @@ cdef int scan_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     # Totals of parts begin chains; a sum of integers has nothing to hide.
     block_scan(s, a, out, hi - lo, NULL if s.exact else <char*>parts,
                NULL if block == 0 else <char*>before)
-    flags = fe_test()
-    if flags:
-        # relaxed: read after the join
-        u32_fetch_or_relaxed(&s.flags, flags)
+    if gather_flags(&s.flags):
         bridge_limit(&leaf.bridge, 0)
     return 0
 
 
 cdef int scan_run(Worker* w, Scan* s) noexcept nogil:
-    cdef Leaf leaf
+    cdef ScanRun leaf
     cdef int64_t blocks, i
     cdef int rc
     if s.kind == SCAN_LOOP:

@@ -9,18 +9,18 @@ from libc.stdint cimport int64_t
 from pyblitz.kernels.numbers cimport NumberKind
 from pyblitz.runtime.pool cimport Worker
 
-cdef struct Search:
+cdef struct SortedSearch:
     NumberKind kind
-    bint right              # after equal items instead of before them
-    const char* row         # sorted, NaNs last
-    int64_t n
-    int64_t numbers         # items before the first NaN; search_prepare's
-    const char* keys
-    int64_t count           # keys
-    int64_t* out
+    bint right              # whether a key belongs after items that are equal to it
+    const char* row         # the sorted items, NaNs last
+    int64_t n               # the number of items
+    int64_t numbers         # how many are no NaN; search_prepare finds it
+    const char* keys        # what is searched for
+    int64_t count           # the number of keys
+    int64_t* out            # [count], where each key belongs
 
-cdef void search_prepare(Search* s) noexcept nogil
-# Where keys lo .. hi belong, to out[0 .. hi - lo].
-cdef void search_block(const Search* s, int64_t lo, int64_t hi, int64_t* out) noexcept nogil
+cdef void search_prepare(SortedSearch* s) noexcept nogil
+# Writes to out[0 .. hi - lo] where keys lo .. hi belong.
+cdef void search_block(const SortedSearch* s, int64_t lo, int64_t hi, int64_t* out) noexcept nogil
 # 0, or -1 with an exception set.
-cdef int search_run(Worker* w, Search* s) noexcept nogil
+cdef int search_run(Worker* w, SortedSearch* s) noexcept nogil

@@ -33,7 +33,7 @@ cdef inline void search_lanes(const Wide* row, int64_t n, const Wide* keys, int6
         out[k] = (base[k] - row) + is_before(base[k][0], keys[k], right)
 
 
-cdef inline void search_keys(const Search* s, const Wide* row, const Wide* keys, int64_t n,
+cdef inline void search_keys(const SortedSearch* s, const Wide* row, const Wide* keys, int64_t n,
                              int64_t* out, bint right) noexcept nogil:
     cdef int64_t i = 0
     if s.numbers > 0:
@@ -52,7 +52,7 @@ cdef inline void search_keys(const Search* s, const Wide* row, const Wide* keys,
                 out[i] = s.n if right else s.numbers
 
 
-cdef void search_typed(const Search* s, const Wide* row, int64_t lo, int64_t hi,
+cdef void search_typed(const SortedSearch* s, const Wide* row, int64_t lo, int64_t hi,
                        int64_t* out) noexcept nogil:
     if s.right:
         search_keys(s, row, <const Wide*>s.keys + lo, hi - lo, out, True)
@@ -60,7 +60,7 @@ cdef void search_typed(const Search* s, const Wide* row, int64_t lo, int64_t hi,
         search_keys(s, row, <const Wide*>s.keys + lo, hi - lo, out, False)
 
 
-cdef void search_block(const Search* s, int64_t lo, int64_t hi, int64_t* out) noexcept nogil:
+cdef void search_block(const SortedSearch* s, int64_t lo, int64_t hi, int64_t* out) noexcept nogil:
     if s.kind == NUMBER_I32:
         search_typed(s, <const int32_t*>s.row, lo, hi, out)
     elif s.kind == NUMBER_U32:
@@ -87,7 +87,7 @@ cdef int64_t count_numbers(Wide* row, int64_t n) noexcept nogil:
     return lo
 
 
-cdef void search_prepare(Search* s) noexcept nogil:
+cdef void search_prepare(SortedSearch* s) noexcept nogil:
     if s.kind == NUMBER_F32:
         s.numbers = count_numbers(<float*>s.row, s.n)
     elif s.kind == NUMBER_F64:
@@ -97,11 +97,11 @@ cdef void search_prepare(Search* s) noexcept nogil:
 
 
 cdef int search_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Search* s = <Search*>ctx
+    cdef SortedSearch* s = <SortedSearch*>ctx
     search_block(s, lo, hi, s.out + lo)
     return 0
 
 
-cdef int search_run(Worker* w, Search* s) noexcept nogil:
+cdef int search_run(Worker* w, SortedSearch* s) noexcept nogil:
     search_prepare(s)
     return run_blocks(w, search_leaf, s, LEAF_KEYS, s.count)

@@ -1,9 +1,9 @@
 """Segments; see segments.pxd."""
 from libc.string cimport memcpy
-from pyblitz.kernels.blocks cimport run_blocks
+from pyblitz.kernels.blocks cimport gather_flags, run_blocks
 from pyblitz.kernels.map cimport run_fold, run_unary
-from pyblitz.runtime.atomic cimport u32_fetch_or_relaxed, u32_store_relaxed
-from pyblitz.runtime.os cimport fe_clear, fe_test
+from pyblitz.runtime.atomic cimport u32_store_relaxed
+from pyblitz.runtime.os cimport fe_clear
 
 cdef enum:
     LEAF_ITEMS = 16384
@@ -42,16 +42,12 @@ cdef int64_t segment_from(const Segments* s, int64_t item) noexcept nogil:
 cdef int segments_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Segments* s = <Segments*>ctx
     cdef int64_t i = segment_from(s, lo), end
-    cdef int flags
     fe_clear()
     while i < s.segments and s.starts[i] < hi:
         end = s.starts[i + 1] if i + 1 < s.segments else s.n
         reduce_segment(s, s.starts[i], end, s.dst + i * s.dst_stride)
         i += 1
-    flags = fe_test()
-    if flags:
-        # relaxed: read after the join
-        u32_fetch_or_relaxed(&s.flags, flags)
+    gather_flags(&s.flags)
     return 0
 
 

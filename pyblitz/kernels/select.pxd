@@ -4,13 +4,12 @@ items of short rows.  No Python, no NumPy.
 What each gives depends on the data alone, never on the number of threads.
 """
 from libc.stdint cimport int64_t, intptr_t, uint64_t
-from pyblitz.kernels.numbers cimport NumberKind
-from pyblitz.kernels.keys cimport KeyKind
+from pyblitz.kernels.numbers cimport KeyKind, NumberKind
 from pyblitz.runtime.atomic cimport atomic_u32
 from pyblitz.runtime.pool cimport Worker
 
-# Copies `samples` items of 4 or 8 bytes, one of each stretch of the row: always the
-# same ones of the same length.
+# Copies `samples` items of 4 or 8 bytes, one from each of as many stretches of the row.  Which ones
+# depends on n and samples alone.
 cdef void split_sample(const char* src, intptr_t itemsize, int64_t n, int64_t samples,
                        char* out) noexcept nogil
 
@@ -21,15 +20,15 @@ cdef struct Split:
     const char* low     # two values, low <= high, neither NaN
     const char* high
     int64_t* counts     # [2 * split_blocks(n)], to be filled
-    # The results of split_count: items before low, and from low to high.
+    # The results of split_count: how many items are less than low, and how many lie from low to high.
     int64_t less
     int64_t middle
-    # Where split_write puts all items, or their indices: the less, the middle and the
-    # greater, each in their order.
+    # Where split_write puts the items, or their indices: first those less than low, then those from
+    # low to high, then the greater ones.  Each third keeps its order.
     char* dst
-    bint indices
-    # After split_write: the items are not those that were counted, because another thread
-    # writes them.  Nothing was written out of bounds, but not everything was.
+    bint indices        # whether it puts the indices
+    # The result of split_write: whether another thread has changed items since they were counted.
+    # Then nothing was written out of bounds, but not everything was written.
     atomic_u32 changed
 
 cdef int64_t split_blocks(int64_t n) noexcept nogil

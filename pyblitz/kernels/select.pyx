@@ -3,10 +3,10 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from pyblitz.kernels.blocks cimport run_blocks
+from pyblitz.kernels.blocks cimport SAMPLE_SEED, run_blocks, sample_place
 from pyblitz.kernels.numbers cimport (
-    NUMBER_F32, NUMBER_F64, NUMBER_I32, NUMBER_TIME, NUMBER_U32, NUMBER_U64, Raw, Wide)
-from pyblitz.kernels.keys cimport KEY_FLOAT, KEY_SIGNED, KEY_TIME
+    NUMBER_F32, NUMBER_F64, NUMBER_I32, NUMBER_TIME, NUMBER_U32, NUMBER_U64, Raw, Wide, key_of,
+    last_key, turned)
 from pyblitz.runtime.atomic cimport u32_store_relaxed
 
 cdef enum:
@@ -23,12 +23,10 @@ cdef enum:
 
 cdef void split_sample(const char* src, intptr_t itemsize, int64_t n, int64_t samples,
                        char* out) noexcept nogil:
-    cdef uint64_t state = 0x9E3779B97F4A7C15u
+    cdef uint64_t state = SAMPLE_SEED
     cdef int64_t stretch = n // samples, i, at
     for i in range(samples):
-        # anywhere in the stretch: no period of the data matters
-        state = state * 6364136223846793005u + 1442695040888963407u
-        at = i * stretch + <int64_t>((state >> 33) % <uint64_t>stretch)
+        at = sample_place(&state, i, stretch)
         memcpy(out + i * itemsize, src + at * itemsize, itemsize)
 
 
@@ -44,8 +42,8 @@ cdef inline Wide biased(Wide x, uint64_t bias) noexcept nogil:
         return x
 
 
-cdef void count_items(const Split* s, const Wide* src, uint64_t bias, int64_t n,
-                      int64_t* counts) noexcept nogil:
+cdef void count_thirds(const Split* s, const Wide* src, uint64_t bias, int64_t n,
+                       int64_t* counts) noexcept nogil:
     cdef Wide low = biased((<const Wide*>s.low)[0], bias)
     cdef Wide high = biased((<const Wide*>s.high)[0], bias)
     cdef Wide x
@@ -127,7 +125,7 @@ cdef bint split_block(const Split* s, const Wide* src, uint64_t bias, int64_t lo
     cdef int64_t to[3]
     cdef int64_t ends[3]
     if not writes:
-        count_items(s, src + lo, bias, hi - lo, s.counts + 2 * (lo // BLOCK))
+        count_thirds(s, src + lo, bias, hi - lo, s.counts + 2 * (lo // BLOCK))
         return True
     places(s, lo // BLOCK, to)
     places(s, lo // BLOCK + 1, ends)
@@ -151,7 +149,7 @@ cdef bint split_any(const Split* s, int64_t lo, int64_t hi, bint writes) noexcep
     return split_block(s, <const int64_t*>s.src, s.kind == NUMBER_TIME, lo, hi, writes)
 
 
-cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+cdef int split_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Split* s = <Split*>ctx
     cdef int64_t block
     for block in range(lo, hi):
@@ -159,7 +157,7 @@ cdef int count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
     return 0
 
 
-cdef int write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+cdef int split_write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Split* s = <Split*>ctx
     cdef int64_t block
     for block in range(lo, hi):
@@ -171,7 +169,7 @@ cdef int write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
 
 cdef int split_count(Worker* w, Split* s) noexcept nogil:
     cdef int64_t i, less, middle
-    cdef int rc = run_blocks(w, count_leaf, s, 1, split_blocks(s.n))
+    cdef int rc = run_blocks(w, split_count_leaf, s, 1, split_blocks(s.n))
     s.less = s.middle = 0
     for i in range(split_blocks(s.n)):
         less = s.counts[2 * i]
@@ -185,49 +183,31 @@ cdef int split_count(Worker* w, Split* s) noexcept nogil:
 
 cdef int split_write(Worker* w, Split* s) noexcept nogil:
     u32_store_relaxed(&s.changed, 0)
-    return run_blocks(w, write_leaf, s, 1, split_blocks(s.n))
+    return run_blocks(w, split_write_leaf, s, 1, split_blocks(s.n))
 
 
 # ---- the first of a row -----------------------------------------------------
 # A heap of the k first so far, the last of them at its root (Williams, "Algorithm 232:
 # Heapsort", 1964).  Most items of a long row are only compared with the root.
 
-cdef struct Entry:
+cdef struct HeapItem:
     uint64_t key
     int64_t index
 
 
 cdef inline uint64_t rank_of(Raw x, KeyKind kind, bint greatest) noexcept nogil:
-    """Raw whose unsigned order is the one asked for; those of equal items are equal."""
-    cdef uint64_t sign = <uint64_t>1 << (8 * sizeof(Raw) - 1)
-    cdef uint64_t all = (sign << 1) - 1, inf, key = x
-    if kind == KEY_SIGNED:
-        key ^= sign
-    elif kind == KEY_TIME:
-        key = (key ^ sign) - 1 & all        # the least wraps to the greatest
-        return key if key == all or not greatest else all - 1 - key
-    elif kind == KEY_FLOAT:
-        if Raw is uint64_t:
-            inf = 0x7FF0000000000000u
-        elif Raw is uint32_t:
-            inf = 0x7F800000u
-        else:
-            inf = 0x7C00u
-        if (key & ~sign) > inf:
-            return ~<uint64_t>0
-        if key == sign:
-            key = 0
-        key = ~key & all if key & sign else key | sign
-    return all - key if greatest else key
+    """The key for the order that is asked for."""
+    cdef Raw key = key_of(x, kind)
+    return turned(key, last_key(kind, key)) if greatest else key
 
 
-cdef inline bint comes_before(const Entry* a, const Entry* b) noexcept nogil:
+cdef inline bint comes_before(const HeapItem* a, const HeapItem* b) noexcept nogil:
     return a.key < b.key or (a.key == b.key and a.index < b.index)
 
 
-cdef inline void sift(Entry* heap, int64_t at, int64_t n) noexcept nogil:
+cdef inline void sift(HeapItem* heap, int64_t at, int64_t n) noexcept nogil:
     """Restores the heap below `at`."""
-    cdef Entry moved = heap[at]
+    cdef HeapItem moved = heap[at]
     cdef int64_t child = 2 * at + 1
     while child < n:
         if child + 1 < n and comes_before(heap + child, heap + child + 1):
@@ -241,10 +221,10 @@ cdef inline void sift(Entry* heap, int64_t at, int64_t n) noexcept nogil:
 
 
 cdef void first_of(const Raw* row, int64_t n, int64_t k, KeyKind kind, bint greatest,
-                   Entry* heap, int64_t* out) noexcept nogil:
+                   HeapItem* heap, int64_t* out) noexcept nogil:
     cdef int64_t i
     cdef uint64_t key
-    cdef Entry last
+    cdef HeapItem last
     for i in range(k):
         heap[i].key = rank_of(row[i], kind, greatest)
         heap[i].index = i
@@ -267,7 +247,7 @@ cdef void first_of(const Raw* row, int64_t n, int64_t k, KeyKind kind, bint grea
 
 
 cdef void first_words(const First* f, const Raw* src, int64_t lo, int64_t hi,
-                      Entry* heap) noexcept nogil:
+                      HeapItem* heap) noexcept nogil:
     cdef int64_t row
     for row in range(lo, hi):
         first_of(src + row * f.n, f.n, f.k, f.kind, f.greatest, heap, f.out + row * f.k)
@@ -275,7 +255,7 @@ cdef void first_words(const First* f, const Raw* src, int64_t lo, int64_t hi,
 
 cdef int first_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef First* f = <First*>ctx
-    cdef Entry* heap = <Entry*>malloc(f.k * sizeof(Entry))
+    cdef HeapItem* heap = <HeapItem*>malloc(f.k * sizeof(HeapItem))
     if heap == NULL:
         return ENOMEM
     if f.itemsize == 8:

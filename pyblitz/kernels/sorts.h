@@ -22,7 +22,7 @@ typedef struct pb_pace {
 typedef struct pb_sort {
   pb_sort_fn sort; /* those underneath */
   pb_argsort_fn argsort;
-  int number; /* 'b', 'u', 'i', 'f', or 't' for times */
+  int kind;   /* a KeyKind: see numbers.pxd */
   int size;   /* bytes of an item */
   int stable;
   int simd; /* the sort underneath has vector instructions */

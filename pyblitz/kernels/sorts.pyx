@@ -1,12 +1,11 @@
 """Others' sorts, shared; see sorts.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
-from pyblitz.kernels.argsort cimport (
-    FIELD_FLOAT, FIELD_SIGNED, FIELD_TIME, FIELD_UNSIGNED, Field, FieldKind, sort_order)
-from pyblitz.kernels.blocks cimport run_blocks
-from pyblitz.kernels.keys cimport (
-    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, KeyKind, Keys, sort_keys)
+from pyblitz.kernels.argsort cimport Field, sort_order
+from pyblitz.kernels.blocks cimport copy_shared, run_blocks
+from pyblitz.kernels.keys cimport NumberSort, sort_keys
+from pyblitz.kernels.numbers cimport (
+    KEY_FLOAT, FloatBits, KeyKind, infinity, sign_bit, usual_nan)
 from pyblitz.kernels.radix cimport log2_of
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, i64_fetch_add_relaxed, i64_load_relaxed, i64_store_relaxed, u32_load_relaxed,
@@ -77,7 +76,7 @@ cdef bint ours_first(Pace* p, bint simd, int64_t n) noexcept nogil:
     return ours <= theirs
 
 
-cdef void note(Pace* p, bint ours, int64_t took, int64_t n) noexcept nogil:
+cdef void note_pace(Pace* p, bint ours, int64_t took, int64_t n) noexcept nogil:
     cdef atomic_i64* kept = &p.ours if ours else &p.theirs
     cdef int64_t pace = max(took * 1000 // n, 1)
     cdef int64_t before = i64_load_relaxed(kept)
@@ -91,32 +90,25 @@ cdef void note(Pace* p, bint ours, int64_t took, int64_t n) noexcept nogil:
 
 cdef struct SortCall:
     SharedSort* sort
-    char* items
-    char* sorted            # a copy
-    intptr_t n
-    intptr_t* order
+    char* items             # what is sorted, in place
+    char* sorted            # the result, before it is copied back
+    intptr_t n              # the number of items
+    intptr_t* order         # where indices go
     uint8_t* begins         # of an order that must have no ties; else NULL
     atomic_u32 seen         # equal items that differ in their bits
 
 
-ctypedef fused Bits:
-    uint16_t
-    uint32_t
-    uint64_t
-
-
-cdef inline bint differ(const Bits* items, int64_t n, Bits inf) noexcept nogil:
+cdef inline bint differ(const FloatBits* items, int64_t n) noexcept nogil:
     """Whether there may be equal items with other bits: zeros less than zero, or
     NaNs but the usual one."""
-    cdef Bits minus = ~(<Bits>-1 >> 1)
-    cdef Bits usual = inf | (inf >> 1)
-    cdef Bits x
+    cdef FloatBits minus = sign_bit(items[0]), inf = infinity(items[0]), usual = usual_nan(items[0])
+    cdef FloatBits x
     cdef bint found = False
     cdef int64_t i
     for i in range(n):
         x = items[i]
         found |= x == minus
-        found |= (x & ~minus) > inf and x != (usual & inf | usual & ~minus)
+        found |= (x & ~minus) > inf and x != usual
     return found
 
 
@@ -124,46 +116,23 @@ cdef int differ_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
     cdef SortCall* c = <SortCall*>ctx
     cdef bint found
     if c.sort.size == 8:
-        found = differ(<const uint64_t*>c.items + lo, hi - lo, <uint64_t>0x7ff0000000000000)
+        found = differ(<const uint64_t*>c.items + lo, hi - lo)
     elif c.sort.size == 4:
-        found = differ(<const uint32_t*>c.items + lo, hi - lo, <uint32_t>0x7f800000)
+        found = differ(<const uint32_t*>c.items + lo, hi - lo)
     else:
-        found = differ(<const uint16_t*>c.items + lo, hi - lo, <uint16_t>0x7c00)
+        found = differ(<const uint16_t*>c.items + lo, hi - lo)
     if found:
         # relaxed: read after the join
         u32_store_relaxed(&c.seen, 1)
     return 0
 
 
-cdef KeyKind key_kind(const SharedSort* s) noexcept nogil:
-    if s.number == c"i":
-        return KEY_SIGNED
-    if s.number == c"f":
-        return KEY_FLOAT
-    return KEY_TIME if s.number == c"t" else KEY_UNSIGNED
-
-
-cdef FieldKind field_kind(const SharedSort* s) noexcept nogil:
-    if s.number == c"i":
-        return FIELD_SIGNED
-    if s.number == c"f":
-        return FIELD_FLOAT
-    return FIELD_TIME if s.number == c"t" else FIELD_UNSIGNED
-
-
-cdef int copy_back_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef SortCall* c = <SortCall*>ctx
-    cdef intptr_t size = c.sort.size
-    memcpy(c.items + lo * size, c.sorted + lo * size, (hi - lo) * size)
-    return 0
-
-
 cdef int run_sort(Worker* w, void* ctx) noexcept nogil:
-    """0; or else nothing has been moved."""
+    """Returns 0.  With any other result the items are where they were."""
     cdef SortCall* c = <SortCall*>ctx
-    cdef Keys k
+    cdef NumberSort k
     cdef int rc
-    if c.sort.number == c"f" and (not c.sort.stable or c.sort.size == 2):
+    if c.sort.kind == KEY_FLOAT and (not c.sort.stable or c.sort.size == 2):
         run_blocks(w, differ_leaf, c, SCAN_ITEMS, c.n)
         if u32_load_relaxed(&c.seen):
             return 1
@@ -175,12 +144,12 @@ cdef int run_sort(Worker* w, void* ctx) noexcept nogil:
     k.dst = c.sorted
     k.n = c.n
     k.itemsize = c.sort.size
-    k.kind = key_kind(c.sort)
+    k.kind = <KeyKind>c.sort.kind
     k.descending = False
     k.stable = c.sort.stable
     rc = sort_keys(w, &k)
     if rc == 0:
-        run_blocks(w, copy_back_leaf, c, SCAN_ITEMS, c.n)
+        copy_shared(w, c.items, c.sorted, c.n * c.sort.size)
     free(c.sorted)
     return rc
 
@@ -205,16 +174,16 @@ cdef int shared_sort(SharedSort* s, void* items, intptr_t n, void* arr) noexcept
             i64_fetch_add_relaxed(&s.shared, 1)
         else:
             rc = s.sort(items, n, arr)
-        note(p, True, now_ns() - began, n)
+        note_pace(p, True, now_ns() - began, n)
         return rc
     rc = s.sort(items, n, arr)
-    note(p, False, now_ns() - began, n)
+    note_pace(p, False, now_ns() - began, n)
     return rc
 
 
 # ---- orders ------------------------------------------------------------------
 
-cdef int ties_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+cdef int equal_neighbours_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef SortCall* c = <SortCall*>ctx
     cdef uint8_t all_begin = 1
     cdef int64_t i
@@ -233,12 +202,12 @@ cdef int run_argsort(Worker* w, void* ctx) noexcept nogil:
     f.base = c.items
     f.step = c.sort.size
     f.pitch = 0
-    f.kind = field_kind(c.sort)
+    f.kind = <KeyKind>c.sort.kind
     f.size = c.sort.size
     f.descending = False
     rc = sort_order(w, &f, 1, c.n, <int64_t*>c.order, c.begins)
     if rc == 0 and c.begins != NULL:
-        run_blocks(w, ties_leaf, c, SCAN_ITEMS, c.n)
+        run_blocks(w, equal_neighbours_leaf, c, SCAN_ITEMS, c.n)
         rc = u32_load_relaxed(&c.seen)
     return rc
 
@@ -275,11 +244,11 @@ cdef int shared_argsort(SharedSort* s, void* items, intptr_t* order, intptr_t n,
             free(c.begins)
             if ours:
                 i64_fetch_add_relaxed(&s.shared, 1)
-                note(p, True, now_ns() - began, n)
+                note_pace(p, True, now_ns() - began, n)
                 return 0
             for i in range(n):
                 order[i] = i
     rc = s.argsort(items, order, n, arr)
-    # As if it had been ours, if we began: that is what trying costs.
-    note(p, ran, now_ns() - began, n)
+    # If our way began and gave up, this counts as its time: to try costs so much.
+    note_pace(p, ran, now_ns() - began, n)
     return rc

@@ -1,11 +1,11 @@
 """Loops over users' compiled functions; see user.pxd."""
 from libc.stdint cimport (
     int8_t, int16_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t)
-from pyblitz.kernels.blocks cimport run_blocks
+from pyblitz.kernels.blocks cimport gather_flags, run_blocks
 from pyblitz.kernels.map cimport map_run
 from pyblitz.kernels.numbers cimport Number
-from pyblitz.runtime.atomic cimport u32_fetch_or_relaxed, u32_store_relaxed
-from pyblitz.runtime.os cimport fe_clear, fe_test
+from pyblitz.runtime.atomic cimport u32_store_relaxed
+from pyblitz.runtime.os cimport fe_clear
 from pyblitz.runtime.pool cimport hooks
 
 cdef extern from "complex.h":
@@ -147,16 +147,12 @@ cdef inline void call_block(Kernel* k, char** a, intptr_t at, intptr_t n) noexce
 cdef int blocks_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Blocks* b = <Blocks*>ctx
     cdef int64_t at
-    cdef int flags
     fe_clear()
     while lo < hi:
         at = lo * KERNEL_BLOCK
         call_block(&b.kernel, b.base, at * b.kernel.itemsize, min(<int64_t>KERNEL_BLOCK, b.n - at))
         lo += 1
-    flags = fe_test()
-    if flags:
-        # relaxed: read after the join
-        u32_fetch_or_relaxed(&b.flags, flags)
+    gather_flags(&b.flags)
     return 0
 
 

@@ -4,7 +4,7 @@ from libc.string cimport memcpy
 from pyblitz.kernels.blocks cimport Pair, Unit, unit_of
 
 
-cdef inline Unit choose(uint8_t c, Unit x, Unit y) noexcept nogil:
+cdef inline Unit choose_items(uint8_t c, Unit x, Unit y) noexcept nogil:
     cdef Unit bits
     if Unit is Pair:
         return x if c else y
@@ -25,16 +25,16 @@ cdef void where_units(char** args, const intptr_t* dims, const intptr_t* steps,
     cdef const char* one
     if steps[0] == 1 and steps[3] == size and steps[1] == size and steps[2] == size:
         for i in range(n):
-            to[i] = choose(mask[i], x[i], y[i])
+            to[i] = choose_items(mask[i], x[i], y[i])
     elif steps[0] == 1 and steps[3] == size and steps[1] == size and steps[2] == 0:
         for i in range(n):
-            to[i] = choose(mask[i], x[i], y0)
+            to[i] = choose_items(mask[i], x[i], y0)
     elif steps[0] == 1 and steps[3] == size and steps[1] == 0 and steps[2] == size:
         for i in range(n):
-            to[i] = choose(mask[i], x0, y[i])
+            to[i] = choose_items(mask[i], x0, y[i])
     elif steps[0] == 1 and steps[3] == size and steps[1] == 0 and steps[2] == 0:
         for i in range(n):
-            to[i] = choose(mask[i], x0, y0)
+            to[i] = choose_items(mask[i], x0, y0)
     else:
         for i in range(n):
             one = args[1] + i * steps[1] if mask[i * steps[0]] else args[2] + i * steps[2]

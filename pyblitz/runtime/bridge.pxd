@@ -39,9 +39,9 @@ cdef struct Failure:
     Failure* older              # the one before it in time
 
 cdef struct Bridge:
-    leaf_fn leaf
+    leaf_fn leaf                # what runs the items of a leaf
     combine_fn combine          # NULL: there is nothing to combine
-    void* ctx
+    void* ctx                   # what leaf and combine get as ctx
     # Items of one leaf.  0: as many as take leaf_ns, found while running; only
     # without combine, whose tree must not depend on time.
     int64_t grain
@@ -49,7 +49,7 @@ cdef struct Bridge:
     # one item at first.
     int64_t leaf_ns
     atomic_i64 span             # the present size of a leaf
-    int64_t n
+    int64_t n                   # the number of items
     # Items at or past it are not wanted.
     atomic_i64 limit
     # -- the rest is the bridge's own
@@ -58,7 +58,7 @@ cdef struct Bridge:
     int64_t start               # when the root began
     int64_t done                # items done, counted until it shares
     atomic_ptr failures         # Failure*: the newest
-    # One for which there was no memory.
+    # A place for one failure for whose node there was no memory, and whether it is taken.
     atomic_u32 spare_taken
     Failure spare
 

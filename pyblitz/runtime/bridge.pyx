@@ -28,8 +28,8 @@ cdef enum:
 
 cdef struct Node:
     Fork fork           # first: the fork's context is the node
-    Bridge* bridge
-    int64_t lo
+    Bridge* bridge      # the operation
+    int64_t lo          # the items of the right half: lo .. hi
     int64_t hi
 
 
@@ -124,7 +124,7 @@ cdef void bridge_fail(Bridge* b, int64_t at, int rc) noexcept nogil:
             return
 
 
-cdef int run_node(Worker* w, void* ctx) noexcept nogil:
+cdef int run_right_half(Worker* w, void* ctx) noexcept nogil:
     cdef Node* node = <Node*>ctx
     bridge_node(w, node.bridge, node.lo, node.hi)
     return 0
@@ -151,7 +151,7 @@ cdef void bridge_node(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept nog
     right.bridge = b
     right.lo = mid
     right.hi = hi
-    lazy_push(&w.lazy, &right.fork.lazy, <void*>run_node, &right)
+    lazy_push(&w.lazy, &right.fork.lazy, <void*>run_right_half, &right)
     if w.sharing:
         # At once, not after the leaf: were this thread preempted now, others
         # could still do everything that it has not begun.
@@ -191,7 +191,7 @@ cdef void run_timed_leaf(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept 
     if w.sharing and hi - lo > 1 and w.leaves & 3:
         run_leaf(w, b, lo, hi)
         if unlikely(b.progress != NULL):
-            count_items(w, b, hi - lo)
+            count_progress(w, b, hi - lo)
         return
     begun = now_ns()
     run_leaf(w, b, lo, hi)
@@ -213,7 +213,7 @@ cdef inline void after_leaf(Worker* w, Bridge* b, int64_t items, int64_t now) no
     if not alone and current_call(w) == NULL and b.outer == NULL:
         return
     if unlikely(b.progress != NULL):
-        count_items(w, b, items)
+        count_progress(w, b, items)
     if now == 0 and alone:
         now = now_ns()
     # Unless it stops already.
@@ -230,7 +230,7 @@ cdef inline void after_leaf(Worker* w, Bridge* b, int64_t items, int64_t now) no
             beat(w, now)
 
 
-cdef void count_items(Worker* w, Bridge* b, int64_t items) noexcept nogil:
+cdef void count_progress(Worker* w, Bridge* b, int64_t items) noexcept nogil:
     """A leaf has ended, and somebody wants to know.  What that one raises ends the
     operation."""
     cdef Part part

@@ -43,8 +43,8 @@ ctypedef int (*tell_fn)(void* listener) noexcept nogil
 cdef struct Progress:
     # done <= total: a loop adds its items before it begins, and they count when
     # their leaf has ended.
-    atomic_i64 total
-    atomic_i64 done
+    atomic_i64 total            # items of the loops that have begun, or tasks that were spawned
+    atomic_i64 done             # those of them that are done
     atomic_i64 told_at          # when the listener was last called, by now_ns
     atomic_u32 telling          # 1 while somebody calls the listener
     tell_fn tell

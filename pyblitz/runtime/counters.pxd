@@ -19,7 +19,7 @@ from pyblitz.runtime.chaos cimport chaos_fails
 
 cdef struct Counters:
     atomic_u64 word
-    char _pad[128 - 8]
+    char _pad[128 - 8]      # keeps what others write off these cache lines
 
 cdef inline uint32_t count_sleeping(uint64_t c) noexcept nogil:
     return <uint32_t>(c & 0xFFFF)

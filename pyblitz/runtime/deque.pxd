@@ -62,10 +62,10 @@ cdef struct Deque:
     int64_t full        # some earlier value of top, plus the capacity
     int64_t mask        # the ring's
     Cell* cells         # the ring's
-    char _pad0[128 - 56]
+    char _pad0[128 - 56]  # keeps what others write off these cache lines
     # Thieves' cache line.
     atomic_i64 top
-    char _pad1[128 - 8]
+    char _pad1[128 - 8]  # keeps what others write off these cache lines
 
 cdef enum StealResult:
     STEAL_EMPTY         # nothing there, or not of the tag asked for

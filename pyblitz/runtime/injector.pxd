@@ -18,7 +18,7 @@ from pyblitz.runtime.job cimport Job
 
 cdef struct Injector:
     atomic_ptr head     # newest job, linked through Job.next
-    char _pad[128 - 8]
+    char _pad[128 - 8]  # keeps what others write off these cache lines
 
 cdef inline void injector_init(Injector* q) noexcept nogil:
     ptr_store_relaxed(&q.head, NULL)
@@ -60,12 +60,12 @@ cdef inline Job* injector_take(Injector* q) noexcept nogil:
 
 
 cdef struct Inbox:
-    Injector arrivals
+    Injector arrivals       # jobs that were pushed, and that nobody has taken from here yet
     # What was taken from there and not yet handed out, oldest first.  Only
     # whoever holds `taking` writes it or follows it; it is tried, never waited
     # for, since a worker has other places to look at.
     atomic_ptr rest
-    atomic_u32 taking
+    atomic_u32 taking       # 1 while a consumer takes a job
 
 cdef inline void inbox_init(Inbox* q) noexcept nogil:
     injector_init(&q.arrivals)

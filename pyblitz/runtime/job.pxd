@@ -11,5 +11,5 @@ function may free it.
 ctypedef void (*job_fn)(void* worker, Job* job) noexcept nogil
 
 cdef struct Job:
-    job_fn run
+    job_fn run          # runs the job
     Job* next           # link while the job is in an injector, otherwise free

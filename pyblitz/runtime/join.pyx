@@ -14,7 +14,7 @@ from pyblitz.runtime.latch cimport (
     latch_fall_asleep, latch_get_sleepy, latch_is_set, latch_wake_up, spin_latch_set)
 from pyblitz.runtime.lazy cimport fuse_store, lazy_any, lazy_drop_oldest
 from pyblitz.runtime.os cimport now_ns, park
-from pyblitz.runtime.stats cimport BUSY, WAITING, count_one, note
+from pyblitz.runtime.stats cimport BUSY, WAITING, add_one, note
 from pyblitz.runtime.pool cimport (
     POLL_INTERVAL_NS, SPIN_ROUNDS, execute_waiting, has_mail, hooks, is_mark, must_stop,
     pool_is_stale, push_fork, serve_mailbox, tell_of_fork, wake_worker)
@@ -69,7 +69,7 @@ cdef bint wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept nogil:
             thief = NULL
         if thief != NULL and deque_offers(&thief.forks, f):
             if deque_steal(&thief.forks, f, &job, &tag) == STEAL_TAKEN:
-                count_one(&w.sleeper.stats.steals)
+                add_one(&w.sleeper.stats.steals)
                 waited(w, &rounds)
                 execute_waiting(w, job)
                 continue
@@ -109,7 +109,7 @@ cdef void sleep_on_latch(Worker* w, SpinLatch* latch, bint work,
     chaos(b"wait: falling asleep")
     if not (work or injector_has_jobs(&w.sleeper.mailbox)
             or (also != NULL and injector_has_jobs(also))):
-        count_one(&w.sleeper.stats.sleeps)
+        add_one(&w.sleeper.stats.sleeps)
         # Whoever has our other half may need it to end that.
         held = hooks().let_go()
         park(&w.sleeper.parker, POLL_INTERVAL_NS if w.poll_at else -1)
@@ -188,7 +188,7 @@ cdef bint lazy_promote(Worker* w) noexcept nogil:
         return False
     # f may be running elsewhere by now; its links are the owner's alone.
     lazy_drop_oldest(&w.lazy)
-    count_one(&w.sleeper.stats.promotions)
+    add_one(&w.sleeper.stats.promotions)
     return True
 
 

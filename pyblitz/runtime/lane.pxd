@@ -29,7 +29,7 @@ cdef struct Lane:
     # -- whoever scheduled the lane or runs it
     Job* rest           # taken from head, oldest first
     Pool* pool          # where it is scheduled; the lane holds a share of its users
-    char _pad[64 - 40]
+    char _pad[64 - 40]  # keeps what others write off these cache lines
 
 cdef Lane* lanes_new() noexcept nogil
 cdef void lanes_free(Lane* lanes) noexcept nogil

@@ -25,7 +25,7 @@ cdef enum LatchState:
     LATCH_SET = 3
 
 cdef struct CoreLatch:
-    atomic_u32 state
+    atomic_u32 state        # a LatchState
 
 cdef inline void latch_init(CoreLatch* l) noexcept nogil:
     u32_store_relaxed(&l.state, LATCH_UNSET)
@@ -74,10 +74,9 @@ cdef inline void* spin_latch_set(SpinLatch* l) noexcept nogil:
 
 
 cdef struct CountLatch:
-    # Set when as many count_down as count_up were called, and one more: it
-    # starts at 1, for the owner.
+    # count_up adds to it, count_down takes from it; it starts at 1, for the owner.
     atomic_i64 count
-    SpinLatch latch
+    SpinLatch latch         # set when count becomes 0
 
 cdef inline void count_latch_init(CountLatch* l, void* owner) noexcept nogil:
     i64_store_relaxed(&l.count, 1)

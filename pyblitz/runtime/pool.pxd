@@ -73,7 +73,7 @@ cdef struct Fork:
 
 cdef struct Worker:
     # -- the owner's, touched at every fork
-    # First: other authors' extensions know a Worker as its list.  Every fork in
+    # Must be the first field: extensions see a Worker as its list of lazy forks.  Every fork in
     # `forks` is older than every fork in this list.
     LazyList lazy
     # The beat (join.pyx): how long the fuse was, and when it last burnt down.
@@ -116,7 +116,7 @@ cdef struct Worker:
     # -- a guest's: its call, if that can be stopped, and what a signal handler
     # raised, which comes out where the outermost of its operations ends.
     Call call
-    int operations
+    int operations              # how many operations it is inside of, one within the other
     void* interrupt
     Worker* outer               # the worker that this thread was before
     # Where its tasks ended when the job began that it runs on top of a wait, or
@@ -134,8 +134,8 @@ cdef struct GuestBlock:
     Worker* guests[GUEST_SLOTS]
 
 cdef struct Pool:
-    Sleep sleep
-    Inbox inbox
+    Sleep sleep                 # who sleeps, who searches
+    Inbox inbox                 # jobs from threads that are no workers
     # GuestBlock*, or NULL from some block on: a block is made when those before it
     # are full, and freed with the pool, for whoever set a latch of one of its guests
     # may still be about to unpark that one.
@@ -145,7 +145,7 @@ cdef struct Pool:
     void* lanes                 # Lane*; whoever made the pool owns them
     Worker** workers            # n_background of them
     Sleeper** sleepers          # theirs
-    int n_background
+    int n_background            # the number of workers that have threads
     bint asymmetric             # whether deques of forks may be biased
     int64_t generation          # the process, counted in forks, that made it
     LockLatch quiet             # set when closed and no user is left

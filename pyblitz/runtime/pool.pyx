@@ -22,7 +22,7 @@ from pyblitz.runtime.injector cimport (
     injector_take)
 from pyblitz.runtime.lazy cimport fuse_store, lazy_any, lazy_init
 from pyblitz.runtime.latch cimport latch_is_set, latch_set
-from pyblitz.runtime.stats cimport BUSY, ELSEWHERE, SEARCHING, SLEEPING, count_one, note
+from pyblitz.runtime.stats cimport BUSY, ELSEWHERE, SEARCHING, SLEEPING, add_one, note
 from pyblitz.runtime.os cimport (
     alloc_aligned, atfork_child, lock_latch_destroy, lock_latch_init,
     lock_latch_is_set, lock_latch_set, lock_latch_wait, membarrier_register, now_ns,
@@ -308,8 +308,8 @@ cdef bint pool_ended(Pool* p) noexcept nogil:
 
 
 cdef bint add_user(Pool* p) noexcept nogil:
-    # Nobody counts himself in a closed pool, not even to count himself out again:
-    # he could be the last user a second time, with the pool freed under him.
+    # No thread counts itself in a closed pool, not even to take that back: it could be the last user a
+    # second time, with the pool freed meanwhile.
     cdef int64_t users
     while True:
         # relaxed: only compared
@@ -543,7 +543,7 @@ cdef Job* take_injected(Worker* w, bint* more) noexcept nogil:
     return job
 
 
-cdef inline uint64_t next_random(Worker* w) noexcept nogil:
+cdef inline uint64_t worker_random(Worker* w) noexcept nogil:
     # xorshift64 (Marsaglia 2003)
     w.rng ^= w.rng << 13
     w.rng ^= w.rng >> 7
@@ -560,17 +560,17 @@ cdef Job* steal_from(Worker* w, Worker* victim, bint* more, bint* retry) noexcep
         r = deque_steal(&victim.forks, NULL, &job, &tag)
         if r == STEAL_TAKEN:
             more[0] = deque_looks(&victim.forks) > 0 or deque_looks(&victim.tasks) > 0
-            count_one(&w.sleeper.stats.steals)
+            add_one(&w.sleeper.stats.steals)
             return job
-        count_one(&w.sleeper.stats.failed_steals)
+        add_one(&w.sleeper.stats.failed_steals)
         retry[0] |= r == STEAL_RETRY
     if deque_looks(&victim.tasks) > 0:
         r = deque_steal(&victim.tasks, NULL, &job, &tag)
         if r == STEAL_TAKEN:
             more[0] = deque_looks(&victim.tasks) > 0
-            count_one(&w.sleeper.stats.steals)
+            add_one(&w.sleeper.stats.steals)
             return job
-        count_one(&w.sleeper.stats.failed_steals)
+        add_one(&w.sleeper.stats.failed_steals)
         retry[0] |= r == STEAL_RETRY
     return NULL
 
@@ -585,7 +585,7 @@ cdef Job* steal_from_guests(Worker* w, bint* more, bint* retry) noexcept nogil:
         # relaxed: as in next_guest
         taken = u64_load_relaxed(&block.taken)
         if taken:
-            turn = <int>(next_random(w) & 63)
+            turn = <int>(worker_random(w) & 63)
             taken = (taken >> turn) | (taken << ((64 - turn) & 63))
             while taken:
                 i = (ctz64(taken) + turn) & 63
@@ -611,7 +611,7 @@ cdef Job* steal_any(Worker* w, bint* more) noexcept nogil:
         if job != NULL:
             return job
         if n > 1:
-            turn = <int>(next_random(w) % <uint64_t>n)
+            turn = <int>(worker_random(w) % <uint64_t>n)
             for k in range(n):
                 i = turn + k if turn + k < n else turn + k - n
                 if i != w.index:
@@ -664,7 +664,7 @@ cdef Job* steal_task(Worker* w, Group* group) noexcept nogil:
             return NULL
         if victim != w and deque_offers(&victim.tasks, group):
             if deque_steal(&victim.tasks, group, &job, &tag) == STEAL_TAKEN:
-                count_one(&w.sleeper.stats.steals)
+                add_one(&w.sleeper.stats.steals)
                 return job
 
 
@@ -714,7 +714,7 @@ cdef void execute(Worker* w, Job* job) noexcept nogil:
     cdef void* mark = w.mark_of_call
     cdef Part* part = w.part
     invariant(not lazy_any(&w.lazy), "no lazy fork is older than a taken job")
-    count_one(&w.sleeper.stats.jobs)
+    add_one(&w.sleeper.stats.jobs)
     w.base = job
     # run_stolen_fork, and run_task, set them.
     w.awaited = NULL

@@ -27,11 +27,10 @@ cdef struct Scope:
     CountLatch latch        # one for each part of a task, and one for the owner
     # 1; 0 after the first failure in time: later tasks are then dropped.
     atomic_i64 limit
-    int rc
-    void* error
-    # What its tasks belong to.
-    void* mark_of_call
-    Part part
+    int rc                  # what the first task that failed has returned
+    void* error             # if that is -1, its exception
+    void* mark_of_call      # the call that the tasks belong to
+    Part part               # the part that the tasks are
 
 cdef enum:
     FREE_TASKS = 256        # that a worker keeps

@@ -74,14 +74,12 @@ cdef struct Sleep:
     void* pool
 
 cdef struct Idle:
-    # A worker's search: how often it looked, and the JEC when it got sleepy.
-    uint32_t rounds
-    uint32_t jec
-    # After the rounds: for how long, since when (0: not yet, SPUN: no more), and when it
-    # looked last.
-    int64_t spin
-    int64_t begun
-    int64_t looked
+    # A worker's search.
+    uint32_t rounds     # how many searches found nothing
+    uint32_t jec        # the jobs event counter when it got sleepy
+    int64_t spin        # for how many ns it searches on after the rounds
+    int64_t begun       # since when it does so; 0: not yet; SPUN: no more
+    int64_t looked      # when it looked last, since then
 
 cdef enum:
     # Measured on two cores: fewer rounds lose the worker between the phases of

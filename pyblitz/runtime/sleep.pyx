@@ -15,7 +15,7 @@ from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.latch cimport (
     latch_fall_asleep, latch_get_sleepy, latch_init, latch_is_set,
     latch_wake_up)
-from pyblitz.runtime.stats cimport SEARCHING, SLEEPING, count_one, note, stats_destroy
+from pyblitz.runtime.stats cimport SEARCHING, SLEEPING, add_one, note, stats_destroy
 from pyblitz.runtime.os cimport (
     now_ns, park, parker_destroy, parker_init, unpark, yield_thread)
 
@@ -148,7 +148,7 @@ cdef Wake try_to_wake(Sleep* s, int i) noexcept nogil:
         return NOT_ASLEEP
     chaos(b"wake: claimed")
     sub_sleeping(&s.counters)
-    count_one(&one.stats.wakes)
+    add_one(&one.stats.wakes)
     runs = one.thread == THREAD_RUNS
     # From here on the owner may go on, and sleep again: before, it would count
     # itself twice, and after, what is its claimer's is the next one's.
@@ -293,7 +293,8 @@ cdef bint spins_on(Sleep* s, Idle* idle, int64_t now) noexcept nogil:
 
 
 cdef void spin_after_sleep(const Sleep* s, Idle* idle, int64_t slept, int64_t now) noexcept nogil:
-    """If to spin would have saved that sleep, or somebody wished that it had."""
+    """Lets this worker spin next time, if that would have saved the sleep, or if somebody wished for an
+    awake worker lately; but not where somebody else wanted a CPU lately."""
     # relaxed: a policy, for which any recent time does
     if ((slept < s.spin_ns or now - i64_load_relaxed(&s.wished) < s.spin_ns)
             and now - i64_load_relaxed(&s.wanted) > WANTED_NS):
@@ -359,7 +360,7 @@ cdef bint fall_asleep(Sleep* s, int i, Idle* idle) noexcept nogil:
         latch_wake_up(&me.terminate)
         return False
     chaos(b"sleep: counted")
-    # seq_cst: from here on a waker can claim us.  Partner: wake_sleeper.
+    # seq_cst: from here on a waker can claim us.  Partner: try_to_wake.
     u32_store_seq_cst(&me.asleep, SLEEPER_ASLEEP)
     # Fence 2, between being claimable and the last look; partners: fence 1 in
     # post_injected, post_mail and post_moved, the fence in users_gone, and the
@@ -374,7 +375,7 @@ cdef bint fall_asleep(Sleep* s, int i, Idle* idle) noexcept nogil:
             park(&me.parker, -1)
         idle.rounds = ROUNDS_UNTIL_SLEEPY
     else:
-        count_one(&me.stats.sleeps)
+        add_one(&me.stats.sleeps)
         note(&me.stats, SEARCHING, SLEEPING)
         asleep_at = now_ns()
         while not retiring and u32_load_seq_cst(&me.asleep) != SLEEPER_AWAKE:

@@ -25,7 +25,7 @@ cdef enum Activity:
 
 # A worker did `what` between two times of now_ns.
 cdef struct Span:
-    int64_t begin
+    int64_t begin       # by now_ns, as is the next
     int64_t end
     Activity what
 
@@ -34,18 +34,18 @@ cdef enum:
 
 cdef struct Stats:
     atomic_u64 jobs             # taken from a queue and run
-    atomic_u64 steals
-    atomic_u64 failed_steals    # tries at a deque that did not look empty
+    atomic_u64 steals           # jobs taken from other workers' deques
+    atomic_u64 failed_steals    # tries at a deque that seemed to hold something, and gave nothing
     atomic_u64 promotions       # of lazy forks
-    atomic_u64 sleeps
+    atomic_u64 sleeps           # how often it fell asleep for lack of work
     atomic_u64 wakes            # counted by whoever claimed the wake
-    # The number of the recording, even if it keeps spans; 0: none.  Written by the
-    # recorder, after `began`.
+    # The recording's number, or 0 if there is none.  An even number keeps spans, an odd one does not.
+    # Written by the recorder, after `began`.
     atomic_u32 recording
-    atomic_i64 began
+    atomic_i64 began            # when the recording began
     atomic_u32 version          # odd while what follows is written
     atomic_u32 noted            # the recording that the rest is of
-    atomic_i64 times[5]         # ns, by Activity
+    atomic_i64 times[5]         # for each Activity, the ns of its spans that have ended
     atomic_i64 since            # now_ns << 3 | Activity: the span that goes on
     atomic_i64 n_spans          # that are kept
     Span* spans                 # NULL: no memory, or none was ever kept
@@ -63,7 +63,7 @@ cdef void stats_record(Stats* s, uint32_t recording, int64_t now) noexcept nogil
 cdef bint stats_read(Stats* s, Noted* noted) noexcept nogil
 cdef void stats_destroy(Stats* s) noexcept nogil
 
-cdef inline void count_one(atomic_u64* n) noexcept nogil:
+cdef inline void add_one(atomic_u64* n) noexcept nogil:
     u64_store_relaxed(n, u64_load_relaxed(n) + 1)
 
 cdef inline void note(Stats* s, Activity was, Activity will_be) noexcept nogil:

@@ -1,7 +1,7 @@
 /* The life of threads and pools: pyblitz/runtime/pool.pyx (add_user to pool_post, users_gone,
  * pool_join, start_thread, worker_main, run_orphans), sleep.pyx (wake_sleeper, post_bound,
  * return_mail, retire), lane.pyx (lane_submit), host/pools.pyx (borrow, make_global, replace_global,
- * reap, set_num_threads, _at_exit, ThreadPool.close).  Checked with Spin: see run.py.
+ * reap, set_num_threads, _end_pools, ThreadPool.close).  Checked with Spin: see run.py.
  *
  * What it proves, within the bounds, by visiting every state:
  *
