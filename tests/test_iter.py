@@ -1327,3 +1327,165 @@ def test_columns_without_polars(script):
 def test_in_a_notebook(lazy):
     assert html.unescape(lazy._repr_html_()) == f"<pre>{lazy!r}</pre>"
     assert lazy._repr_html_().count("<") == 2
+
+
+# ---- likely mistakes, and data of others ------------------------------------
+
+
+@pytest.mark.parametrize("n", [10, 300_000])
+@pytest.mark.parametrize("dtype", [">i2", ">i4", ">f4", ">f8", ">c16", ">M8[s]"])
+def test_filters_keep_the_byte_order(dtype, n):
+    """Their elements were bytes of the machine's order in arrays of the other one."""
+    a = np.arange(n).astype(dtype)
+    mask = np.arange(n) % 3 > 0
+    x = pb.par_iter(a)
+    assert_same(x[mask].collect(), a[mask])
+    assert_same(x[mask][::2].collect(), a[mask][::2])
+    assert_same(x[::2][mask[::2]].collect(), a[::2][mask[::2]])
+    assert_same(x.zip(x).filter(lambda v, w: v == w).collect()[1], a)
+    assert_same(np.asarray(x.filter(mask)), a[mask])
+    assert x[mask].find_first(a[5]) == a[5]
+    out = np.empty(mask.sum(), dtype)
+    assert x[mask].collect(out) is out
+    assert_same(out, a[mask])
+
+
+NOT_ELEMENTWISE = {
+    "above the mean": (lambda v: v > v.mean(), bool),
+    "the greatest": (lambda v: v == v.max(), bool),
+    "the least": (lambda v: v == v.min(), bool),
+    "ranks": (lambda v: v.argsort().argsort() < 3, bool),
+    "shares": (lambda v: v / v.sum(), float),
+    "running sums": (lambda v: np.add.accumulate(v), float),
+}
+
+
+@pytest.mark.parametrize("shape", [(300_000,), (100_000, 3), (3, 100_000)])
+@pytest.mark.parametrize("name", NOT_ELEMENTWISE)
+@pytest.mark.parametrize("in_order", [False, True])
+def test_functions_that_look_at_others(name, shape, in_order):
+    """Silently wrong they were: such a function saw its block only."""
+    fn, gives = NOT_ELEMENTWISE[name]
+    a = np.random.default_rng(0).standard_normal(math.prod(shape))
+    a = (np.sort(a) if in_order else a).reshape(shape)
+    x = pb.par_iter(a)
+    calls = [lambda: x.map(fn).collect(), lambda: x.zip(x).map(lambda v, w: fn(v)).collect()]
+    if gives is bool:
+        calls += [
+            lambda: x.flatten().filter(fn).collect(),
+            lambda: x.count(fn),
+            lambda: x.flatten().position(fn),
+            lambda: x.any(fn),
+            lambda: pb.par_filter(a, fn),
+            lambda: pb.par_find_first(a, fn),
+            lambda: pb.par_partition_by(a, fn),
+            lambda: pb.par_flatnonzero(a, fn),
+        ]
+    for call in calls:
+        with pytest.raises(ValueError, match="fn is not elementwise"):
+            call()
+    assert x.map(fn, check=False).collect().shape == shape
+
+
+@pytest.mark.parametrize("fn", [np.cumsum, np.sort, np.fft.fft])
+def test_functions_known_to_look_at_others(fn):
+    with pytest.raises(ValueError, match="is not elementwise; call"):
+        pb.par_iter(np.arange(9.0)).map(fn)
+
+
+def test_functions_that_round_otherwise_are_elementwise():
+    a = np.random.default_rng(0).random(300_000, "f4")
+    x = pb.par_iter(a)
+
+    def power(v):
+        return np.asarray(v) ** np.float32(1.7) + np.sin(np.asarray(v))
+
+    np.testing.assert_allclose(x.map(power).collect(), power(a), rtol=1e-5)
+    assert x.count(lambda v: np.asarray(v) > 0.5) == np.count_nonzero(a > 0.5)
+
+
+def test_integers_are_no_mask():
+    x, index = pb.par_iter([10, 20, 30]), pb.par_iter([2, 0, 1])
+    a = np.array([10, 20, 30])
+    for call in (
+        lambda: x[index],
+        lambda: x.filter(index),
+        lambda: x.count(index),
+        lambda: x.position(index),
+        lambda: pb.par_filter(a, index),
+        lambda: pb.par_partition_by(a, index),
+    ):
+        with pytest.raises(TypeError, match="not a lazy array of int64"):
+            call()
+
+
+def test_lazy_arrays_are_not_written_to():
+    """They have no memory: what was written was lost, or the calls never ended."""
+    x = pb.par_iter(np.arange(5.0))
+    a = np.ones(5)
+    for call in (
+        lambda: np.add(a, 1, out=x),
+        lambda: np.add(x, 1, out=x),
+        lambda: np.divmod(x, 2, out=(None, x)),
+        lambda: np.clip(x, 0, 1, out=x),
+        lambda: np.sum(x, out=x),
+        lambda: np.add.reduce(a, out=x),
+        lambda: np.mean(a, out=x),
+        lambda: np.matmul(x, x, out=x),
+        lambda: np.copyto(x, 5),
+        lambda: np.put(x, [0], 5),
+        lambda: np.add.at(x, [0], 1),
+        lambda: pb.par_map(np.sqrt, a, out=x),
+        lambda: pb.par_map(np.negative, x, out=x),
+        lambda: pb.par_sum(a, out=x),
+        lambda: pb.par_sort(a, out=x),
+        lambda: pb.par_argsort(a, out=x),
+        lambda: pb.par_cumsum(a, out=x),
+        lambda: pb.par_copy(a, out=x),
+        lambda: pb.par_concatenate([a, a], out=x),
+        lambda: pb.par_take(a, [0], out=x),
+        lambda: pb.par_fill(x, 7),
+        lambda: pb.par_put(x, [0], 9),
+        lambda: pb.par_map_inplace(np.negative, x),
+    ):
+        with pytest.raises(TypeError, match="lazy array"):
+            call()
+    np.testing.assert_array_equal(x.collect(), np.arange(5.0))
+
+
+IN_PLACE = [operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv]
+IN_PLACE += [operator.imod, operator.ipow, operator.iand, operator.ior, operator.ixor]
+IN_PLACE += [operator.ilshift, operator.irshift]
+
+
+@pytest.mark.parametrize("op", IN_PLACE)
+@pytest.mark.parametrize("dtype", ["u1", "i4", "i8", "f4", "f8", "D", ">i4"])
+@pytest.mark.parametrize("other", [3, 1.5, 1j, np.array([1, 2, 3], "i4"), np.array([1.0, 2, 3])])
+def test_in_place_operators_keep_the_dtype(op, dtype, other):
+    def done(x):
+        try:
+            with np.errstate(all="ignore"):
+                return np.asarray(op(x, other))
+        except (TypeError, ValueError) as error:
+            return type(error)
+
+    a = np.arange(1, 4).astype(dtype)
+    expected, got = done(a.copy()), done(pb.par_iter(a))
+    if isinstance(expected, type):
+        assert got is expected
+    else:
+        assert_same(got, expected)
+
+
+def test_in_place_operators_keep_the_shape():
+    x = pb.par_iter(np.ones(3))
+    with pytest.raises(ValueError, match="non-broadcastable output"):
+        x += np.ones((2, 3))
+
+
+def test_times_equal_no_numbers():
+    t = np.arange(3).astype("M8[s]")
+    assert_same((pb.par_iter(t) == 1).collect(), t == 1)
+    assert_same((pb.par_iter(t) != 1).collect(), t != 1)
+    with pytest.raises(TypeError):
+        pb.par_iter(t) < 1  # noqa: B015

@@ -1022,3 +1022,16 @@ def test_fill_any_layout():
     m = np.ma.zeros(400_000)
     pb.par_fill(m, 3)
     assert (m == 3).all()
+
+
+@pytest.mark.parametrize("n", [5, 20_000])
+@pytest.mark.parametrize("number", [1, 1.0, 1j, np.int64(1), True])
+@pytest.mark.parametrize("casting", ["no", "equiv", "safe"])
+def test_numbers_of_pythons_with_any_casting(n, number, casting):
+    """NumPy 2.4.6 crashes when it is asked which loop it would take with casting="equiv"."""
+    a = np.ones(n)
+    for call in (
+        lambda: pb.par_map(np.add, a, number, casting=casting),
+        lambda: np.add(pb.par_iter(a), number, casting=casting).collect(),
+    ):
+        check(call, lambda: np.add(a, number, casting=casting))

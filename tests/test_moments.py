@@ -351,3 +351,26 @@ def test_a_wrong_axis_is_forgotten():
                 f(a, axis=bad)
     x = pb.par_iter(a)
     assert (x.mean(), x.var(), x.max()) == (1, 0, 1)
+
+
+@pytest.mark.parametrize("ddof", [0, 1, 2, 1.5, 99])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((300_000, 3), 0), ((3, 300_000), 1), ((3000, 100), 1), ((100, 3000), 0), ((1, 300_000), 1),
+     ((300, 10, 100), (0, 1)), ((2, 200_000), 0), ((200_000, 99), 1)],
+)  # fmt: skip
+def test_along_an_axis_nothing_warns(shape, axis, ddof):
+    """One element of each row was asked for the dtype, which has no degree of freedom."""
+    a = np.random.default_rng(0).random(shape)
+    for ours, theirs in ((pb.par_std, np.std), (pb.par_var, np.var)):
+        with warnings.catch_warnings(record=True) as expected:
+            warnings.simplefilter("always")
+            result = theirs(a, axis, ddof=ddof)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            got = ours(a, axis, ddof=ddof)
+        np.testing.assert_allclose(got, result, rtol=1e-12)
+        assert {str(w.message) for w in said} == {str(w.message) for w in expected}
+        if not expected:
+            with np.errstate(all="raise"):
+                ours(a, axis, ddof=ddof)

@@ -9,6 +9,7 @@ import pytest
 from arrays import NUMBERS, arrays, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_map import check as same_as
 from test_map import outcome
 
 import pyblitz as pb
@@ -397,3 +398,17 @@ def test_reduceat_bad_input(call):
         call(lambda op, *args, **options: op.reduceat(*args, **options))
     with pytest.raises(type(expected.value)):
         call(pb.par_reduceat)
+
+
+@pytest.mark.parametrize("n", [100, 300_000])
+@pytest.mark.parametrize("axis", [(0,), (-1,), (0, 1), (), (2,)])
+def test_an_axis_in_a_tuple(n, axis):
+    a = np.ones((n, 2), "i4")
+    for ours, theirs in (
+        (lambda: pb.par_scan(np.add, a, axis=axis), lambda: np.add.accumulate(a, axis=axis)),
+        (
+            lambda: pb.par_reduceat(np.add, a, [0, 1], axis=axis),
+            lambda: np.add.reduceat(a, [0, 1], axis=axis),
+        ),
+    ):
+        same_as(ours, theirs)

@@ -40,7 +40,8 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
     Parameters
     ----------
     kind : {'quicksort', 'mergesort', 'heapsort', 'stable'}, optional
-        As for ``np.argsort``. The result is that of a stable sort for all of them.
+        As for ``np.argsort``. The result is that of a stable sort for all of them; of
+        masked arrays, and of containers that sort themselves, it is what theirs is.
     out : ndarray of intp, optional
         Where the result goes, of its shape.
 

@@ -101,6 +101,7 @@ cdef object called(object fn, list blocks, tuple expected):
 cdef class CheckedRows:
     """A few rows, to be computed again in other company: those at the ends of blocks."""
     cdef object rows            # their positions
+    cdef str advice             # what else to do, for the message
     cdef list ins               # their inputs
 
     cdef object compare(self, object fn, object out, object casting):
@@ -133,9 +134,7 @@ cdef class CheckedRows:
 
     cdef str told(self):
         return (f"fn is not elementwise: rows {self.rows.tolist()} came out otherwise "
-                "when they were computed again by themselves. par_map calls it on blocks; for running "
-                "results there are par_cumsum and par_scan, for orders par_sort, and check=False for a "
-                "function that is to differ (random numbers)")
+                f"when they were computed again by themselves. It is called on blocks; {self.advice}")
 
 
 def nobody(done, total):
@@ -154,7 +153,32 @@ cdef CheckedRows rows_to_check(list ins, int64_t grain, int64_t n):
     # In an order that is no order.
     s.rows = np.array([n - 1, grain, 0, last, grain // 2, last - 1, grain - 1, (last + n) // 2], np.intp)
     s.ins = [a[s.rows] for a in ins]
+    s.advice = ("for running results there are par_cumsum and par_scan, for orders par_sort, and check=False "
+                "for a function that is to differ (random numbers)")
     return s
+
+
+# Two groups, of which neither is in order: so what depends on an extreme item or on places shows in
+# one.  They are of the first half and of the second, so that means differ where items rise.
+cdef list company = [np.array([21, 12, 29, 8, 25, 17, 30, 14]), np.array([40, 58, 33, 54, 36, 49, 47, 60])]
+
+
+cdef int check_items(object fn, list ins) except -1:
+    cdef CheckedRows s = CheckedRows()
+    out = None
+    try:
+        out = contextvars.copy_context().run(quietly, fn, ins, ins[0].shape)
+    except Exception:
+        pass            # it will be raised for a block
+    if out is None:
+        return 0
+    s.advice = ("if it is to look at all elements, compute what it needs before; a mask, or check=False in map, "
+                "for a function that is to differ (random numbers)")
+    for rows in company:
+        s.rows = rows
+        s.ins = [a[rows] for a in ins]
+        s.compare(fn, out, "unsafe")
+    return 0
 
 
 # ---- blocks -----------------------------------------------------------------

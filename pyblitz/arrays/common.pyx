@@ -286,6 +286,8 @@ cdef Resolved resolve_anew(ufunc fn, tuple given, object signature, str casting,
     cdef bint same
     r.loop = NULL
     r.associative = is_associative(fn)
+    if casting == "equiv" and any([type(x) is type for x in given]):
+        return r            # of numbers of Python's NumPy's own function crashes (2.4.6)
     try:
         options = {} if signature is None else {"signature": signature}
         if reduction:

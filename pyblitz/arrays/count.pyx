@@ -295,6 +295,8 @@ cdef object histogram(ndarray a, object bins, object limits, object weights):
     if type(edges) is Left:
         return edges
     counts = weighed(&c, weights)
+    if c.binning == BIN_SEARCH and weights is not None and counts is not None and not np.isfinite(counts).all():
+        return left("weights that are no finite numbers between edges")    # it sums them up all along
     return left("nearly as many bins as items") if counts is None else (counts, edges)
 
 

@@ -372,17 +372,19 @@ cdef list collect_kept(list nodes, object out):
         c.slots[k] = p.slots[k]
         c.sizes[k] = (<Node>nodes[k]).dtype.itemsize
     try:
-        check(collect_begin(&c), "what was kept_node")
-        run(<run_fn>collect_run, &c, "what was kept_node")
+        check(collect_begin(&c), "what was kept")
+        run(<run_fn>collect_run, &c, "what was kept")
         total = collect_place(&c)
         outs = []
         for k in range(c.values):
-            outs.append(np.empty(total, (<Node>nodes[k]).dtype))
+            # Programs have the machine's byte order.
+            outs.append(np.empty(total, (<Node>nodes[k]).dtype.newbyteorder("=")))
             c.out[k] = <char*>cnp.PyArray_DATA(<ndarray>outs[k])
-        run(<run_fn>collect_write, &c, "what was kept_node")
+        run(<run_fn>collect_write, &c, "what was kept")
     finally:
         collect_free(&c)
     p.report()
+    outs = [made.astype((<Node>node).dtype, copy=False) for made, node in zip(outs, nodes)]
     if out is not None:
         if out.shape != outs[0].shape:
             raise ValueError(f"out: shape {out.shape} does not match that of the result, {outs[0].shape}")

@@ -76,6 +76,8 @@ cdef bint computes_alike(object t)
 # Lazy arrays, alone or in lists, become arrays: they are computed once, however many functions then
 # read them.  whole: also those in lists that begin with a number.
 cdef object computed(object x, bint whole=*)
+# Raises TypeError, if x, or a member of the tuple x, is lazy: nothing can be written to it.
+cdef int refuse_lazy(str name, object x) except -1
 # The plain array of x, without a copy where its protocol allows that; x itself, if NumPy knows no
 # array of it.
 cdef object convert(object x)
@@ -138,6 +140,7 @@ cdef class Operation:
     cdef int sized          # the position of that array
     cdef dict __dict__
     cdef bint all_plain(self, PyObject** args, Py_ssize_t n, PyObject* names) except -1
+    cdef int refuse_lazy_outs(self, tuple args, dict kwargs) except -1
     cdef object ask_namesake(self, PyObject** args, Py_ssize_t n, PyObject* names)
     cdef dict without_own(self, dict kwargs)
     cdef object go_back(self, str why, tuple args, dict kwargs, int64_t bytes=*)

@@ -1,5 +1,6 @@
 # cython: wraparound=True, boundscheck=True
 """The front door: see front.pxd."""
+import contextlib
 import functools
 import inspect
 import operator
@@ -236,6 +237,14 @@ cdef bint owns_functions(object t):
 cdef object from_dlpack(object x):
     """As an array, if it can be one by no other protocol; NumPy's functions do not look for it."""
     return np.from_dlpack(x) if not hasattr(x, "__array__") and hasattr(x, "__dlpack__") else x
+
+
+cdef int refuse_lazy(str name, object x) except -1:
+    for part in x if type(x) is tuple else (x,):
+        if type(part) in lazy_classes:
+            raise TypeError(f"{name}: expected an array to write to, not a lazy array, which has no memory; "
+                            "collect() gives one")
+    return 0
 
 
 cdef object convert(object x):
@@ -538,8 +547,8 @@ cdef Ufunc ufunc_for(object fn, tuple inputs):
     name is another one: comparisons besides ask for the same labels."""
     pd = sys.modules.get("pandas")
     aligns = pandas_operators.get(fn)
-    if pd is None or aligns is None:
-        return Ufunc(fn)
+    if pd is None or aligns is None or any([isinstance(x, pd.RangeIndex) for x in inputs]):
+        return Ufunc(fn)        # (a RangeIndex may stay one)
     first = None
     for x in inputs:
         if isinstance(x, (pd.Series, pd.Index)):
@@ -832,7 +841,9 @@ cdef class Operation:
         # A subclass before what it is derived from.
         for t in sorted(asked, key=lambda t: -len(t.__mro__)):
             x = next(x for x in inputs + options.get("out", ()) if type(x) is t)
-            result = t.__array_ufunc__(x, own, method, *inputs, **options)
+            # In the place of operators of pandas's, which say nothing of what floating point met.
+            with np.errstate(all="ignore") if own.__name__ != fn.__name__ else contextlib.nullcontext():
+                result = t.__array_ufunc__(x, own, method, *inputs, **options)
             if result is not NotImplemented:
                 if not own.used and bytes_of(args) > NOTED_BYTES:
                     count_left(self.__name__, own_code(t))
@@ -924,6 +935,16 @@ cdef class Operation:
                     return why
         return None
 
+    cdef int refuse_lazy_outs(self, tuple args, dict kwargs) except -1:
+        for name, is_out in self.slots.items():
+            if is_out:
+                i = self.names.index(name) if name in self.names else NOWHERE
+                if i < len(args) and i < self.variadic:
+                    refuse_lazy(name, args[i])
+                elif name in kwargs:
+                    refuse_lazy(name, kwargs[name])
+        return 0
+
     cdef object receive(self, tuple args, dict kwargs):
         """The slow road: what is not plain."""
         cdef Received r
@@ -931,6 +952,7 @@ cdef class Operation:
             kwargs = dict(kwargs)
             progress = kwargs.pop("progress")
             return with_progress(progress, self, args, kwargs)
+        self.refuse_lazy_outs(args, kwargs)
         r = Received.__new__(Received)
         if self.method is None and not self.of_ufunc:
             args = tuple([computed(x) for x in args])

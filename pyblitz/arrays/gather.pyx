@@ -252,6 +252,8 @@ def par_put(a, ind, v, mode="raise"):
     index = made
     set_index(&t, index, mode)
     t.length = cnp.PyArray_SIZE(x)
+    if cnp.PyArray_CheckExact(v) and cnp.PyArray_SIZE(<ndarray>v) == 0:
+        return left("nothing to put")
     few = not pays(t.count, PUT_NS)
     if few or not movable(x.dtype):
         # np.put would find a bad index in the middle of its work.

@@ -5,6 +5,7 @@ Operators and ufuncs on a ``ParIter`` build nodes (nodes.pxd); adaptors that cho
 elements by position are pushed down to the arrays, as views; what ends the chain makes
 one program of it all and runs that.
 """
+import math
 from inspect import signature
 
 import numpy as np
@@ -16,13 +17,14 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz._html import plan
+from pyblitz.arrays.blocks cimport CHECKED_ITEMS, check_items, refuse_known
 from pyblitz.arrays.common cimport SLICE_ITEMS, Slices, clip, numbas_ufunc
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, apply_where, collect, count_node, find_node, run_for_effects
 from pyblitz.arrays.fold cimport (
     any_of, fold_kernel, fold_node, mean_of, reduce_parts, variance_of)
-from pyblitz.arrays.front cimport Ufunc, bare, computed, member, no_value
+from pyblitz.arrays.front cimport Ufunc, bare, computed, member, no_value, refuse_lazy
 from pyblitz.arrays.front import complete_methods, ending, lazy_classes
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, call_blocks, call_kernel,
@@ -34,6 +36,10 @@ from pyblitz.arrays.sort import par_sort
 from pyblitz.kernels.find cimport FIND_ANY, FIND_FIRST, FIND_LAST
 
 cnp.import_array()
+
+cdef enum:
+    # A function that gets blocks of so many elements in all is checked; fewer may be one block.
+    CHECKED_FROM = 4096
 
 # By Py_LT, Py_LE, and so on.
 cdef tuple comparisons = (np.less, np.less_equal, np.equal, np.not_equal, np.greater, np.greater_equal)
@@ -198,7 +204,14 @@ class _OfTheClass:
         return self.fn
 
 
+cdef set writers = {np.copyto, np.put, np.place, np.putmask, np.put_along_axis, np.fill_diagonal}
+
+
 def _array_function(x, fn, types, args, kwargs):
+    if kwargs.get("out") is not None:
+        refuse_lazy("out", kwargs["out"])
+    if fn in writers and args:
+        refuse_lazy(fn.__name__, args[0])
     cdef bint ours = all([t is ParIter or t.__array_function__ is array_function for t in types])
     if ours:
         if fn is np.where and len(args) == 3:
@@ -282,7 +295,14 @@ cdef ParIter predicate_of(object what, tuple values):
     return mask
 
 
-cdef object mapped(object fn, tuple values, object dtype):
+cdef object some_items(Node node):
+    """CHECKED_ITEMS of them, side by side, from the middle."""
+    cdef int64_t n = node.shape[0], rows = -(-CHECKED_ITEMS * n // math.prod(node.shape))
+    cdef int64_t first = n // 2 - rows // 2
+    return collect([select(node, slice(first, first + rows))], None)[0].reshape(-1)[:CHECKED_ITEMS]
+
+
+cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
     """``fn`` of lazy arrays, element by element."""
     cdef CompiledKernel k
     cdef ParIter x = values[0]
@@ -296,6 +316,8 @@ cdef object mapped(object fn, tuple values, object dtype):
     k = as_kernel(fn)
     if k is None and not callable(fn):
         raise TypeError(f"fn: expected a ufunc, a compiled kernel or a callable, not {type(fn).__name__}")
+    if k is None and checked:
+        refuse_known(fn)
     rows = list(zip(*[operand_parts(v, x.parts) for v in values]))
     if k is not None:
         return wrap([call_kernel(k, row) for row in rows])
@@ -327,6 +349,9 @@ cdef object mapped(object fn, tuple values, object dtype):
             dtype = np.asarray(fn(*one)).dtype
             if dtype.kind not in "biufcmM":
                 raise TypeError(f"fn returned {dtype}; expected numbers or times")
+        if checked and math.prod(n.shape) >= CHECKED_FROM:
+            check_items(fn, [some_items(v) for v in row])
+            checked = False
         made.append(call_blocks(NODE_BLOCKS, fn, row, np.dtype(dtype)))
     return wrap(made)
 
@@ -492,6 +517,10 @@ cdef class ParIter:
             # It runs on all cores anyhow.
             (<Ufunc>fn).used = True
             fn = bare(fn)
+        if out is not None:
+            refuse_lazy("out", out)
+        if method == "at":
+            refuse_lazy(fn.__name__, inputs[0])
         if method == "reduce" and isinstance(inputs[0], ParIter):
             self.known()
             if set(options) - {"axis", "initial", "keepdims"} or options.get("keepdims") or where is not True:
@@ -576,11 +605,55 @@ cdef class ParIter:
         return binary(np.power, a, b) if fn is None else call(fn, (a,), {})
 
     def __richcmp__(self, other, int which):
-        made = binary(comparisons[which], self, other)
-        if made is NotImplemented and (which == Py_EQ or which == Py_NE):
+        cdef bint anything = which == Py_EQ or which == Py_NE
+        try:
+            made = binary(comparisons[which], self, other)
+        except TypeError:
+            if not anything:
+                raise
+            made = NotImplemented
+        if made is NotImplemented and anything:
             # NumPy's operator compares anything.
             return par_iter(self.collect() == other if which == Py_EQ else self.collect() != other)
         return made
+
+    # As with arrays, the dtype stays, or NumPy's exception says that it cannot.
+
+    def __iadd__(self, other):
+        return in_place(np.add, self, other)
+
+    def __isub__(self, other):
+        return in_place(np.subtract, self, other)
+
+    def __imul__(self, other):
+        return in_place(np.multiply, self, other)
+
+    def __itruediv__(self, other):
+        return in_place(np.true_divide, self, other)
+
+    def __ifloordiv__(self, other):
+        return in_place(np.floor_divide, self, other)
+
+    def __imod__(self, other):
+        return in_place(np.remainder, self, other)
+
+    def __ipow__(self, other):
+        return in_place(np.power, self, other)
+
+    def __iand__(self, other):
+        return in_place(np.bitwise_and, self, other)
+
+    def __ior__(self, other):
+        return in_place(np.bitwise_or, self, other)
+
+    def __ixor__(self, other):
+        return in_place(np.bitwise_xor, self, other)
+
+    def __ilshift__(self, other):
+        return in_place(np.left_shift, self, other)
+
+    def __irshift__(self, other):
+        return in_place(np.right_shift, self, other)
 
     def __neg__(self):
         return call(np.negative, (self,), {})
@@ -655,7 +728,7 @@ cdef class ParIter:
             return self
         return wrap([node_of(self.collect())])
 
-    def map(self, fn, *, dtype=None):
+    def map(self, fn, *, dtype=None, check=True):
         """``fn`` of each element.
 
         Parameters
@@ -667,19 +740,23 @@ cdef class ParIter:
         dtype : dtype, optional
             Of the result. Without it, a function that is called with blocks is called once
             more, with the first element, to tell.
+        check : bool, optional
+            A function that is called with blocks gives something else than for the whole array, if
+            it is not element by element (as ``v / v.sum()``). So it is called three times more, with a
+            few of the elements, when there are thousands. False: not for this function.
 
         Raises
         ------
         TypeError, ValueError
             When ``fn`` cannot be called so, or gives something else than one number for each
-            element.
+            element, or is seen not to be element by element.
 
         Examples
         --------
         >>> pb.par_iter([1.0, 4.0]).map(np.sqrt).collect()
         array([1., 2.])
         """
-        return mapped(fn, (self,), dtype)
+        return mapped(fn, (self,), dtype, check)
 
     def zip(self, *others):
         """Its elements side by side with those of others of the same length.
@@ -1255,6 +1332,20 @@ cdef object binary(object fn, object a, object b):
     return call(fn, (a, b), {})
 
 
+cdef object in_place(object fn, ParIter x, object other):
+    """What ``x`` is after ``fn(x, other, out=x)``."""
+    result = fn(x, other) if is_operand(other) else NotImplemented
+    if result is NotImplemented or (result.dtype == x.dtype and result.shape == x.shape):
+        return result
+    # NumPy says whether it takes such a result.
+    fn(np.empty(0, x.dtype), np.empty(0, other.dtype) if isinstance(other, (ParIter, np.ndarray)) else other,
+       out=np.empty(0, x.dtype))
+    if result.shape != x.shape:
+        raise ValueError(f"non-broadcastable output operand with shape {x.shape} doesn't match the broadcast "
+                         f"shape {result.shape}")
+    return result.astype(x.dtype)
+
+
 cdef bint is_operand(object x):
     # The common ones first.
     return type(x) is ParIter or type(x) is int or type(x) is float or isinstance(
@@ -1324,7 +1415,7 @@ class ParZip:
     def _each(self, name, *args):
         return ParZip(*[getattr(v, name)(*args) for v in self._values])
 
-    def map(self, fn, *, dtype=None):
+    def map(self, fn, *, dtype=None, check=True):
         """``fn`` of the elements of one place, one lazy array.
 
         Raises
@@ -1337,7 +1428,7 @@ class ParZip:
         >>> pb.par_iter([1, 2]).zip([3, 4]).map(lambda a, b: a * b).collect()
         array([3, 8])
         """
-        return mapped(fn, self._values, dtype)
+        return mapped(fn, self._values, dtype, check)
 
     def filter(self, predicate):
         """The places for which a predicate of their elements is true.

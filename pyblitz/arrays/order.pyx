@@ -522,7 +522,7 @@ cdef object rank_array(object a, object method, object axis, bint alone):
     else:
         result = np.empty(shape, dtype)
         along = longest_axis(shape, range(len(shape) - 1))
-        slices("rank_array", partial(rank_part, x, result, method, along),
+        slices("rank", partial(rank_part, x, result, method, along),
                max(1, SLICE_OF_ROWS * shape[along] // x.size), shape[along], None)
     if gaps:
         result = result.astype(np.float64, copy=False)

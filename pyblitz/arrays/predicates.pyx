@@ -52,6 +52,9 @@ cdef tuple stands_for(object what, object dtype, str name):
     if isinstance(what, (int, float, complex, np.generic)):
         return STANDS_VALUE, what
     if not isinstance(what, np.ndarray):
+        if is_lazy(what) and what.dtype != np.bool_:
+            raise TypeError(f"{name}: expected booleans, a value, a ufunc, a compiled kernel or a callable, "
+                            f"not a lazy array of {what.dtype}")
         if is_lazy(what) or is_compiled(what) or callable(what):
             return STANDS_FUNCTION, bare(what)
     if is_value(what, dtype):

@@ -1,5 +1,6 @@
 # cython: wraparound=True, boundscheck=True
 """``par_reduce`` and its relatives: sums, extremes, moments, dot products."""
+import math
 import warnings
 from functools import partial
 
@@ -450,9 +451,11 @@ cdef object along_kept(object fn, object row, ndarray a, object axis, object kee
     if 0 in shape:
         return left("nothing")
     kept = longest_axis(shape, [d for d in range(ndim) if d not in axes])
-    # Its dtype, and what is wrong with the arguments.
+    # Its dtype, and what is wrong with the arguments.  Of zeros, and of enough, so that it warns of
+    # nothing.
     numpys = {**options, "axis": axis, "keepdims": True}
-    one = fn(a[tuple([slice(0, 1) for d in range(ndim)])], **numpys)
+    enough = 2 + max(0, int(options.get("ddof", 0)))
+    one = fn(np.zeros([min(shape[d], enough) if d in axes else 1 for d in range(ndim)], a.dtype), **numpys)
     out = np.empty(whole, one.dtype)
     if kept >= 0 and shape[kept] >= MANY_ROWS:
         slices(fn.__name__, partial(rows_part, fn, a, out, numpys, kept),
@@ -502,6 +505,8 @@ cdef object spread(object namesake, object row, ndarray x, object axis, object d
                 return left("more degrees of freedom than elements")
             value = row(x, ddof)
             return value if truth_of(keepdims) == 0 else np.full((1,) * cnp.PyArray_NDIM(x), value)
+        if math.prod([cnp.PyArray_DIM(x, d) for d in axes_of(axis, cnp.PyArray_NDIM(x))]) <= ddof:
+            return left("more degrees of freedom than elements")
         return along_kept(namesake, row, x, axis, keepdims, {"ddof": ddof})
     # As NumPy computes it, step by step, each step shared.
     if not (out is None or cnp.PyArray_CheckExact(out)) or (dtype is not None and np.dtype(dtype).kind != "f"):

@@ -111,6 +111,10 @@ cdef object scan(ufunc op, ndarray x, object axis, object dtype, object out):
         return too_small
     if op.nin != 2 or op.nout != 1 or op.signature is not None or axis is None or ndim == 0:
         return left("a ufunc that cannot accumulate")
+    if type(axis) is tuple:
+        if len(axis) != 1:
+            return left("several axes")     # which it refuses
+        axis = axis[0]
     along = axis_of(axis, ndim)
     r = resolve_for(op, x, dtype, out)
     if r is None:
@@ -325,6 +329,10 @@ cdef object reduceat(ufunc op, ndarray x, object indices, object axis, object dt
         return too_small
     if op.nin != 2 or op.nout != 1 or op.signature is not None or axis is None or ndim == 0:
         return left("a ufunc that cannot reduce")
+    if type(axis) is tuple:
+        if len(axis) != 1:
+            return left("several axes")     # which it refuses
+        axis = axis[0]
     along = axis_of(axis, ndim)
     n = cnp.PyArray_DIM(x, along)
     if indices.ndim != 1 or indices.dtype.kind not in "iu" or indices.dtype == np.uint64 or indices.size < 2:

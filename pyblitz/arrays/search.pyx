@@ -43,7 +43,7 @@ cdef object search(ndarray a, ndarray v, object side, object sorter):
             dtype = np.promote_types(dtype, v.dtype)
         except TypeError:
             dtype = None
-        if dtype is None:
+        if dtype is None or (a.dtype.kind != v.dtype.kind and {"m", "M"} & {a.dtype.kind, v.dtype.kind}):
             return left(f"{a.dtype} and {v.dtype}")
     # Numbers in order are in none as strings.
     if dtype.hasobject or (dtype.kind in "SUT" and dtype.kind != a.dtype.kind):
