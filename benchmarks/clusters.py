@@ -10,6 +10,7 @@ by ``what``:
 - growth: the same sort by `pyblitz.dask` in 10 to 80 blocks, by one and by two workers.
 - topk: the 100 greatest, by `pyblitz.dask` and `da.topk`.
 - unique, bincount, histogram, searchsorted: by `pyblitz.dask` and dask.array.
+- percentiles: three items of a sort by `pyblitz.dask`, and `da.percentile`, which is not exact.
 - killed: a sort in three workers, one of which is killed in the middle, and the same undisturbed.
 - memory: 2 GB under four workers of 400 MB, and the most that a worker took.
 
@@ -165,6 +166,10 @@ def functions(n: int, runs: int) -> Iterator[Row]:
                 "searchsorted": (
                     partial(pyblitz.dask.par_searchsorted, places),
                     partial(da.searchsorted, places),
+                ),
+                "percentiles": (
+                    lambda x: pyblitz.dask.par_sort(x)[[n // 100, n // 2, n - n // 100]],
+                    lambda x: da.percentile(x, [1, 50, 99]),
                 ),
             }
             for what, (ours_of, dasks) in calls.items():

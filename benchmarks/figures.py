@@ -914,6 +914,15 @@ def distributed_page() -> str:
         for workers in (1, 2)
     ]
     (top,), (killed,), (memory,) = of["topk"], of["killed"], of["memory"]
+    others = [
+        [f"{r['what']}, {r['name']} different", *map(time, r["seconds"].values())]
+        for what in ("unique", "bincount", "histogram", "searchsorted", "percentiles")
+        for r in of.get(what, ())
+    ]
+    beside = (
+        "\nThe same number of integers, up to a thousand different ones or all. Percentiles are "
+        "those of a sort; dask's are approximate:\n\n"
+    )
     none = "none" if memory["none killed"] else "some"
     return (
         "\n## More than one process: dask\n\n"
@@ -924,6 +933,7 @@ def distributed_page() -> str:
         + table(["", *contestants, "share, pyblitz", "share, dask.dataframe"], sorts)
         + "\nThe random ones, by the number of blocks:\n\n"
         + table(["", *map(str, blocks)], growth)
+        + (beside + table(["", "pyblitz", "dask.array"], others) if others else "")
         + f"\nThe 100 greatest: {time(top['seconds']['pyblitz'])} s, "
         f"`da.topk` {time(top['seconds']['dask'])} s. "
         f"{killed['n']:,} doubles in three workers: {time(killed['seconds']['undisturbed'])} s, "

@@ -460,13 +460,14 @@ def test_extremes_wherever_they_are(dtype):
                 np.testing.assert_array_equal(got[0], expected[0], strict=True)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e308])
+@pytest.mark.parametrize("at", [-5.0, 0.5, 1.5, 9.0])
 @pytest.mark.parametrize("n", [100, 300_000])
-def test_weights_that_are_no_numbers_between_edges(n, bad):
+def test_weights_that_are_no_numbers_between_edges(n, at, bad):
     """NumPy sums the weights up all along, and takes differences."""
     a = np.random.default_rng(0).random(n) * 3
     weights = np.ones(n)
-    weights[n // 2] = bad
+    a[: n // 10], weights[: n // 10] = at, bad
     with np.errstate(all="ignore"):
         expected = np.histogram(a, [0, 1, 2, 3.5], weights=weights)[0]
         got = pb.par_histogram(a, [0, 1, 2, 3.5], weights=weights)[0]

@@ -1348,6 +1348,14 @@ def test_filters_keep_the_byte_order(dtype, n):
     out = np.empty(mask.sum(), dtype)
     assert x[mask].collect(out) is out
     assert_same(out, a[mask])
+    native = pb.par_iter(a.astype(a.dtype.newbyteorder("=")))
+    assert_same(native[mask].astype(dtype).collect(), a[mask])
+    assert_same(x.inspect(lambda v: None)[mask].collect(), a[mask])
+    assert_same(x.map(np.array, dtype=dtype)[mask].collect(), a[mask])
+    if a.dtype.kind != "M":
+        y = pb.par_iter(a)
+        y += 1
+        assert_same(y[mask].collect(), (a + 1).astype(dtype)[mask])
 
 
 NOT_ELEMENTWISE = {
@@ -1393,6 +1401,49 @@ def test_functions_known_to_look_at_others(fn):
         pb.par_iter(np.arange(9.0)).map(fn)
 
 
+def test_functions_of_a_whole_block():
+    """They gave one number for each block."""
+    x = pb.par_iter(np.arange(300_000.0))
+    for fn in (lambda v: float(np.asarray(v).sum()), np.linalg.norm):
+        with pytest.raises(ValueError, match="fn is not elementwise"):
+            x.map(fn)
+    assert_same(x.map(lambda v: 2.5 + 0 * len(np.asarray(v))).collect(), np.full(300_000, 2.5))
+
+
+def test_functions_may_write_to_their_blocks():
+    a = np.arange(300_000.0)
+
+    def double(v):
+        v[v > 10] *= 2
+        return v
+
+    def is_negative(v):
+        return np.negative(v, out=v) < -5
+
+    np.testing.assert_array_equal(pb.par_iter(a).map(double).collect(), double(a.copy()))
+    np.testing.assert_array_equal(pb.par_iter(a).filter(is_negative).collect(), a[a > 5])
+
+
+def test_the_check_says_and_shows_nothing():
+    """Warnings come when the chain ends, and who looks at the elements is shown each once."""
+    z = np.ones(300_000)
+    z[150_000] = 0
+
+    def same(v):
+        return np.array(v)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lazy = (1 / pb.par_iter(z)).map(same, dtype=float)
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        lazy.collect()
+    seen = []
+    lazy = pb.par_iter(z).inspect(lambda v: seen.append(v.size)).map(same, dtype=float)
+    assert not seen
+    lazy.collect()
+    assert sum(seen) == z.size
+
+
 def test_functions_that_round_otherwise_are_elementwise():
     a = np.random.default_rng(0).random(300_000, "f4")
     x = pb.par_iter(a)
@@ -1435,6 +1486,10 @@ def test_lazy_arrays_are_not_written_to():
         lambda: np.copyto(x, 5),
         lambda: np.put(x, [0], 5),
         lambda: np.add.at(x, [0], 1),
+        lambda: np.put(a=x, ind=[1], v=[5.0]),
+        lambda: np.copyto(dst=x, src=a),
+        lambda: np.place(arr=x, mask=[True] * 5, vals=[1.0]),
+        lambda: np.cumsum(a, 0, None, x),
         lambda: pb.par_map(np.sqrt, a, out=x),
         lambda: pb.par_map(np.negative, x, out=x),
         lambda: pb.par_sum(a, out=x),
@@ -1459,14 +1514,16 @@ IN_PLACE += [operator.ilshift, operator.irshift]
 
 
 @pytest.mark.parametrize("op", IN_PLACE)
-@pytest.mark.parametrize("dtype", ["u1", "i4", "i8", "f4", "f8", "D", ">i4"])
-@pytest.mark.parametrize("other", [3, 1.5, 1j, np.array([1, 2, 3], "i4"), np.array([1.0, 2, 3])])
+@pytest.mark.parametrize("dtype", ["u1", "i4", "i8", "f2", "f4", "f8", "D", ">i4"])
+@pytest.mark.parametrize(
+    "other", [3, 1.5, 0.5, -1, 1j, [1, 2, 3], np.array([1, 2, 3], "i4"), np.array([1.0, 2, 3])]
+)
 def test_in_place_operators_keep_the_dtype(op, dtype, other):
     def done(x):
         try:
             with np.errstate(all="ignore"):
                 return np.asarray(op(x, other))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             return type(error)
 
     a = np.arange(1, 4).astype(dtype)

@@ -353,7 +353,7 @@ def test_a_wrong_axis_is_forgotten():
     assert (x.mean(), x.var(), x.max()) == (1, 0, 1)
 
 
-@pytest.mark.parametrize("ddof", [0, 1, 2, 1.5, 99])
+@pytest.mark.parametrize("ddof", [0, 1, 2, 1.5, 99, -2.5, np.nan, -np.inf])
 @pytest.mark.parametrize(
     ("shape", "axis"),
     [((300_000, 3), 0), ((3, 300_000), 1), ((3000, 100), 1), ((100, 3000), 0), ((1, 300_000), 1),

@@ -401,7 +401,7 @@ def test_reduceat_bad_input(call):
 
 
 @pytest.mark.parametrize("n", [100, 300_000])
-@pytest.mark.parametrize("axis", [(0,), (-1,), (0, 1), (), (2,)])
+@pytest.mark.parametrize("axis", [(0,), (-1,), (0, 1), (), (2,), (True,)])
 def test_an_axis_in_a_tuple(n, axis):
     a = np.ones((n, 2), "i4")
     for ours, theirs in (
@@ -410,5 +410,7 @@ def test_an_axis_in_a_tuple(n, axis):
             lambda: pb.par_reduceat(np.add, a, [0, 1], axis=axis),
             lambda: np.add.reduceat(a, [0, 1], axis=axis),
         ),
+        (lambda: pb.par_cumsum(a, axis=axis), lambda: np.cumsum(a, axis=axis)),
+        (lambda: pb.par_cumprod(a, axis=axis), lambda: np.cumprod(a, axis=axis)),
     ):
         same_as(ours, theirs)

@@ -101,6 +101,7 @@ cdef object called(object fn, list blocks, tuple expected):
 cdef class CheckedRows:
     """A few rows, to be computed again in other company: those at the ends of blocks."""
     cdef object rows            # their positions
+    cdef object call            # how fn is called with these: quietly or quietly_or_one
     cdef str advice             # what else to do, for the message
     cdef list ins               # their inputs
 
@@ -112,7 +113,7 @@ cdef class CheckedRows:
             again = np.empty_like(ours)
             # What fn calls is no part of what the caller's progress= counts.
             np.copyto(again, with_progress(nobody, contextvars.copy_context().run,
-                                           (quietly, fn, self.ins, ours.shape), {}), casting=casting)
+                                           (self.call, fn, self.ins, ours.shape), {}), casting=casting)
         except (CancelledError, TimeoutError, MemoryError):
             raise               # of a scope around the call, or of the machine
         except Exception as error:
@@ -142,9 +143,15 @@ def nobody(done, total):
 
 
 def quietly(fn, ins, shape):
-    """What floating point has to say of these rows was said."""
+    """What floating point has to say of these rows was said.  The function may write to its blocks."""
     with np.errstate(all="ignore"):
-        return called(fn, ins, shape)
+        return called(fn, [a.copy() for a in ins], shape)
+
+
+def quietly_or_one(fn, ins, shape):
+    """The same of a function that may give one number for a block, which then is all elements'."""
+    with np.errstate(all="ignore"):
+        return np.broadcast_to(fn(*[a.copy() for a in ins]), shape)
 
 
 cdef CheckedRows rows_to_check(list ins, int64_t grain, int64_t n):
@@ -153,6 +160,7 @@ cdef CheckedRows rows_to_check(list ins, int64_t grain, int64_t n):
     # In an order that is no order.
     s.rows = np.array([n - 1, grain, 0, last, grain // 2, last - 1, grain - 1, (last + n) // 2], np.intp)
     s.ins = [a[s.rows] for a in ins]
+    s.call = quietly
     s.advice = ("for running results there are par_cumsum and par_scan, for orders par_sort, and check=False "
                 "for a function that is to differ (random numbers)")
     return s
@@ -167,11 +175,12 @@ cdef int check_items(object fn, list ins) except -1:
     cdef CheckedRows s = CheckedRows()
     out = None
     try:
-        out = contextvars.copy_context().run(quietly, fn, ins, ins[0].shape)
+        out = contextvars.copy_context().run(quietly_or_one, fn, ins, ins[0].shape)
     except Exception:
         pass            # it will be raised for a block
     if out is None:
         return 0
+    s.call = quietly_or_one
     s.advice = ("if it is to look at all elements, compute what it needs before; a mask, or check=False in map, "
                 "for a function that is to differ (random numbers)")
     for rows in company:

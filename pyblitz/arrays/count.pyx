@@ -294,9 +294,13 @@ cdef object histogram(ndarray a, object bins, object limits, object weights):
         edges = between_edges(&c, a, dtype, bins, limits, kept)
     if type(edges) is Left:
         return edges
+    if c.binning == BIN_SEARCH and weights is not None and weights.dtype.kind in "fc":
+        # It sums up all of them, and takes differences.  (Halves overflow there, and not here.)
+        with np.errstate(all="ignore"):
+            most = np.abs(weights).sum(dtype=np.float64)
+        if not most < np.inf or (weights.itemsize > 2 and most > np.finfo(weights.dtype).max):
+            return left("weights between edges whose sum is no number")
     counts = weighed(&c, weights)
-    if c.binning == BIN_SEARCH and weights is not None and counts is not None and not np.isfinite(counts).all():
-        return left("weights that are no finite numbers between edges")    # it sums them up all along
     return left("nearly as many bins as items") if counts is None else (counts, edges)
 
 

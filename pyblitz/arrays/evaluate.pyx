@@ -377,8 +377,8 @@ cdef list collect_kept(list nodes, object out):
         total = collect_place(&c)
         outs = []
         for k in range(c.values):
-            # Programs have the machine's byte order.
-            outs.append(np.empty(total, (<Node>nodes[k]).dtype.newbyteorder("=")))
+            # The program's own type: of an array in the other byte order it is the machine's.
+            outs.append(np.empty(total, p.type_at(p.values[k])))
             c.out[k] = <char*>cnp.PyArray_DATA(<ndarray>outs[k])
         run(<run_fn>collect_write, &c, "what was kept")
     finally:

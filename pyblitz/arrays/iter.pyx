@@ -204,14 +204,27 @@ class _OfTheClass:
         return self.fn
 
 
-cdef set writers = {np.copyto, np.put, np.place, np.putmask, np.put_along_axis, np.fill_diagonal}
+# Functions that write to their first parameter, and its name.
+cdef dict writers = {np.copyto: "dst", np.put: "a", np.place: "arr", np.putmask: "a",
+                     np.put_along_axis: "arr", np.fill_diagonal: "a"}
+cdef dict places_of_out = {}    # function -> which positional parameter `out` is, or -1
+
+
+cdef int place_of_out(object fn) except -2:
+    if fn not in places_of_out:
+        try:
+            names = list(signature(fn).parameters)
+        except (TypeError, ValueError):
+            names = []
+        places_of_out[fn] = names.index("out") if "out" in names else -1
+    return places_of_out[fn]
 
 
 def _array_function(x, fn, types, args, kwargs):
-    if kwargs.get("out") is not None:
-        refuse_lazy("out", kwargs["out"])
-    if fn in writers and args:
-        refuse_lazy(fn.__name__, args[0])
+    if fn in writers:
+        refuse_lazy(fn.__name__, args[0] if args else kwargs.get(writers[fn]))
+    place = place_of_out(fn)
+    refuse_lazy("out", args[place] if 0 <= place < len(args) else kwargs.get("out"))
     cdef bint ours = all([t is ParIter or t.__array_function__ is array_function for t in types])
     if ours:
         if fn is np.where and len(args) == 3:
@@ -295,11 +308,17 @@ cdef ParIter predicate_of(object what, tuple values):
     return mask
 
 
+cdef bint is_looked_at(Node node) except -1:
+    """Whether somebody is shown the elements, each once."""
+    return any([(<Node>part).kind == NODE_LOOK for part in depends(node)])
+
+
 cdef object some_items(Node node):
     """CHECKED_ITEMS of them, side by side, from the middle."""
     cdef int64_t n = node.shape[0], rows = -(-CHECKED_ITEMS * n // math.prod(node.shape))
     cdef int64_t first = n // 2 - rows // 2
-    return collect([select(node, slice(first, first + rows))], None)[0].reshape(-1)[:CHECKED_ITEMS]
+    with np.errstate(all="ignore"):     # said when the chain ends
+        return collect([select(node, slice(first, first + rows))], None)[0].reshape(-1)[:CHECKED_ITEMS]
 
 
 cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
@@ -349,7 +368,7 @@ cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
             dtype = np.asarray(fn(*one)).dtype
             if dtype.kind not in "biufcmM":
                 raise TypeError(f"fn returned {dtype}; expected numbers or times")
-        if checked and math.prod(n.shape) >= CHECKED_FROM:
+        if checked and math.prod(n.shape) >= CHECKED_FROM and not any([is_looked_at(v) for v in row]):
             check_items(fn, [some_items(v) for v in row])
             checked = False
         made.append(call_blocks(NODE_BLOCKS, fn, row, np.dtype(dtype)))
@@ -1334,7 +1353,11 @@ cdef object binary(object fn, object a, object b):
 
 cdef object in_place(object fn, ParIter x, object other):
     """What ``x`` is after ``fn(x, other, out=x)``."""
-    result = fn(x, other) if is_operand(other) else NotImplemented
+    if isinstance(other, list):
+        other = np.asarray(other)
+    result = NotImplemented
+    if is_operand(other):
+        result = x ** other if fn is np.power else fn(x, other)
     if result is NotImplemented or (result.dtype == x.dtype and result.shape == x.shape):
         return result
     # NumPy says whether it takes such a result.

@@ -495,6 +495,7 @@ cdef object spread(object namesake, object row, ndarray x, object axis, object d
     if x.dtype == np.float16 and dtype is None:
         return left_dtype(x.dtype)      # NumPy's sums overflow there
     if (x.dtype.kind not in "biufc" or options.keys() - {"where"} or not isinstance(ddof, (int, float))
+            or (isinstance(ddof, float) and not math.isfinite(ddof))
             or truth_of(keepdims) < 0 or cnp.PyArray_SIZE(x) == 0):
         return left_dtype(x.dtype) if x.dtype.kind not in "biufc" else left("correction=, mean= or an unusual option")
     x = native(x)

@@ -112,8 +112,8 @@ cdef object scan(ufunc op, ndarray x, object axis, object dtype, object out):
     if op.nin != 2 or op.nout != 1 or op.signature is not None or axis is None or ndim == 0:
         return left("a ufunc that cannot accumulate")
     if type(axis) is tuple:
-        if len(axis) != 1:
-            return left("several axes")     # which it refuses
+        if len(axis) != 1 or isinstance(axis[0], (bool, np.bool_)):
+            return left("axes that it refuses")
         axis = axis[0]
     along = axis_of(axis, ndim)
     r = resolve_for(op, x, dtype, out)
@@ -212,6 +212,8 @@ cdef object no_ufunc(object op):
 cdef object cumulate(ufunc op, object a, object axis, object dtype, object out):
     """cumsum and cumprod."""
     x = as_array(a)
+    if type(axis) is tuple:
+        return left("axes that it refuses")
     return scan(op, x.ravel() if axis is None else x, 0 if axis is None else axis, dtype, out)
 
 
@@ -330,8 +332,8 @@ cdef object reduceat(ufunc op, ndarray x, object indices, object axis, object dt
     if op.nin != 2 or op.nout != 1 or op.signature is not None or axis is None or ndim == 0:
         return left("a ufunc that cannot reduce")
     if type(axis) is tuple:
-        if len(axis) != 1:
-            return left("several axes")     # which it refuses
+        if len(axis) != 1 or isinstance(axis[0], (bool, np.bool_)):
+            return left("axes that it refuses")
         axis = axis[0]
     along = axis_of(axis, ndim)
     n = cnp.PyArray_DIM(x, along)
