@@ -3,7 +3,7 @@
 Writes benchmarks/results/executors.jsonl and prints it as a table, in some minutes; ``--quick``
 takes few runs and writes nothing.  The parts, by ``what``:
 
-- joblib: 10^4 jobs that do nothing, a random forest and a grid search of scikit-learn, by the
+- joblib: 10^5 jobs that do nothing, a random forest and a grid search of scikit-learn, by the
   backends "pyblitz", "threading" and "loky", each with two jobs at a time.
 - executor: 10^4 jobs that do nothing, by `ThreadPool` and the standard library's pool: `submit` and
   `map`, and `map` with 100 calls a job.
@@ -32,6 +32,7 @@ import pyblitz as pb
 import pyblitz.joblib
 
 Row = dict[str, Any]
+TINY = 100_000  # jobs for joblib
 JOBS = 10_000
 WORKERS = 2
 BACKENDS = ("pyblitz", "threading", "loky")
@@ -61,7 +62,7 @@ def with_joblib(runs: int) -> Iterator[Row]:
     x, y = digits.data, digits.target
 
     def tiny() -> list[int]:
-        return list(joblib.Parallel(WORKERS)(joblib.delayed(nothing)(k) for k in range(JOBS)))
+        return list(joblib.Parallel(WORKERS)(joblib.delayed(nothing)(k) for k in range(TINY)))
 
     def forest() -> Any:
         model = RandomForestClassifier(100, random_state=0, n_jobs=WORKERS)
@@ -80,7 +81,7 @@ def with_joblib(runs: int) -> Iterator[Row]:
         return run
 
     for name, call in {
-        f"{JOBS:,} jobs that do nothing": tiny,
+        f"{TINY:,} jobs that do nothing": tiny,
         "scikit-learn: random forest of digits": forest,
         "scikit-learn: grid search of digits": search,
     }.items():
