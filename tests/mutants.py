@@ -527,6 +527,27 @@ MUTATIONS = [
         "test_iter.py test_map.py",
     ),
     Mutation(
+        "evaluate: what was kept has the array's byte order",
+        "arrays/evaluate.pyx",
+        "p.type_at(p.values[k])",
+        "(<Node>nodes[k]).dtype",
+        "test_iter.py",
+    ),
+    Mutation(
+        "blocks: nobody computes a few elements in other company",
+        "arrays/blocks.pyx",
+        "    for rows in company:\n",
+        "    for rows in company[:0]:\n",
+        "test_iter.py",
+    ),
+    Mutation(
+        "front: lazy arrays are written to",
+        "arrays/front.pyx",
+        "        self.refuse_lazy_outs(args, kwargs)\n",
+        "",
+        "test_iter.py",
+    ),
+    Mutation(
         "predicates: any mask of as many items fits",
         "arrays/predicates.pyx",
         "    if mask.shape != shape:\n",
