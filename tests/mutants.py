@@ -548,6 +548,20 @@ MUTATIONS = [
         "test_iter.py",
     ),
     Mutation(
+        "numbers: infinity comes among the NaNs",
+        "kernels/numbers.pxd",
+        "    if magnitude > infinity(bits):\n",
+        "    if magnitude >= infinity(bits):\n",
+        "test_argsort.py test_is_sorted.py",
+    ),
+    Mutation(
+        "tasks: those that failed are done",
+        "host/tasks.pyx",
+        "home._listener is not None and error is None and not future.cancelled()",
+        "home._listener is not None",
+        "test_progress.py",
+    ),
+    Mutation(
         "predicates: any mask of as many items fits",
         "arrays/predicates.pyx",
         "    if mask.shape != shape:\n",
@@ -755,6 +769,7 @@ class Copy:
         path = self.root / "pyblitz" / mutation.file
         source = path.read_text()
         compiled = path.suffix == ".pyx"
+        shared = path.suffix in {".pxd", ".h"}  # what many modules are compiled with
         # Where setup.py has Cython and the linker write, and where Python finds it; each is to be
         # newer than the one before.
         module = Path("pyblitz", mutation.file).with_suffix("")
@@ -770,7 +785,7 @@ class Copy:
             shutil.copy2(product, str(product) + ".kept")
         begun = time.monotonic()
         try:
-            if compiled:
+            if compiled or shared:
                 self.build()
             row["build_s"] = round(time.monotonic() - begun)
             begun = time.monotonic()
@@ -785,6 +800,8 @@ class Copy:
             for product in built:
                 os.replace(str(product) + ".kept", product)
                 os.utime(product)  # newer than the source again
+            if shared:
+                self.build()
         if code == 0:
             return {**row, "result": "missed", "by": mutation.tests}
         failed = [x.split(" ", 2)[1] for x in out.splitlines() if x.startswith(("FAILED", "ERROR"))]

@@ -367,6 +367,27 @@ def test_tasks_that_fail_are_not_finished(threads):
     assert not listener.told
 
 
+def test_only_tasks_that_returned_are_done(pool_size):
+    """Neither the one that failed nor those that were cancelled then."""
+    pool_size(3)
+    listener, failed, futures = Listener(), threading.Event(), []
+
+    def slow():  # whose end is told of
+        assert failed.wait(20)
+        time.sleep(0.12)
+
+    def bad():
+        failed.set()
+        raise Failure
+
+    s = pb.scope(progress=listener)
+    with pytest.raises(Failure), s:
+        futures.extend(s.spawn(task) for task in (slow, bad, *[int] * 100))
+    returned = [f for f in futures if not f.cancelled() and f.exception() is None]
+    assert listener.told[-1] == (len(returned), len(futures))
+    assert futures[0] in returned
+
+
 def test_what_the_callable_raises_ends_the_tasks(threads):
     def bad(done, total):
         told.append(done)

@@ -10,10 +10,11 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport number_of, run, run_fn
 from pyblitz.arrays.copy cimport cast_to, native_row
+from pyblitz.arrays.evaluate cimport apply
 from pyblitz.arrays.fold cimport reduce_node
-from pyblitz.arrays.front cimport COUNT_NS, Left, count_left, left, left_dtype, too_small
+from pyblitz.arrays.front cimport COUNT_NS, Left, count_left, left, left_dtype, no_value, too_small
 from pyblitz.arrays.front import operation
-from pyblitz.arrays.nodes cimport node_of
+from pyblitz.arrays.nodes cimport cast, node_of
 from pyblitz.kernels.count cimport (
     BIN_EXTREMES, BIN_ITEM, BIN_SEARCH, BIN_WIDTH_F32, BIN_WIDTH_F64, Count, count_blocks, count_run)
 from pyblitz.kernels.numbers cimport NUMBER_F64
@@ -245,10 +246,18 @@ cdef object why_no_weights(object weights, object bins):
         return left("weights of booleans between edges")
     if d.kind in "iu" and d.itemsize >= 4:
         node = node_of(weights.reshape(-1))
-        most = max(int(reduce_node(np.maximum, node, np._NoValue, None)),
-                   -int(reduce_node(np.minimum, node, np._NoValue, None)))
+        most = max(int(reduce_node(np.maximum, node, no_value, None)),
+                   -int(reduce_node(np.minimum, node, no_value, None)))
         if most * weights.size >= exact:
             return left("weights whose sum is no double")
+    if d.kind in "fc" and np.ndim(bins) != 0:
+        # It sums up all of them, and takes differences.  (Halves overflow there, and not here.)
+        sizes = cast(apply(np.absolute, (node_of(weights.reshape(-1)),), {}), np.float64)
+        total = np.inf
+        with np.errstate(all="ignore"):
+            total = reduce_node(np.add, sizes, no_value, None)
+        if not total < np.inf or (d.itemsize > 2 and total > np.finfo(d).max):
+            return left("weights between edges whose sum is no number")
     return None
 
 
@@ -294,12 +303,6 @@ cdef object histogram(ndarray a, object bins, object limits, object weights):
         edges = between_edges(&c, a, dtype, bins, limits, kept)
     if type(edges) is Left:
         return edges
-    if c.binning == BIN_SEARCH and weights is not None and weights.dtype.kind in "fc":
-        # It sums up all of them, and takes differences.  (Halves overflow there, and not here.)
-        with np.errstate(all="ignore"):
-            most = np.abs(weights).sum(dtype=np.float64)
-        if not most < np.inf or (weights.itemsize > 2 and most > np.finfo(weights.dtype).max):
-            return left("weights between edges whose sum is no number")
     counts = weighed(&c, weights)
     return left("nearly as many bins as items") if counts is None else (counts, edges)
 

@@ -63,9 +63,10 @@ cdef Left left_dtype(object dtype)
 cdef object count_left(str name, str why)
 # The reason for a call that goes to the code of t, a container's class.
 cdef str own_code(object t)
-# The function that a library's module has handed over under this name, if x, or one of the first
-# members of a list or tuple x, is an array of that library; else None.
-cdef object handed(str name, object x)
+# The function that was handed over under this name for arrays of this class, or None; and the same for
+# x, or for one of the first members of a list or tuple x.
+cdef object handed(str name, object t)
+cdef object handed_member(str name, object x)
 # Whether two elements of an array may lie over each other.
 cdef bint overlaps_itself(ndarray a) noexcept
 cdef bint is_masked(object x)

@@ -475,13 +475,18 @@ def hand_over(cls, functions):
     handed_over[cls] = functions
 
 
-cdef object handed(str name, object x):
-    cdef object parts = x[:HANDED_MEMBERS] if type(x) is tuple or type(x) is list else (x,)
-    for cls in handed_over:
-        if name in handed_over[cls]:
-            for part in parts:
-                if isinstance(part, cls):
-                    return handed_over[cls][name]
+cdef object handed(str name, object t):
+    for cls, functions in handed_over.items():
+        if name in functions and issubclass(t, cls):
+            return functions[name]
+    return None
+
+
+cdef object handed_member(str name, object x):
+    for part in x[:HANDED_MEMBERS] if type(x) is tuple or type(x) is list else (x,):
+        found = handed(name, type(part))
+        if found is not None:
+            return found
     return None
 
 
@@ -964,9 +969,9 @@ cdef class Operation:
         r.is_ufunc = self.of_ufunc and len(args) > 0 and isinstance(args[0], ufunc)
         why = self.take_all(r)
         if why is not None:
-            for cls in handed_over if r.owner is not None else ():
-                if issubclass(r.owner, cls) and self.__name__ in handed_over[cls]:
-                    return handed_over[cls][self.__name__](*args, **kwargs)
+            theirs = None if r.owner is None else handed(self.__name__, r.owner)
+            if theirs is not None:
+                return theirs(*args, **kwargs)
             return self.go_back(why, args, kwargs)
         if r.asks:
             return self.by_protocol(args, kwargs)

@@ -639,40 +639,40 @@ cdef class ParIter:
     # As with arrays, the dtype stays, or NumPy's exception says that it cannot.
 
     def __iadd__(self, other):
-        return in_place(np.add, self, other)
+        return in_place(np.add, self, other, self + other)
 
     def __isub__(self, other):
-        return in_place(np.subtract, self, other)
+        return in_place(np.subtract, self, other, self - other)
 
     def __imul__(self, other):
-        return in_place(np.multiply, self, other)
+        return in_place(np.multiply, self, other, self * other)
 
     def __itruediv__(self, other):
-        return in_place(np.true_divide, self, other)
+        return in_place(np.true_divide, self, other, self / other)
 
     def __ifloordiv__(self, other):
-        return in_place(np.floor_divide, self, other)
+        return in_place(np.floor_divide, self, other, self // other)
 
     def __imod__(self, other):
-        return in_place(np.remainder, self, other)
+        return in_place(np.remainder, self, other, self % other)
 
     def __ipow__(self, other):
-        return in_place(np.power, self, other)
+        return in_place(np.power, self, other, self ** other)
 
     def __iand__(self, other):
-        return in_place(np.bitwise_and, self, other)
+        return in_place(np.bitwise_and, self, other, self & other)
 
     def __ior__(self, other):
-        return in_place(np.bitwise_or, self, other)
+        return in_place(np.bitwise_or, self, other, self | other)
 
     def __ixor__(self, other):
-        return in_place(np.bitwise_xor, self, other)
+        return in_place(np.bitwise_xor, self, other, self ^ other)
 
     def __ilshift__(self, other):
-        return in_place(np.left_shift, self, other)
+        return in_place(np.left_shift, self, other, self << other)
 
     def __irshift__(self, other):
-        return in_place(np.right_shift, self, other)
+        return in_place(np.right_shift, self, other, self >> other)
 
     def __neg__(self):
         return call(np.negative, (self,), {})
@@ -1351,18 +1351,15 @@ cdef object binary(object fn, object a, object b):
     return call(fn, (a, b), {})
 
 
-cdef object in_place(object fn, ParIter x, object other):
-    """What ``x`` is after ``fn(x, other, out=x)``."""
-    if isinstance(other, list):
-        other = np.asarray(other)
-    result = NotImplemented
-    if is_operand(other):
-        result = x ** other if fn is np.power else fn(x, other)
-    if result is NotImplemented or (result.dtype == x.dtype and result.shape == x.shape):
+cdef object in_place(ufunc fn, ParIter x, object other, object result):
+    """What ``x`` is after ``fn(x, other, out=x)``; result: what the operator gave, which is somebody
+    else's if ``other`` has answered."""
+    if type(result) is not ParIter or (result.dtype == x.dtype and result.shape == x.shape):
         return result
     # NumPy says whether it takes such a result.
-    fn(np.empty(0, x.dtype), np.empty(0, other.dtype) if isinstance(other, (ParIter, np.ndarray)) else other,
-       out=np.empty(0, x.dtype))
+    if np.ndim(other):
+        other = np.empty(0, other.dtype if type(other) is ParIter else np.asarray(other).dtype)
+    fn(np.empty(0, x.dtype), other, out=np.empty(0, x.dtype))
     if result.shape != x.shape:
         raise ValueError(f"non-broadcastable output operand with shape {x.shape} doesn't match the broadcast "
                          f"shape {result.shape}")
@@ -1712,8 +1709,7 @@ def node_beside(fn, node):
     if not isinstance(mask, ParIter):
         return None
     parts = (<ParIter>mask).parts
-    if (<ParIter>mask).shape != (<Node>node).shape:
-        raise ValueError(f"predicate: an array of shape {mask.shape} for elements of shape {beside.shape}")
+    fitting(mask, (<Node>node).shape, "predicate")
     return parts[0] if len(parts) == 1 else node_of(mask.collect())
 
 

@@ -12,7 +12,7 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport at, longest_axis, numpys, run, run_fn, slices
 from pyblitz.arrays.front cimport (
-    ORDER_NS, Left, handed, is_masked, left, left_dtype, member, own_code, owns_functions, pays,
+    ORDER_NS, Left, handed_member, is_masked, left, left_dtype, member, own_code, owns_functions, pays,
     too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
@@ -428,7 +428,7 @@ def par_group_by(keys, *, descending=False):
     >>> g.counts
     array([1, 2, 1])
     """
-    theirs = handed("par_group_by", keys)
+    theirs = handed_member("par_group_by", keys)
     if theirs is not None:
         return theirs(keys, descending=descending)
     return group_by(keys, descending, False)

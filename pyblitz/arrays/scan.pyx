@@ -100,6 +100,13 @@ cdef Resolved resolve_for(ufunc op, ndarray x, object dtype, object out):
     return None if r.dtypes is None or r.dtypes[0] != r.dtypes[2] else r
 
 
+cdef object axis_in(object axis):
+    """The axis in a tuple of one, which methods of ufuncs take and other functions do not."""
+    if type(axis) is tuple and len(axis) == 1 and not isinstance(axis[0], (bool, np.bool_)):
+        return axis[0]
+    return axis
+
+
 cdef object scan(ufunc op, ndarray x, object axis, object dtype, object out):
     """``op.accumulate``, or what is left to it."""
     cdef Resolved r
@@ -112,9 +119,7 @@ cdef object scan(ufunc op, ndarray x, object axis, object dtype, object out):
     if op.nin != 2 or op.nout != 1 or op.signature is not None or axis is None or ndim == 0:
         return left("a ufunc that cannot accumulate")
     if type(axis) is tuple:
-        if len(axis) != 1 or isinstance(axis[0], (bool, np.bool_)):
-            return left("axes that it refuses")
-        axis = axis[0]
+        return left("axes that it refuses")
     along = axis_of(axis, ndim)
     r = resolve_for(op, x, dtype, out)
     if r is None:
@@ -200,7 +205,7 @@ def par_scan(op, a, axis=0, dtype=None, out=None):
     array([[1., 2., 3.],
            [1., 2., 3.]])
     """
-    return scan(op, as_array(a), axis, dtype, out) if isinstance(op, ufunc) else no_ufunc(op)
+    return scan(op, as_array(a), axis_in(axis), dtype, out) if isinstance(op, ufunc) else no_ufunc(op)
 
 
 cdef object no_ufunc(object op):
@@ -212,8 +217,6 @@ cdef object no_ufunc(object op):
 cdef object cumulate(ufunc op, object a, object axis, object dtype, object out):
     """cumsum and cumprod."""
     x = as_array(a)
-    if type(axis) is tuple:
-        return left("axes that it refuses")
     return scan(op, x.ravel() if axis is None else x, 0 if axis is None else axis, dtype, out)
 
 
@@ -332,9 +335,7 @@ cdef object reduceat(ufunc op, ndarray x, object indices, object axis, object dt
     if op.nin != 2 or op.nout != 1 or op.signature is not None or axis is None or ndim == 0:
         return left("a ufunc that cannot reduce")
     if type(axis) is tuple:
-        if len(axis) != 1 or isinstance(axis[0], (bool, np.bool_)):
-            return left("axes that it refuses")
-        axis = axis[0]
+        return left("axes that it refuses")
     along = axis_of(axis, ndim)
     n = cnp.PyArray_DIM(x, along)
     if indices.ndim != 1 or indices.dtype.kind not in "iu" or indices.dtype == np.uint64 or indices.size < 2:
@@ -402,4 +403,6 @@ def par_reduceat(op, a, indices, axis=0, dtype=None, out=None):
     >>> pb.par_reduceat(np.add, np.arange(8), [0, 4, 6])
     array([ 6,  9, 13])
     """
-    return reduceat(op, as_array(a), as_array(indices), axis, dtype, out) if isinstance(op, ufunc) else no_ufunc(op)
+    if not isinstance(op, ufunc):
+        return no_ufunc(op)
+    return reduceat(op, as_array(a), as_array(indices), axis_in(axis), dtype, out)

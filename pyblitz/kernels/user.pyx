@@ -31,59 +31,93 @@ cdef inline Scalar arg(char** args, const intptr_t* steps, int k, intptr_t i,
     return (<Scalar*>(args[k] + i * steps[k]))[0]
 
 
+# `like` only names the scalar.
+cdef inline void unary_loop(const Kernel* k, char** args, const intptr_t* steps, intptr_t n,
+                            Scalar* like) noexcept nogil:
+    cdef void* f = k.fn
+    cdef void* user = k.user
+    cdef bint takes_user = k.takes_user
+    cdef Scalar* out
+    cdef intptr_t i
+    for i in range(n):
+        out = <Scalar*>(args[1] + i * steps[1])
+        if takes_user:
+            out[0] = (<Scalar (*)(Scalar, void*) noexcept nogil>f)(
+                arg[Scalar](args, steps, 0, i, like), user)
+        else:
+            out[0] = (<Scalar (*)(Scalar) noexcept nogil>f)(
+                arg[Scalar](args, steps, 0, i, like))
+
+
+cdef inline void binary_loop(const Kernel* k, char** args, const intptr_t* steps, intptr_t n,
+                             Scalar* like) noexcept nogil:
+    cdef void* f = k.fn
+    cdef void* user = k.user
+    cdef bint takes_user = k.takes_user
+    cdef Scalar* out
+    cdef intptr_t i
+    for i in range(n):
+        out = <Scalar*>(args[2] + i * steps[2])
+        if takes_user:
+            out[0] = (<Scalar (*)(Scalar, Scalar, void*) noexcept nogil>f)(
+                arg[Scalar](args, steps, 0, i, like), arg[Scalar](args, steps, 1, i, like),
+                user)
+        else:
+            out[0] = (<Scalar (*)(Scalar, Scalar) noexcept nogil>f)(
+                arg[Scalar](args, steps, 0, i, like), arg[Scalar](args, steps, 1, i, like))
+
+
+cdef inline void ternary_loop(const Kernel* k, char** args, const intptr_t* steps, intptr_t n,
+                              Scalar* like) noexcept nogil:
+    cdef void* f = k.fn
+    cdef void* user = k.user
+    cdef bint takes_user = k.takes_user
+    cdef Scalar* out
+    cdef intptr_t i
+    for i in range(n):
+        out = <Scalar*>(args[3] + i * steps[3])
+        if takes_user:
+            out[0] = (<Scalar (*)(Scalar, Scalar, Scalar, void*) noexcept nogil>f)(
+                arg[Scalar](args, steps, 0, i, like), arg[Scalar](args, steps, 1, i, like),
+                arg[Scalar](args, steps, 2, i, like), user)
+        else:
+            out[0] = (<Scalar (*)(Scalar, Scalar, Scalar) noexcept nogil>f)(
+                arg[Scalar](args, steps, 0, i, like), arg[Scalar](args, steps, 1, i, like),
+                arg[Scalar](args, steps, 2, i, like))
+
+
+cdef inline void quaternary_loop(const Kernel* k, char** args, const intptr_t* steps, intptr_t n,
+                                 Scalar* like) noexcept nogil:
+    cdef void* f = k.fn
+    cdef void* user = k.user
+    cdef bint takes_user = k.takes_user
+    cdef Scalar* out
+    cdef intptr_t i
+    for i in range(n):
+        out = <Scalar*>(args[4] + i * steps[4])
+        if takes_user:
+            out[0] = (<Scalar (*)(Scalar, Scalar, Scalar, Scalar, void*) noexcept nogil>f)(
+                arg[Scalar](args, steps, 0, i, like), arg[Scalar](args, steps, 1, i, like),
+                arg[Scalar](args, steps, 2, i, like), arg[Scalar](args, steps, 3, i, like),
+                user)
+        else:
+            out[0] = (<Scalar (*)(Scalar, Scalar, Scalar, Scalar) noexcept nogil>f)(
+                arg[Scalar](args, steps, 0, i, like), arg[Scalar](args, steps, 1, i, like),
+                arg[Scalar](args, steps, 2, i, like), arg[Scalar](args, steps, 3, i, like))
+
+
 # `data` is a Kernel*; its type here only names the scalar.
 cdef void loop_of(char** args, const intptr_t* dims, const intptr_t* steps,
                   Scalar* data) noexcept nogil:
-    cdef Kernel* k = <Kernel*>data
-    cdef void* f = k.fn
-    cdef void* u = k.user
-    cdef const intptr_t* s = steps
-    cdef char* o = args[k.inputs]
-    cdef intptr_t step = steps[k.inputs], n = dims[0], i
+    cdef const Kernel* k = <const Kernel*>data
     if k.inputs == 1:
-        if k.takes_user:
-            for i in range(n):
-                (<Scalar*>(o + i * step))[0] = (<Scalar (*)(Scalar, void*) noexcept nogil>f)(
-                    arg[Scalar](args, s, 0, i, data), u)
-        else:
-            for i in range(n):
-                (<Scalar*>(o + i * step))[0] = (<Scalar (*)(Scalar) noexcept nogil>f)(
-                    arg[Scalar](args, s, 0, i, data))
+        unary_loop[Scalar](k, args, steps, dims[0], data)
     elif k.inputs == 2:
-        if k.takes_user:
-            for i in range(n):
-                (<Scalar*>(o + i * step))[0] = (
-                    <Scalar (*)(Scalar, Scalar, void*) noexcept nogil>f)(
-                    arg[Scalar](args, s, 0, i, data), arg[Scalar](args, s, 1, i, data), u)
-        else:
-            for i in range(n):
-                (<Scalar*>(o + i * step))[0] = (<Scalar (*)(Scalar, Scalar) noexcept nogil>f)(
-                    arg[Scalar](args, s, 0, i, data), arg[Scalar](args, s, 1, i, data))
+        binary_loop[Scalar](k, args, steps, dims[0], data)
     elif k.inputs == 3:
-        if k.takes_user:
-            for i in range(n):
-                (<Scalar*>(o + i * step))[0] = (
-                    <Scalar (*)(Scalar, Scalar, Scalar, void*) noexcept nogil>f)(
-                    arg[Scalar](args, s, 0, i, data), arg[Scalar](args, s, 1, i, data),
-                    arg[Scalar](args, s, 2, i, data), u)
-        else:
-            for i in range(n):
-                (<Scalar*>(o + i * step))[0] = (
-                    <Scalar (*)(Scalar, Scalar, Scalar) noexcept nogil>f)(
-                    arg[Scalar](args, s, 0, i, data), arg[Scalar](args, s, 1, i, data),
-                    arg[Scalar](args, s, 2, i, data))
-    elif k.takes_user:
-        for i in range(n):
-            (<Scalar*>(o + i * step))[0] = (
-                <Scalar (*)(Scalar, Scalar, Scalar, Scalar, void*) noexcept nogil>f)(
-                arg[Scalar](args, s, 0, i, data), arg[Scalar](args, s, 1, i, data),
-                arg[Scalar](args, s, 2, i, data), arg[Scalar](args, s, 3, i, data), u)
+        ternary_loop[Scalar](k, args, steps, dims[0], data)
     else:
-        for i in range(n):
-            (<Scalar*>(o + i * step))[0] = (
-                <Scalar (*)(Scalar, Scalar, Scalar, Scalar) noexcept nogil>f)(
-                arg[Scalar](args, s, 0, i, data), arg[Scalar](args, s, 1, i, data),
-                arg[Scalar](args, s, 2, i, data), arg[Scalar](args, s, 3, i, data))
+        quaternary_loop[Scalar](k, args, steps, dims[0], data)
 
 
 # [kind: b i u f c][log2 of the size]
