@@ -1,11 +1,15 @@
 """The front door: what goes to whom, with which arguments, and what comes back."""
 
+import array
 import inspect
+import operator
 import pickle
 import threading
+import warnings
 
 import numpy as np
 import pytest
+from arrays import assert_same
 from test_left_alone import HasDlpack, form, numbers
 
 import pyblitz as pb
@@ -416,3 +420,119 @@ def test_what_has_dlpack_alone_is_an_array_to_numpy_too(n, name):
         assert (got if name == "partition" else a[got])[2] == np.sort(a)[2]
     else:
         np.testing.assert_array_equal(got, getattr(np, name)(a, *args), strict=True)
+
+
+# ---- lazy arrays and predicates beside others' classes ------------------------
+
+
+def others(a):
+    """By name, what is beside a lazy array, and whether the result is of its class."""
+    yield "Metres", a.view(Metres), True
+    for name, made in {
+        "pandas": lambda m: m.Series(a, index=np.arange(a.size) + 7),
+        "polars": lambda m: m.Series(a),
+        "dask.array": lambda m: m.from_array(a, chunks=100),
+        "xarray": lambda m: m.DataArray(a, dims="x"),
+    }.items():
+        module = pytest.importorskip(name)
+        yield name, made(module), True
+    yield "pyarrow", pytest.importorskip("pyarrow").array(a), False
+    yield "memoryview", memoryview(a), False
+    yield "array", array.array(a.dtype.char, a), False
+
+
+@pytest.mark.parametrize(
+    ("op", "ufunc"),
+    [
+        (operator.add, np.add),
+        (operator.sub, np.subtract),
+        (operator.truediv, np.divide),
+        (operator.lt, np.less),
+        (operator.eq, np.equal),
+    ],
+)
+def test_operators_of_lazy_arrays_beside_others(op, ufunc):
+    """The class of the result is what it is beside a plain array, and so are the values."""
+    a = np.arange(1.0, 501.0)
+    lazy = pb.par_iter(a)
+    for kind, x, own in others(a[::-1].copy()):
+        if kind == "polars" and ufunc in (np.less, np.equal):
+            with pytest.raises(TypeError, match="No loop"):
+                op(a, x)  # it has no comparisons for NumPy's operators
+            continue
+        want, got = op(a, x), op(lazy, x)
+        assert type(got) is (type(want) if own else type(lazy)), kind
+        assert_same(np.asarray(got), np.asarray(want))
+        assert (type(ufunc(lazy, x)) is not type(lazy)) is own
+        # Whose own code comes first, and compares memory or knows no lazy arrays, is left out.
+        if kind not in ("Metres", "polars", "pyarrow", "memoryview"):
+            assert_same(np.asarray(op(x, lazy)), np.asarray(op(x, a)))
+
+
+def test_products_of_lazy_matrices():
+    x = np.arange(12.0).reshape(4, 3)
+    assert_same(pb.par_iter(x) @ pb.par_iter(x.T), x @ x.T)
+    assert_same(pb.par_iter(x) @ x.T, x @ x.T)
+    assert_same(x @ pb.par_iter(x.T), x @ x.T)
+
+
+@pytest.mark.parametrize("x", [3.5, np.array(2), np.float32(1)])
+def test_nothing_to_iterate_over(x):
+    with pytest.raises(TypeError, match="0-d"):
+        pb.par_iter(np.arange(3), x)
+
+
+def test_predicates_see_the_container():
+    """With its labels and units, and they may give what it has for unknown truth."""
+    pd = pytest.importorskip("pandas")
+    pint = pytest.importorskip("pint")
+    pl = pytest.importorskip("polars")
+    pa = pytest.importorskip("pyarrow")
+    seen = []
+
+    def positive(s):
+        seen.append(type(s))
+        return s > 0
+
+    s = pd.Series([3, None, -1, 4], index=list("abcd"), dtype="Int64")
+    pd.testing.assert_series_equal(pb.par_filter(s, positive), s[s > 0])
+    pd.testing.assert_series_equal(pb.par_filter(s, s > 0), s[s > 0])
+    assert seen == [pd.Series]
+    yes, no = pb.par_partition_by(s, positive)
+    assert list(yes.index) == ["a", "d"]
+    assert list(no.index) == ["b", "c"]
+    with pytest.raises(ValueError, match="mask: an array of shape"):
+        pb.par_filter(s, lambda s: s[:2] > 0)
+    unit = pint.UnitRegistry()
+    q = np.arange(5.0) * unit.m
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # no unit is stripped
+        for predicate in (lambda q: q > 200 * unit.cm, q > 2 * unit.m):
+            got = pb.par_filter(q, predicate)
+            assert got.units == unit.m
+            assert_same(got.magnitude, np.array([3.0, 4.0]))
+        assert_same(pb.par_filter(q, 300 * unit.cm).magnitude, np.array([3.0]))
+    # Masks of which some is unknown, of plain arrays; and what has no index by masks is an array.
+    a = np.arange(4)
+    for mask in (
+        pd.array([True, None, False, True], dtype="boolean"),
+        pl.Series([True, None, False, True]),
+        pa.array([True, None, False, True]),
+        np.ma.array([True, True, False, True], mask=[0, 1, 0, 0]),
+    ):
+        assert_same(pb.par_filter(a, mask), a[[0, 3]])
+    assert_same(pb.par_filter(pl.Series(a), lambda x: x > 1), a[2:])
+
+
+@pytest.mark.parametrize("n", [10, 10**6])
+def test_numbers_beside_functions_stay_numbers(n):
+    """As weak as NumPy's operators and functions find them, and options where they are some."""
+    a = np.linspace(0, 1, n, dtype=np.float32)
+    assert_same(pb.par_map(lambda x, y: x + y, a, 2.0), a + 2.0)
+    assert_same(pb.par_map(lambda x, y: x + y, 2, a), 2 + a)
+    assert_same(pb.par_map(np.round, a, 2), np.round(a, 2))
+    assert_same(pb.par_map(lambda x, y: x + y, a, np.float64(2)), a + np.float64(2))
+    with pytest.raises(TypeError, match=r"functools.partial\(fn, decimals"):
+        pb.par_map(np.round, a, decimals=2)
+    with pytest.raises(ValueError, match="par_cumsum"):
+        pb.par_map(np.cumsum, a, 0)

@@ -219,6 +219,26 @@ cdef object wrong_dtype(str what, object dtype, object first):
     return TypeError(f"fn returned {dtype} for {what}, but {first} for the first one; give dtype= or out=")
 
 
+cdef bint is_number(object x):
+    """Whether its type is as weak as Python's numbers are."""
+    return type(x) is int or type(x) is float or type(x) is complex or type(x) is bool
+
+
+cdef class WithNumbers:
+    """A function of the arrays among its arguments.  It gets Python's numbers as they are: they
+    take the arrays' type, as in NumPy, or are options (``np.round(a, 2)``)."""
+    cdef object fn
+    cdef list given         # the numbers; None where an array is
+
+    def __init__(self, fn, given):
+        self.fn = fn
+        self.given = [x if is_number(x) else None for x in given]
+
+    def __call__(self, *blocks):
+        arrays = iter(blocks)
+        return self.fn(*[next(arrays) if x is None else x for x in self.given])
+
+
 cdef object has_gil = getattr(sys, "_is_gil_enabled", lambda: True)
 
 
@@ -257,6 +277,9 @@ cdef object map_blocks(object fn, tuple arrays, object out, object dtype, object
     if not arrays:
         raise TypeError("par_map: at least one array is needed")
     refuse_known(fn)
+    if type(fn) is not Elementwise and 0 < sum([is_number(a) for a in arrays]) < len(arrays):
+        fn = WithNumbers(fn, arrays)
+        arrays = tuple([a for a in arrays if not is_number(a)])
     if out is None and dtype is None and not timed:
         result = map_one_block(fn, arrays)
         if result is not None:

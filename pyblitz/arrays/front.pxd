@@ -84,6 +84,11 @@ cdef int refuse_lazy(str name, object x) except -1
 cdef object convert(object x)
 # The same for one of a list of arrays, which the door does not see; masks are refused.
 cdef object member(object x, str name, str function)
+# Whether a class that is no array's has its own code for ufuncs.
+cdef bint overrides(object t)
+# Whether NumPy's function can leave the call to a method of x's.  Those of some libraries
+# have the names, but take other arguments.
+cdef bint takes_numpys_arguments(object x, str method)
 
 cdef enum Gives:
     GIVES_ARRAY     # a plain array, whatever it was given

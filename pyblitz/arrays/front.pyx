@@ -265,8 +265,6 @@ cdef object listed(list_or_tuple):
 
 
 cdef bint takes_numpys_arguments(object x, str method):
-    """Whether NumPy's function can leave the call to a method of x's.  Those of some libraries
-    have the names, but take other arguments."""
     return hasattr(x, method) and type(x).__module__.split(".")[0] not in ("polars", "torch", "pyarrow")
 
 

@@ -5,7 +5,9 @@ Operators and ufuncs on a ``ParIter`` build nodes (nodes.pxd); adaptors that cho
 elements by position are pushed down to the arrays, as views; what ends the chain makes
 one program of it all and runs that.
 """
+import array
 import math
+import operator
 from inspect import signature
 
 import numpy as np
@@ -24,7 +26,7 @@ from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, apply_where, collect, count_node, find_node, run_for_effects
 from pyblitz.arrays.fold cimport (
     any_of, fold_kernel, fold_node, mean_of, reduce_parts, variance_of)
-from pyblitz.arrays.front cimport Ufunc, bare, computed, member, no_value, refuse_lazy
+from pyblitz.arrays.front cimport Ufunc, bare, computed, member, no_value, overrides, refuse_lazy
 from pyblitz.arrays.front import complete_methods, ending, lazy_classes
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, call_blocks, call_kernel,
@@ -84,7 +86,8 @@ def par_iter(*arrays):
     Raises
     ------
     TypeError
-        Without an array; for objects, strings and structured arrays; for masked arrays.
+        Without an array; for numbers and arrays of no axis, as ``iter`` does; for objects,
+        strings and structured arrays; for masked arrays.
 
     Notes
     -----
@@ -116,7 +119,9 @@ def par_iter(*arrays):
             a = member(a, f"arrays[{i}]", "par_iter")
         if a.dtype.kind not in "biufcmM":
             raise TypeError(f"par_iter: expected arrays of numbers or times, not {a.dtype}")
-        made.append(wrap([node_of(a if cnp.PyArray_NDIM(<ndarray>a) else a.reshape(1))]))
+        if not cnp.PyArray_NDIM(<ndarray>a):
+            raise TypeError(f"arrays[{i}]: iteration over a 0-d array; beside lazy arrays it is an operand as it is")
+        made.append(wrap([node_of(a)]))
     return made[0] if len(made) == 1 else tuple(made)
 
 
@@ -550,7 +555,7 @@ cdef class ParIter:
                 return x.reduce(fn, initial=options.get("initial", no_value))
             return fn.reduce(np.asarray(x), out=out, **options)
         if (method != "__call__" or where is not True or fn.signature is not None
-                or set(options) - {"dtype", "casting"}):
+                or set(options) - {"dtype", "casting"} or has_own_code(inputs)):
             self.known()
             if where is not True:
                 options["where"] = np.asarray(where)
@@ -612,6 +617,10 @@ cdef class ParIter:
 
     def __rshift__(a, b):
         return binary(np.right_shift, a, b)
+
+    def __matmul__(a, b):
+        # NumPy's: BLAS has the whole of both.
+        return operator.matmul(computed(a), computed(b))
 
     def __pow__(a, b, modulo):
         if modulo is not None:
@@ -1345,10 +1354,25 @@ cdef object check_out(object out):
     return out
 
 
+cdef dict operators = {
+    np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul,
+    np.true_divide: operator.truediv, np.floor_divide: operator.floordiv,
+    np.remainder: operator.mod, np.divmod: divmod, np.power: operator.pow,
+    np.bitwise_and: operator.and_, np.bitwise_or: operator.or_, np.bitwise_xor: operator.xor,
+    np.left_shift: operator.lshift, np.right_shift: operator.rshift,
+    np.less: operator.lt, np.less_equal: operator.le, np.equal: operator.eq,
+    np.not_equal: operator.ne, np.greater: operator.gt, np.greater_equal: operator.ge,
+}
+
+
 cdef object binary(object fn, object a, object b):
-    if not (is_operand(a) and is_operand(b)):
-        return NotImplemented
-    return call(fn, (a, b), {})
+    if is_operand(a) and is_operand(b):
+        return call(fn, (a, b), {})
+    other = type(b if isinstance(a, ParIter) else a)
+    if overrides(other) or getattr(other, "__array_priority__", 0) > 0:
+        # Such a class has operators of its own, which take arrays, and not always lazy ones.
+        return operators[fn](computed(a), computed(b))
+    return call(fn, (a, b), {}) if is_array_like(other) else NotImplemented
 
 
 cdef object in_place(ufunc fn, ParIter x, object other, object result):
@@ -1368,8 +1392,27 @@ cdef object in_place(ufunc fn, ParIter x, object other, object result):
 
 cdef bint is_operand(object x):
     # The common ones first.
-    return type(x) is ParIter or type(x) is int or type(x) is float or isinstance(
-        x, (ParIter, np.ndarray, int, float, complex, np.generic, list, tuple))
+    if type(x) is ParIter or type(x) is int or type(x) is float or cnp.PyArray_CheckExact(x):
+        return True
+    if isinstance(x, np.ndarray):
+        return not overrides(type(x))
+    return isinstance(x, (ParIter, int, float, complex, np.generic, list, tuple))
+
+
+cdef bint has_own_code(tuple operands):
+    """Whether the class of one answers for ufuncs, with code of its own that wants arrays."""
+    for x in operands:
+        if not is_operand(x) and overrides(type(x)):
+            return True
+    return False
+
+
+cdef bint is_array_like(object t):
+    """Whether NumPy's operators make an array of it."""
+    if getattr(t, "__array_ufunc__", t) is None:
+        return False
+    return issubclass(t, (memoryview, array.array)) or any([hasattr(t, name) for name in (
+        "__array__", "__array_interface__", "__dlpack__")])
 
 
 cdef bint before_2_3 = np.lib.NumpyVersion(np.__version__) < "2.3.0"

@@ -22,3 +22,5 @@ cdef Node predicate_node(object what, Node node, str name)
 cdef ndarray predicate_mask(object a, object what, str name, bint alone)
 # Whether what is lazy; it is an array only when somebody asks for its elements.
 cdef bint is_lazy(object what)
+# What a predicate gave, as an array of bool; what is unknown is false.
+cdef object truth_of(object found)

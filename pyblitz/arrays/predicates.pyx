@@ -9,7 +9,7 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.compiled cimport is_compiled
 from pyblitz.arrays.evaluate cimport apply, collect
-from pyblitz.arrays.front cimport bare, convert, is_masked
+from pyblitz.arrays.front cimport bare, convert, is_masked, overrides
 from pyblitz.arrays.nodes cimport Node, node_of
 
 cnp.import_array()
@@ -33,8 +33,8 @@ cdef bint is_value(object what, object dtype):
     """Whether something that is no function is one element's value."""
     if np.isscalar(what) or isinstance(what, (datetime.date, datetime.timedelta)):
         return True
-    if isinstance(what, np.ndarray):
-        return what.ndim == 0
+    if isinstance(what, np.ndarray) or overrides(type(what)):
+        return np.ndim(what) == 0
     # Of objects, what else is in no sequence; None in other arrays is a mistake.
     return dtype.kind == "O" and not hasattr(what, "__len__") and not hasattr(what, "__array__")
 
@@ -48,6 +48,23 @@ cdef object of_kind(object value, str kind):
     return value
 
 
+cdef object known(object mask):
+    """Booleans of which some may be unknown, and are not selected; anything else as it is."""
+    cdef str kind = str(getattr(mask, "dtype", getattr(mask, "type", None))).lower()
+    if not kind.startswith("bool"):
+        return mask
+    if is_masked(mask):
+        return mask.filled(False)
+    if hasattr(mask, "fill_null"):      # of Polars and pyarrow
+        return mask.fill_null(False)
+    return mask if isinstance(mask.dtype, np.dtype) else mask.to_numpy(bool, na_value=False)
+
+
+cdef object truth_of(object found):
+    mask = np.asarray(convert(known(found)))
+    return mask if mask.dtype == np.bool_ else mask != 0
+
+
 cdef tuple stands_for(object what, object dtype, str name):
     if isinstance(what, (int, float, complex, np.generic)):
         return STANDS_VALUE, what
@@ -59,10 +76,7 @@ cdef tuple stands_for(object what, object dtype, str name):
             return STANDS_FUNCTION, bare(what)
     if is_value(what, dtype):
         return STANDS_VALUE, of_kind(what, dtype.kind)
-    if is_masked(what) and what.dtype == np.bool_:
-        # What is unknown is not selected.
-        what = what.filled(False)
-    mask = convert(what)
+    mask = convert(known(what))
     if isinstance(mask, np.ndarray) and mask.ndim > 0 and mask.dtype == np.bool_:
         return STANDS_MASK, np.asarray(mask)
     given = f"an array of {mask.dtype}" if isinstance(mask, np.ndarray) else type(what).__name__
@@ -93,8 +107,5 @@ cdef ndarray predicate_mask(object a, object what, str name, bint alone):
     if not alone or (kind == STANDS_FUNCTION and (is_lazy(thing) or is_compiled(thing))):
         return collect([predicate_node(thing, node_of(np.atleast_1d(a)), name)], None)[0].reshape(a.shape)
     # Not NumPy's operator, which compares anything.
-    mask = thing(a) if kind == STANDS_FUNCTION else np.equal(a, thing)
-    if is_masked(mask):
-        mask = mask.filled(False)
-    mask = fitting(np.asarray(mask), a.shape, name)
-    return mask if mask.dtype == np.bool_ else mask != 0
+    mask = truth_of(thing(a) if kind == STANDS_FUNCTION else np.equal(a, thing))
+    return fitting(mask, a.shape, name)

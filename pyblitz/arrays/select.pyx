@@ -9,10 +9,13 @@ from numpy cimport ndarray
 from pyblitz.arrays.common cimport run, run_fn
 from pyblitz.arrays.copy cimport contiguous, movable, native, pays_to_move, shape_of
 from pyblitz.arrays.evaluate cimport apply, collect
-from pyblitz.arrays.front cimport NONZERO_NS, as_array, Left, convert, left, left_dtype, pays, too_small
+from pyblitz.arrays.compiled cimport is_compiled
+from pyblitz.arrays.front cimport (
+    NONZERO_NS, as_array, Left, bare, convert, left, left_dtype, overrides, pays, takes_numpys_arguments,
+    too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport node_of
-from pyblitz.arrays.predicates cimport fitting, is_lazy, predicate_mask
+from pyblitz.arrays.predicates cimport fitting, is_lazy, predicate_mask, truth_of
 from pyblitz.kernels.filter cimport (
     Filter, Unravel, filter_block, filter_blocks, filter_count, filter_write, unravel_run)
 from pyblitz.runtime.atomic cimport u32_load_relaxed
@@ -80,16 +83,21 @@ cdef tuple select_items(ndarray a, ndarray mask, bint both):
 
 # ---- by a mask or a predicate -----------------------------------------------
 
-cdef object items_of(object a):
-    """What has its own way to be indexed by a mask; or else an array."""
-    if isinstance(a, np.ndarray) or (hasattr(a, "__array_ufunc__") and not is_lazy(a)):
-        return a
-    return np.asarray(convert(a))
+cdef bint selects_itself(object a):
+    """Whether it is no array, and has its own way to be indexed by a mask."""
+    return (not isinstance(a, np.ndarray) and overrides(type(a)) and not is_lazy(a)
+            and takes_numpys_arguments(a, "__getitem__"))
 
 
 cdef object mask_alone(object a, object mask):
     """For a namesake: NumPy's part."""
-    x = a if isinstance(a, np.ndarray) else np.asarray(a)
+    if selects_itself(a):
+        if callable(mask) and not is_compiled(mask) and not is_lazy(mask):
+            # It is shown the container, with its labels, units and the like.
+            return fitting(truth_of(bare(mask)(a)), np.shape(a), "mask")
+        if isinstance(getattr(a, "dtype", None), np.dtype):
+            return predicate_mask(a, mask, "mask", True)
+    x = np.asarray(a)
     if x.ndim == 0 and isinstance(mask, (bool, np.bool_)):
         return np.asarray(mask)     # of that shape, so it is a mask
     return predicate_mask(x, mask, "mask", True)
@@ -99,7 +107,7 @@ def filtered(a, mask):
     """The namesake of par_filter."""
     if is_lazy(a):
         return par_filter(np.asarray(a), mask)
-    a = items_of(a)
+    a = a if isinstance(a, np.ndarray) or selects_itself(a) else np.asarray(convert(a))
     return a[mask_alone(a, mask)]
 
 
@@ -107,7 +115,7 @@ def partitioned(a, mask):
     """The namesake of par_partition_by."""
     if is_lazy(a):
         return par_partition_by(np.asarray(a), mask)
-    a = items_of(a)
+    a = a if isinstance(a, np.ndarray) or selects_itself(a) else np.asarray(convert(a))
     mask = mask_alone(a, mask)
     return a[mask], a[~mask]
 
