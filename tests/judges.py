@@ -71,9 +71,9 @@ EXCUSED = {
     "which then says so in its own words",
 }
 DISTRIBUTIONS = {"sklearn": "scikit-learn"}
-PARALLEL = os.cpu_count() or 1  # rounds that run at once
-# Of NumPy's tests, those that need more than a part of it skip themselves; one is for others.
+# Rounds that run at once; some of NumPy's tests take 18 GB.
 MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+PARALLEL = int(min(os.cpu_count() or 1, MEMORY // 20e9)) or 1
 ROUNDS = {
     "plain": {},
     "enabled": {"PYBLITZ_JUDGE": "enable"},
@@ -101,13 +101,7 @@ def run(targets: list[str], env: dict[str, str]) -> dict:
         done = subprocess.run(
             command,
             cwd=place,
-            env={
-                **os.environ,
-                **env,
-                "PYTHONPATH": path,
-                "PYBLITZ_VERDICTS": str(verdicts),
-                "NPY_AVAILABLE_MEM": f"{MEMORY // (PARALLEL + 1)} b",
-            },
+            env={**os.environ, **env, "PYTHONPATH": path, "PYBLITZ_VERDICTS": str(verdicts)},
             capture_output=True,
             text=True,
             check=False,
