@@ -501,8 +501,8 @@ MUTATIONS = [
     Mutation(
         "predicates: what is masked is selected",
         "arrays/predicates.pyx",
-        "        what = what.filled(False)\n",
-        "        what = what.filled(True)\n",
+        "        return (x != 0).filled(False)\n",
+        "        return (x != 0).filled(True)\n",
         "test_find.py test_move.py test_front.py test_containers.py",
     ),
     Mutation(

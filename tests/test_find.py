@@ -108,6 +108,8 @@ def test_a_later_hit_that_is_known_later_does_not_count(pool_size):
 
         def hit(v, known=known, late=late):
             v = np.asarray(v)
+            if len(v) < 1000:
+                return v > 0  # it is looked at whether it is elementwise
             if v[0] == 0:
                 for _ in range(20):  # long enough to be shared
                     np.sin(v)

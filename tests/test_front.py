@@ -500,7 +500,7 @@ def test_predicates_see_the_container():
     assert seen == [pd.Series]
     yes, no = pb.par_partition_by(s, positive)
     assert list(yes.index) == ["a", "d"]
-    assert list(no.index) == ["b", "c"]
+    assert list(no.index) == ["c"]  # not the unknown one, as with ~mask
     with pytest.raises(ValueError, match="mask: an array of shape"):
         pb.par_filter(s, lambda s: s[:2] > 0)
     unit = pint.UnitRegistry()
@@ -536,3 +536,127 @@ def test_numbers_beside_functions_stay_numbers(n):
         pb.par_map(np.round, a, decimals=2)
     with pytest.raises(ValueError, match="par_cumsum"):
         pb.par_map(np.cumsum, a, 0)
+
+
+@pytest.mark.parametrize("n", [10, 100_000])
+def test_what_a_predicate_does_not_know_is_not_selected(n):
+    """Whatever class says so, at each size, and in lazy chains."""
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    pa = pytest.importorskip("pyarrow")
+    a = np.arange(float(n))
+    for predicate in (
+        lambda v: np.ma.array(v < 4, mask=v == 2),
+        lambda v: np.ma.array(np.where(v < 4, v + 1, 0), mask=v == 2),
+        lambda v: pd.array(v < 4, dtype="boolean") & pd.array(np.where(v == 2, None, True)),
+        lambda v: pd.Series(np.where(v == 2, None, v < 4), dtype="Int64"),
+        lambda v: pl.Series(np.where(v == 2, None, v < 4).tolist()),
+        lambda v: pa.array(np.where(v == 2, None, v < 4).tolist()),
+    ):
+        expected = np.array([0.0, 1.0, 3.0])
+        assert_same(pb.par_filter(a, predicate), expected)
+        assert_same(pb.par_flatnonzero(a, predicate), np.array([0, 1, 3]))
+        assert_same(pb.par_iter(a).filter(predicate).collect(), expected)
+        assert pb.par_position(a[2:], predicate) == 1
+
+
+def test_pandas_knows_what_goes_with_what():
+    pd = pytest.importorskip("pandas")
+    s = pd.Series([3.0, -1, 0, 4, 5], index=list("abcde"))
+    mask = pd.Series([True, True, False, False, False], index=list("edcba"))
+    pd.testing.assert_series_equal(pb.par_filter(s, mask), s[mask.reindex(s.index)])
+    pd.testing.assert_series_equal(pb.par_filter(s, lambda s: (s > 3)[::-1]), s[s > 3])
+    df = pd.DataFrame({"x": [1.0, 2, 3], "y": [1.0, -2, -3]})
+    pd.testing.assert_frame_equal(pb.par_filter(df, lambda d: d > 0), df[df > 0])
+    pd.testing.assert_frame_equal(pb.par_filter(df, df > 0), df[df > 0])
+    pd.testing.assert_frame_equal(pb.par_filter(df, lambda d: d["y"] < 0), df[df["y"] < 0])
+    with pytest.raises(TypeError, match="mask: expected booleans"):
+        pb.par_filter(s, [1, 0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("n", [10, 300_000])
+def test_values_with_units_do_not_lose_them(n):
+    pint = pytest.importorskip("pint")
+    metre = pint.UnitRegistry().m
+    a = np.arange(float(n))
+    for call in (
+        lambda: pb.par_filter(a, 3 * metre),
+        lambda: pb.par_position(a, 3 * metre),
+        lambda: pb.par_iter(a).filter(3 * metre).collect(),
+        lambda: pb.par_iter(a).position(3 * metre),
+    ):
+        with pytest.raises(pint.DimensionalityError):
+            call()
+
+
+def test_memoryviews_are_masks():
+    a = np.arange(4.0)
+    assert_same(pb.par_filter(a, memoryview(a > 2)), a[3:])
+    assert_same(pb.par_iter(a)[memoryview(a > 2)].collect(), a[3:])
+
+
+class Last(np.ndarray):
+    def __radd__(self, other):
+        return type(other)
+
+
+class Alone:
+    __array_ufunc__ = None
+
+    def __eq__(self, other):
+        return "one answer"
+
+    def __radd__(self, other):
+        return type(other)
+
+
+class Prior:
+    def __init__(self, priority):
+        self.__array_priority__ = priority
+
+    def __radd__(self, other):
+        return type(other)
+
+
+class Number(float):
+    __array_ufunc__ = None
+
+    def __radd__(self, other):
+        return type(other)
+
+
+def test_operators_are_left_to_whom_numpy_leaves_them():
+    a = np.arange(16.0).reshape(4, 4)
+    lazy = pb.par_iter(a)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        m = np.matrix(np.eye(4) * 2)
+    assert_same(lazy * m, a * m)
+    assert_same(m * lazy, m * a)
+    for x in (a.view(Last), Alone(), Prior(10), Number(2)):
+        assert a + x is np.ndarray
+        assert lazy + x is np.ndarray
+    assert lazy == Alone() == "one answer"
+    assert (lazy == np.polynomial.Polynomial([1])) is (a == np.polynomial.Polynomial([1]))
+    masked = np.ma.array(a, mask=a > 3)
+    for got, want in [(lazy == masked, a == masked), (lazy + masked, a + masked)]:
+        assert type(got) is type(want)
+        assert np.array_equal(np.ma.getmaskarray(got), np.ma.getmaskarray(want))
+
+
+def test_products_in_place():
+    x, a = pb.par_iter(np.eye(3)), np.eye(3)
+    y = np.arange(9.0).reshape(3, 3)
+    x @= y
+    a @= y
+    assert_same(x.collect(), a)
+    x = pb.par_iter(np.arange(3.0))
+    with pytest.raises(ValueError, match=r"matmul|multiplication"):
+        x @= y[0]
+
+
+@pytest.mark.parametrize("n", [10, 10**6])
+def test_options_beside_functions(n):
+    a = np.linspace(-1, 1, n)
+    assert_same(pb.par_map(np.clip, a, None, 0.5), np.clip(a, None, 0.5))
+    assert_same(pb.par_map(np.round, a, np.int64(1)), np.round(a, 1))
+    assert_same(pb.par_map(lambda x, y: y * 2, a, 2.0), np.full(n, 4.0))

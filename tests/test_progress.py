@@ -230,7 +230,8 @@ def test_it_is_not_called_again_once_it_raised():
     def block(lo, hi):
         begun.append(lo)
         if begun[0] == lo:
-            return  # before others are asked for help
+            time.sleep(0.01)  # so long that another is asked for help, asleep or not
+            return
         if len(begun) > 2:
             both.set()
         assert both.wait(20)

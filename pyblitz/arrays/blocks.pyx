@@ -219,24 +219,31 @@ cdef object wrong_dtype(str what, object dtype, object first):
     return TypeError(f"fn returned {dtype} for {what}, but {first} for the first one; give dtype= or out=")
 
 
-cdef bint is_number(object x):
-    """Whether its type is as weak as Python's numbers are."""
-    return type(x) is int or type(x) is float or type(x) is complex or type(x) is bool
+cdef bint is_option(object x):
+    """Whether a function gets it as it is: a number, which takes the arrays' type as in NumPy, or
+    None."""
+    return x is None or type(x) in (int, float, complex, bool) or isinstance(x, np.generic)
 
 
-cdef class WithNumbers:
-    """A function of the arrays among its arguments.  It gets Python's numbers as they are: they
-    take the arrays' type, as in NumPy, or are options (``np.round(a, 2)``)."""
+cdef object array_here = object()
+
+
+cdef class WithOptions:
+    """A function of the arrays among its arguments, of which others are options (``np.round(a, 2)``)."""
     cdef object fn
-    cdef list given         # the numbers; None where an array is
+    cdef list given         # the options; array_here where an array is
 
     def __init__(self, fn, given):
         self.fn = fn
-        self.given = [x if is_number(x) else None for x in given]
+        self.given = [x if is_option(x) else array_here for x in given]
 
     def __call__(self, *blocks):
         arrays = iter(blocks)
-        return self.fn(*[next(arrays) if x is None else x for x in self.given])
+        result = self.fn(*[next(arrays) if x is array_here else x for x in self.given])
+        if result is not None and np.ndim(result) == 0:
+            # Of the options alone.
+            result = np.full(np.broadcast_shapes(*[b.shape for b in blocks]), result)
+        return result
 
 
 cdef object has_gil = getattr(sys, "_is_gil_enabled", lambda: True)
@@ -277,9 +284,9 @@ cdef object map_blocks(object fn, tuple arrays, object out, object dtype, object
     if not arrays:
         raise TypeError("par_map: at least one array is needed")
     refuse_known(fn)
-    if type(fn) is not Elementwise and 0 < sum([is_number(a) for a in arrays]) < len(arrays):
-        fn = WithNumbers(fn, arrays)
-        arrays = tuple([a for a in arrays if not is_number(a)])
+    if type(fn) is not Elementwise and 0 < sum([is_option(a) for a in arrays]) < len(arrays):
+        fn = WithOptions(fn, arrays)
+        arrays = tuple([a for a in arrays if not is_option(a)])
     if out is None and dtype is None and not timed:
         result = map_one_block(fn, arrays)
         if result is not None:

@@ -8,6 +8,7 @@ one program of it all and runs that.
 import array
 import math
 import operator
+import weakref
 from inspect import signature
 
 import numpy as np
@@ -26,12 +27,14 @@ from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, apply_where, collect, count_node, find_node, run_for_effects
 from pyblitz.arrays.fold cimport (
     any_of, fold_kernel, fold_node, mean_of, reduce_parts, variance_of)
-from pyblitz.arrays.front cimport Ufunc, bare, computed, member, no_value, overrides, refuse_lazy
+from pyblitz.arrays.front cimport (
+    Ufunc, bare, computed, computes_alike, member, no_value, overrides, refuse_lazy)
 from pyblitz.arrays.front import complete_methods, ending, lazy_classes
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, call_blocks, call_kernel,
     cast, depends, index_node, keep, kept_node, node_of, sliced)
-from pyblitz.arrays.predicates cimport STANDS_MASK, STANDS_VALUE, fitting, stands_for
+from pyblitz.arrays.predicates cimport (
+    STANDS_MASK, STANDS_VALUE, fitting, of_known, stands_for, truth_of)
 from pyblitz.arrays.predicates import lazy_arrays
 from pyblitz.arrays.program cimport plan_of
 from pyblitz.arrays.sort import par_sort
@@ -120,7 +123,7 @@ def par_iter(*arrays):
         if a.dtype.kind not in "biufcmM":
             raise TypeError(f"par_iter: expected arrays of numbers or times, not {a.dtype}")
         if not cnp.PyArray_NDIM(<ndarray>a):
-            raise TypeError(f"arrays[{i}]: iteration over a 0-d array; beside lazy arrays it is an operand as it is")
+            raise TypeError(f"par_iter: iteration over a 0-d array (arrays[{i}])")
         made.append(wrap([node_of(a)]))
     return made[0] if len(made) == 1 else tuple(made)
 
@@ -303,14 +306,24 @@ cdef ParIter predicate_of(object what, tuple values):
     if kind == STANDS_MASK:
         return wrap([node_of(thing if x.shape is None else fitting(thing, x.shape, "predicate"))])
     if kind == STANDS_VALUE:
-        mask = call(np.equal, (x, thing), {})
+        mask = np.equal(x, thing)
+        if type(mask) is not ParIter:   # which asked a class of its own
+            mask = par_iter(truth_of(mask))
     else:
-        mask = thing if isinstance(thing, ParIter) else mapped(thing, values, None)
+        mask = thing if isinstance(thing, ParIter) else mapped_truth(thing, values)
     if not isinstance(mask, ParIter):
         raise TypeError("predicate: must give one value for each element")
     if (<Node>(<ParIter>mask).parts[0]).dtype != np.bool_:
         mask = call(np.not_equal, (mask, 0), {})
     return mask
+
+
+cdef object mapped_truth(object fn, tuple values):
+    """The same of a predicate."""
+    if as_kernel(fn) is None and not isinstance(fn, ufunc) and numbas_ufunc(fn) is None:
+        refuse_known(fn)
+        fn = of_known(fn)
+    return mapped(fn, values, None)
 
 
 cdef bint is_looked_at(Node node) except -1:
@@ -642,7 +655,9 @@ cdef class ParIter:
             made = NotImplemented
         if made is NotImplemented and anything:
             # NumPy's operator compares anything.
-            return par_iter(self.collect() == other if which == Py_EQ else self.collect() != other)
+            made = computed(self) == other if which == Py_EQ else computed(self) != other
+            if type(made) is np.ndarray and made.ndim and made.dtype == np.bool_:
+                return par_iter(made)
         return made
 
     # As with arrays, the dtype stays, or NumPy's exception says that it cannot.
@@ -664,6 +679,9 @@ cdef class ParIter:
 
     def __imod__(self, other):
         return in_place(np.remainder, self, other, self % other)
+
+    def __imatmul__(self, other):
+        return par_iter(operator.imatmul(np.array(computed(self)), computed(other)))
 
     def __ipow__(self, other):
         return in_place(np.power, self, other, self ** other)
@@ -730,8 +748,9 @@ cdef class ParIter:
             fn, "__call__", self, *[bound for _, bound in bounds if bound is not None],
             out=None if out is None else (out,), **options)
 
-    def astype(self, dtype):
-        """Its elements as another dtype, as ``ndarray.astype``.
+    def astype(self, dtype, copy=True):
+        """Its elements as another dtype, as ``ndarray.astype``.  ``copy`` is what libraries ask
+        arrays for; nothing lazy is copied.
 
         Raises
         ------
@@ -1368,11 +1387,13 @@ cdef dict operators = {
 cdef object binary(object fn, object a, object b):
     if is_operand(a) and is_operand(b):
         return call(fn, (a, b), {})
-    other = type(b if isinstance(a, ParIter) else a)
-    if overrides(other) or getattr(other, "__array_priority__", 0) > 0:
+    other = b if isinstance(a, ParIter) else a
+    if answers_operators(other):
         # Such a class has operators of its own, which take arrays, and not always lazy ones.
         return operators[fn](computed(a), computed(b))
-    return call(fn, (a, b), {}) if is_array_like(other) else NotImplemented
+    if isinstance(other, np.ndarray) or is_array_like(type(other)):
+        return call(fn, (a, b), {})
+    return NotImplemented
 
 
 cdef object in_place(ufunc fn, ParIter x, object other, object result):
@@ -1391,12 +1412,34 @@ cdef object in_place(ufunc fn, ParIter x, object other, object result):
 
 
 cdef bint is_operand(object x):
+    """What no class of its own answers for."""
     # The common ones first.
     if type(x) is ParIter or type(x) is int or type(x) is float or cnp.PyArray_CheckExact(x):
         return True
+    if type(x) is bool or type(x) is complex or type(x) is list or type(x) is tuple:
+        return True
+    return isinstance(x, np.generic) or (
+        isinstance(x, (int, float, complex, list, tuple)) and not answers_operators(x))
+
+
+cdef object answers = weakref.WeakKeyDictionary()       # class -> whether it has operators of its own
+
+
+cdef bint answers_operators(object x):
+    """Whether NumPy's operators leave the answer to its class."""
+    t = type(x)
     if isinstance(x, np.ndarray):
-        return not overrides(type(x))
-    return isinstance(x, (ParIter, int, float, complex, np.generic, list, tuple))
+        if t not in answers:
+            answers[t] = not computes_alike(t) or any([
+                getattr(t, name) is not getattr(np.ndarray, name) for name in vars(np.ndarray)
+                if name.startswith("__r") or name in ("__add__", "__mul__", "__eq__")])
+        return answers[t]
+    if hasattr(t, "__array_ufunc__"):
+        return True
+    try:
+        return getattr(x, "__array_priority__", 0) > 0
+    except TypeError:
+        return False
 
 
 cdef bint has_own_code(tuple operands):
@@ -1409,8 +1452,6 @@ cdef bint has_own_code(tuple operands):
 
 cdef bint is_array_like(object t):
     """Whether NumPy's operators make an array of it."""
-    if getattr(t, "__array_ufunc__", t) is None:
-        return False
     return issubclass(t, (memoryview, array.array)) or any([hasattr(t, name) for name in (
         "__array__", "__array_interface__", "__dlpack__")])
 
@@ -1748,7 +1789,7 @@ cdef class Chunked(Slices):
 def node_beside(fn, node):
     """For predicates: the node of a lazy array, or of a function of elements."""
     cdef ParIter beside = wrap([node])
-    mask = fn if isinstance(fn, ParIter) else mapped(fn, (beside,), None)
+    mask = fn if isinstance(fn, ParIter) else mapped_truth(fn, (beside,))
     if not isinstance(mask, ParIter):
         return None
     parts = (<ParIter>mask).parts

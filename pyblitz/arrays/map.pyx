@@ -150,8 +150,8 @@ def par_map(fn, *arrays, out=None, where=True, dtype=None, casting="same_kind", 
         Kernels and callables see plain arrays: masks and other subclasses'
         properties are for ufuncs only.
     *arrays : array_like
-        The inputs, broadcast against each other. A callable gets Python's numbers as they
-        are, so that they take the arrays' dtype, as in NumPy.
+        The inputs, broadcast against each other. A callable on blocks gets numbers and None
+        as they are: Python's take the arrays' dtype, as in NumPy, and some may be options.
     out : ndarray or tuple of ndarray, optional
         Where the results go.  When ``fn`` raises, it holds the results of the
         blocks that were done before.
@@ -233,7 +233,8 @@ def par_map(fn, *arrays, out=None, where=True, dtype=None, casting="same_kind", 
     if where is not True:
         raise TypeError("where: only a ufunc takes it")
     for name in options:
-        raise TypeError(f"{name}: par_map hands keywords to ufuncs only; give functools.partial(fn, {name}=...)")
+        raise TypeError(f"{name}: only a ufunc takes it"
+                        + ("" if k is not None else f"; give functools.partial(fn, {name}=...)"))
     if k is None:
         if elementwise:
             return map_elements(fn, arrays, out, dtype, casting)

@@ -24,3 +24,9 @@ cdef ndarray predicate_mask(object a, object what, str name, bint alone)
 cdef bint is_lazy(object what)
 # What a predicate gave, as an array of bool; what is unknown is false.
 cdef object truth_of(object found)
+# The same of what a predicate will give, if that has a way to say that something is unknown.
+cdef object of_known(object predicate)
+# Whether all its elements are booleans, some of them unknown perhaps.
+cdef bint is_boolean(object x)
+# The name of the package that its class is of.
+cdef str library_of(object x)

@@ -25,12 +25,18 @@ def lazy_arrays(cls, how):
     lazy_type, call_lazily = cls, how
 
 
+cdef str library_of(object x):
+    return type(x).__module__.partition(".")[0]
+
+
 cdef bint is_lazy(object what):
     return lazy_type is not None and isinstance(what, lazy_type)
 
 
 cdef bint is_value(object what, object dtype):
     """Whether something that is no function is one element's value."""
+    if isinstance(what, memoryview):
+        return False        # a scalar to NumPy
     if np.isscalar(what) or isinstance(what, (datetime.date, datetime.timedelta)):
         return True
     if isinstance(what, np.ndarray) or overrides(type(what)):
@@ -48,21 +54,57 @@ cdef object of_kind(object value, str kind):
     return value
 
 
-cdef object known(object mask):
-    """Booleans of which some may be unknown, and are not selected; anything else as it is."""
-    cdef str kind = str(getattr(mask, "dtype", getattr(mask, "type", None))).lower()
-    if not kind.startswith("bool"):
-        return mask
-    if is_masked(mask):
-        return mask.filled(False)
-    if hasattr(mask, "fill_null"):      # of Polars and pyarrow
-        return mask.fill_null(False)
-    return mask if isinstance(mask.dtype, np.dtype) else mask.to_numpy(bool, na_value=False)
+cdef bint has_unknowns(object x):
+    """Whether its class has a way to say that an element is not known."""
+    if isinstance(x, np.ndarray):
+        return is_masked(x)
+    return library_of(x) in ("pandas", "polars", "pyarrow") and hasattr(x, "__len__") and (
+        not isinstance(getattr(x, "dtype", None), np.dtype))
+
+
+cdef bint is_boolean(object x):
+    dtype = getattr(x, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        return dtype == np.bool_
+    if dtype is None and library_of(x) == "pyarrow":
+        dtype = x.type
+    if library_of(x) == "pandas" and x.ndim == 2:       # a DataFrame
+        return all([str(t).lower().startswith("bool") for t in x.dtypes])
+    return str(dtype).lower().startswith("bool")
+
+
+cdef object known(object x):
+    """What is unknown is not selected."""
+    if not has_unknowns(x):
+        return x
+    if is_masked(x):
+        return (x != 0).filled(False)
+    if hasattr(x, "to_numpy") and library_of(x) == "pandas":
+        return x.to_numpy(dtype=bool, na_value=False)
+    return np.asarray(x.cast("bool" if library_of(x) == "pyarrow" else bool).fill_null(False))
 
 
 cdef object truth_of(object found):
     mask = np.asarray(convert(known(found)))
+    if mask.dtype == object:
+        return mask.astype(bool)    # None is false
     return mask if mask.dtype == np.bool_ else mask != 0
+
+
+cdef class Known:
+    """A predicate that tells NumPy's arrays where it tells what has elements that are not known."""
+    cdef object predicate
+
+    def __init__(self, predicate):
+        self.predicate = predicate
+
+    def __call__(self, *values):
+        found = self.predicate(*values)
+        return known(found) if found is not None and not is_lazy(found) else found
+
+
+cdef object of_known(object predicate):
+    return Known(predicate)
 
 
 cdef tuple stands_for(object what, object dtype, str name):
@@ -76,7 +118,7 @@ cdef tuple stands_for(object what, object dtype, str name):
             return STANDS_FUNCTION, bare(what)
     if is_value(what, dtype):
         return STANDS_VALUE, of_kind(what, dtype.kind)
-    mask = convert(known(what))
+    mask = convert(known(what) if has_unknowns(what) and is_boolean(what) else what)
     if isinstance(mask, np.ndarray) and mask.ndim > 0 and mask.dtype == np.bool_:
         return STANDS_MASK, np.asarray(mask)
     given = f"an array of {mask.dtype}" if isinstance(mask, np.ndarray) else type(what).__name__
@@ -94,7 +136,13 @@ cdef Node predicate_node(object what, Node node, str name):
     kind, thing = stands_for(what, node.dtype, name)
     if kind == STANDS_MASK:
         return node_of(fitting(thing, node.shape, name))
-    made = apply(np.equal, (node, thing), {}) if kind == STANDS_VALUE else call_lazily(thing, node)
+    if kind == STANDS_VALUE and overrides(type(thing)):
+        # With a unit, say: NumPy's comparison asks it.
+        return node_of(fitting(truth_of(np.equal(collect([node], None)[0], thing)), node.shape, name))
+    if kind == STANDS_VALUE:
+        made = apply(np.equal, (node, thing), {})
+    else:
+        made = call_lazily(thing, node)
     if type(made) is not Node:
         raise TypeError(f"{name}: must give one value for each element")
     return made if (<Node>made).dtype == np.bool_ else apply(np.not_equal, (made, 0), {})

@@ -15,7 +15,8 @@ from pyblitz.arrays.front cimport (
     too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport node_of
-from pyblitz.arrays.predicates cimport fitting, is_lazy, predicate_mask, truth_of
+from pyblitz.arrays.predicates cimport (
+    fitting, is_boolean, is_lazy, library_of, predicate_mask, truth_of)
 from pyblitz.kernels.filter cimport (
     Filter, Unravel, filter_block, filter_blocks, filter_count, filter_write, unravel_run)
 from pyblitz.runtime.atomic cimport u32_load_relaxed
@@ -89,12 +90,28 @@ cdef bint selects_itself(object a):
             and takes_numpys_arguments(a, "__getitem__"))
 
 
+cdef object own_mask(object a, object mask):
+    """The mask that is meant, of a's own library, if its elements have names, units or the like: it
+    then knows better what goes with what.  None, if there is no such mask."""
+    if callable(mask) and not is_compiled(mask) and not is_lazy(mask):
+        mask = bare(mask)(a)
+        if not is_boolean(mask):
+            mask = fitting(truth_of(mask), np.shape(a), "mask")
+    elif overrides(type(mask)) and np.ndim(mask) == 0:
+        mask = np.equal(a, mask)
+    elif isinstance(mask, np.ndarray) or not is_boolean(mask):
+        return None
+    if library_of(mask) == library_of(a):
+        return mask
+    return fitting(truth_of(mask), np.shape(a), "mask")
+
+
 cdef object mask_alone(object a, object mask):
     """For a namesake: NumPy's part."""
     if selects_itself(a):
-        if callable(mask) and not is_compiled(mask) and not is_lazy(mask):
-            # It is shown the container, with its labels, units and the like.
-            return fitting(truth_of(bare(mask)(a)), np.shape(a), "mask")
+        found = own_mask(a, mask)
+        if found is not None:
+            return found
         if isinstance(getattr(a, "dtype", None), np.dtype):
             return predicate_mask(a, mask, "mask", True)
     x = np.asarray(a)
