@@ -19,9 +19,10 @@ cdef int run_blocks(Worker* w, leaf_fn leaf, void* ctx, int64_t grain, int64_t n
 cdef int combine_blocks(Worker* w, leaf_fn leaf, combine_fn combine, void* ctx, int64_t grain,
                         int64_t n) noexcept nogil
 
-# On entry, counts[b] is how many items block b will write.  On return, it is how many the blocks
-# before it write: where block b begins.  counts[blocks], the sum of all, is returned.
-cdef int64_t sum_counts(int64_t* counts, int64_t blocks) noexcept nogil
+# On entry, counts[block][bucket] is how many items a block will write to a bucket.  The buckets lie one
+# behind the other, and in each of them the blocks.  On return, it is where the block begins there.
+# counts[blocks], a row more, is filled with where the buckets end.  Returns the sum of all.
+cdef int64_t sum_counts(int64_t* counts, int64_t blocks, int64_t buckets) noexcept nogil
 
 # memcpy by all workers; without one, by this thread.  0, or what stopped it.
 cdef int copy_shared(Worker* w, void* to, const void* source, int64_t bytes) noexcept nogil

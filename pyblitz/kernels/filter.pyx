@@ -54,7 +54,7 @@ cdef int filter_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcep
 cdef int filter_count(Worker* w, Filter* f) noexcept nogil:
     cdef int64_t blocks = filter_blocks(f)
     cdef int rc = run_blocks(w, filter_count_leaf, f, 1 + COUNT_BYTES // f.block, blocks)
-    sum_counts(f.before, blocks)
+    sum_counts(f.before, blocks, 1)
     return rc
 
 

@@ -187,7 +187,7 @@ cdef int restore_equals(Worker* w, NumberSort* k, bint zeros) noexcept nogil:
         return ENOMEM
     rc = run_blocks(w, count_equals_leaf, &r, BLOCK_WORDS, k.n)
     if rc == 0:
-        sum_counts(r.before, blocks)
+        sum_counts(r.before, blocks, 1)
         rc = run_blocks(w, write_equals_leaf, &r, BLOCK_WORDS, k.n)
     free(r.before)
     return rc
