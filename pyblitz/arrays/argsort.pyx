@@ -6,10 +6,10 @@ cimport numpy as cnp
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport numpys
-from pyblitz.arrays.front cimport ARGSORT_NS, as_array, left, left_dtype, too_small
+from pyblitz.arrays.front cimport ARGSORT_NS, as_array, check_out, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport (
-    Fields, Rows, sort_by_numpy, check_out, goes_down, rows_of, sort_by, sort_fields)
+    Fields, Rows, sort_by_numpy, goes_down, rows_of, sort_by, sort_fields)
 
 cnp.import_array()
 

@@ -9,7 +9,7 @@ from numpy cimport ndarray, ufunc
 from pyblitz.host.config import share_from
 from pyblitz.host.interpreter cimport check
 from pyblitz.arrays.common cimport may_overlap, numpys, run, run_fn, same_memory
-from pyblitz.arrays.front cimport overlaps_itself
+from pyblitz.arrays.front cimport check_out, overlaps_itself
 from pyblitz.arrays.nodes cimport (
     NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INPUT, NODE_KEPT, NODE_WHERE, Domain, Node,
     again, ufunc_node, call_where, depends, keep, kept_node, node_of, sliced, visit)
@@ -285,13 +285,10 @@ cdef list collect(list nodes, object out):
     else:
         outs = [out]
         n = nodes[0]
-        if out.shape != n.shape:
-            raise ValueError(f"out: shape {out.shape} does not match that of the result, {n.shape}")
+        check_out(out, n.shape)
         if not np.can_cast(n.dtype, out.dtype, "same_kind"):
             raise TypeError(f"out: cannot cast the result from {n.dtype} to {out.dtype} "
                             "according to the rule 'same_kind'")
-        if not out.flags.writeable:
-            raise ValueError("out: output array is read-only")
         for part in depends(n):
             if (<Node>part).kind == NODE_INPUT and may_overlap(out, (<Node>part).what) and (
                     not same_memory(out, (<Node>part).what)):
@@ -386,8 +383,7 @@ cdef list collect_kept(list nodes, object out):
     p.report()
     outs = [made.astype((<Node>node).dtype, copy=False) for made, node in zip(outs, nodes)]
     if out is not None:
-        if out.shape != outs[0].shape:
-            raise ValueError(f"out: shape {out.shape} does not match that of the result, {outs[0].shape}")
+        check_out(out, outs[0].shape)
         np.copyto(out, outs[0])
         return [out]
     return outs

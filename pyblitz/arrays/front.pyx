@@ -170,6 +170,19 @@ cdef inline bint is_plain(PyObject* x) noexcept:
             or PyType_IsSubtype(t, &PyGenericArrType_Type))
 
 
+cdef int check_out(object out, tuple shape=None, object dtype=None, bint swapped=False) except -1:
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out: must be an array, not {type(out).__name__}")
+    if shape is not None and out.shape != shape:
+        raise ValueError(f"out: shape {out.shape} does not match that of the result, {shape}")
+    if dtype is not None and out.dtype != dtype and not (
+            swapped and out.dtype.newbyteorder("=") == dtype.newbyteorder("=")):
+        raise TypeError(f"out: dtype {out.dtype} does not match that of the result, {dtype}")
+    if not cnp.PyArray_ISWRITEABLE(out):
+        raise ValueError("out: output array is read-only")
+    return 0
+
+
 cdef bint overlaps_itself(ndarray a) noexcept:
     cdef int64_t reach = cnp.PyArray_ITEMSIZE(a), step
     cdef uint64_t done = 0

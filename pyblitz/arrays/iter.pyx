@@ -24,7 +24,7 @@ from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, apply_where, collect, count_node, find_node, run_for_effects
 from pyblitz.arrays.fold cimport (
     any_of, fold_kernel, fold_node, mean_of, reduce_parts, variance_of)
-from pyblitz.arrays.front cimport Ufunc, bare, computed, member, no_value, refuse_lazy
+from pyblitz.arrays.front cimport Ufunc, bare, check_out, computed, member, no_value, refuse_lazy
 from pyblitz.arrays.front import complete_methods, ending, lazy_classes
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, call_blocks, call_kernel,
@@ -1026,17 +1026,17 @@ cdef class ParIter:
         array([2, 4])
         """
         self.known()
+        if out is not None:
+            check_out(out)
         if len(self.parts) == 1:
-            return collect([self.parts[0]], check_out(out))[0]
+            return collect([self.parts[0]], out)[0]
         if out is None:
             if self.shape is None:
                 return np.concatenate([collect([p], None)[0] for p in self.parts])
             out = np.empty(self.shape, self.dtype)
-        check_out(out)
         if self.shape is None or out.shape != self.shape or self.reads(out):
             whole = self.collect()
-            if out.shape != whole.shape:
-                raise ValueError(f"out: shape {out.shape} does not match that of the result, {whole.shape}")
+            check_out(out, whole.shape)
             np.copyto(out, whole)
             return out
         start = 0
@@ -1337,12 +1337,6 @@ cdef class ParIter:
             if (<Node>p).what is a:
                 a = a.copy()
         return par_sort(a, out=a, **options)
-
-
-cdef object check_out(object out):
-    if out is not None and not isinstance(out, np.ndarray):
-        raise TypeError(f"out: must be an array, not {type(out).__name__}")
-    return out
 
 
 cdef object binary(object fn, object a, object b):

@@ -11,9 +11,9 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport (
     PyDataType_GetArrFuncs, at, axis_of, longest_axis, may_overlap, numpys, run, run_fn, slices)
-from pyblitz.arrays.front cimport MERGE_NS, as_array, left_dtype, pays, too_small
+from pyblitz.arrays.front cimport MERGE_NS, as_array, check_out, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
-from pyblitz.arrays.sorting cimport check_out, is_direct, sort_fields, sorting_order
+from pyblitz.arrays.sorting cimport is_direct, sort_fields, sorting_order
 from pyblitz.kernels.merge cimport (
     ORDER_COMPARE, MergeTwo, Order, Sorted, compare_bytes, compare_ucs4, is_sorted,
     merge_two, order_by, order_numbers)

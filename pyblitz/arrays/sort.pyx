@@ -10,10 +10,10 @@ from numpy cimport ndarray
 from pyblitz.host.interpreter cimport check
 from pyblitz.arrays.common cimport (
     PyArray_ArrFuncs, PyDataType_GetArrFuncs, may_overlap, numpys, run, run_fn)
-from pyblitz.arrays.front cimport SORT_NS, as_array, left, left_dtype, too_small
+from pyblitz.arrays.front cimport SORT_NS, as_array, check_out, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport (
-    Fields, Rows, sort_by_numpy, check_out, goes_down, key_kinds, merge_rows, rows_of, sort_by, sort_fields,
+    Fields, Rows, sort_by_numpy, goes_down, key_kinds, merge_rows, rows_of, sort_by, sort_fields,
     wants_stable)
 from pyblitz.kernels.merge cimport ORDER_COMPARE, MergeSort, order_by
 from pyblitz.kernels.gather cimport INDEX_READY, Take, take_run

@@ -17,8 +17,6 @@ cdef bint wants_stable(object kind, object stable)
 cdef bint goes_down(object descending, object kind) except -1
 # np.sort or np.argsort with `descending`, whatever the version of NumPy.
 cdef object sort_by_numpy(object fn, object a, object axis, object kind, object order, object stable, bint descending)
-# Raises, if out cannot hold a result of this shape and dtype.  swapped: whether any byte order will do.
-cdef int check_out(object out, tuple shape, object dtype, bint swapped=*) except -1
 
 # ---- rows
 

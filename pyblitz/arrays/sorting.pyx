@@ -13,7 +13,7 @@ from pyblitz.host.interpreter cimport check
 from pyblitz.arrays.common cimport axis_of, may_overlap, numpys, run, run_fn
 from pyblitz.arrays.compiled cimport CompiledKernel, as_less
 from pyblitz.arrays.evaluate cimport apply, find_node
-from pyblitz.arrays.front cimport is_masked
+from pyblitz.arrays.front cimport check_out, is_masked
 from pyblitz.arrays.nodes cimport node_of
 from pyblitz.kernels.argsort cimport Field, sort_order, sort_order_of_rows
 from pyblitz.kernels.find cimport FIND_ANY
@@ -92,18 +92,6 @@ cdef object sort_by_numpy(object fn, object a, object axis, object kind, object 
     result = np.empty_like(x)               # in its layout
     result[...] = np.take_along_axis(x, indices, axis)
     return result
-
-
-cdef int check_out(object out, tuple shape, object dtype, bint swapped=False) except -1:
-    if not isinstance(out, np.ndarray):
-        raise TypeError(f"out: must be an array, not {type(out).__name__}")
-    if out.shape != shape:
-        raise ValueError(f"out: shape {out.shape} does not match that of the result, {shape}")
-    if out.dtype != dtype and not (swapped and out.dtype.newbyteorder("=") == dtype.newbyteorder("=")):
-        raise TypeError(f"out: dtype {out.dtype} does not match that of the result, {dtype}")
-    if not out.flags.writeable:
-        raise ValueError("out: output array is read-only")
-    return 0
 
 
 # ---- rows -------------------------------------------------------------------
