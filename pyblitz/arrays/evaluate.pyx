@@ -16,7 +16,7 @@ from pyblitz.arrays.nodes cimport (
 from pyblitz.arrays.program cimport MAX_STEPS, Program, one_program
 from pyblitz.kernels.collect cimport (
     Collect, collect_begin, collect_free, collect_place, collect_run, collect_write)
-from pyblitz.kernels.find cimport Count, Find, FindWhich, count_run, find_run
+from pyblitz.kernels.find cimport CountNonzero, Find, FindWhich, count_nonzero_run, find_run
 from pyblitz.kernels.map cimport MAP_DIMS, MAP_OPERANDS, STEP_ARGS, Map, map_run
 from pyblitz.runtime.atomic cimport i64_load_relaxed
 from pyblitz.runtime.pool cimport Worker
@@ -408,7 +408,7 @@ cdef object find_node(Node mask, int which):
 
 cdef object count_node(Node node):
     """How many are true: of a mask, or of an array of native numbers of 4 or 8 bytes side by side."""
-    cdef Count c
+    cdef CountNonzero c
     cdef Program p = program_of([node], None, True)
     cdef ndarray counts
     if p.m.size == 0:
@@ -420,7 +420,7 @@ cdef object count_node(Node node):
     c.grain = p.grain()
     counts = np.zeros((p.m.size + c.grain - 1) // c.grain, np.int64)
     c.counts = <int64_t*>cnp.PyArray_DATA(counts)
-    run(<run_fn>count_run, &c, "the count")
+    run(<run_fn>count_nonzero_run, &c, "the count")
     p.report()
     return int(counts.sum())
 

@@ -639,40 +639,40 @@ cdef class ParIter:
     # As with arrays, the dtype stays, or NumPy's exception says that it cannot.
 
     def __iadd__(self, other):
-        return in_place(np.add, self, other, self + other)
+        return after_in_place(np.add, self, other, self + other)
 
     def __isub__(self, other):
-        return in_place(np.subtract, self, other, self - other)
+        return after_in_place(np.subtract, self, other, self - other)
 
     def __imul__(self, other):
-        return in_place(np.multiply, self, other, self * other)
+        return after_in_place(np.multiply, self, other, self * other)
 
     def __itruediv__(self, other):
-        return in_place(np.true_divide, self, other, self / other)
+        return after_in_place(np.true_divide, self, other, self / other)
 
     def __ifloordiv__(self, other):
-        return in_place(np.floor_divide, self, other, self // other)
+        return after_in_place(np.floor_divide, self, other, self // other)
 
     def __imod__(self, other):
-        return in_place(np.remainder, self, other, self % other)
+        return after_in_place(np.remainder, self, other, self % other)
 
     def __ipow__(self, other):
-        return in_place(np.power, self, other, self ** other)
+        return after_in_place(np.power, self, other, self ** other)
 
     def __iand__(self, other):
-        return in_place(np.bitwise_and, self, other, self & other)
+        return after_in_place(np.bitwise_and, self, other, self & other)
 
     def __ior__(self, other):
-        return in_place(np.bitwise_or, self, other, self | other)
+        return after_in_place(np.bitwise_or, self, other, self | other)
 
     def __ixor__(self, other):
-        return in_place(np.bitwise_xor, self, other, self ^ other)
+        return after_in_place(np.bitwise_xor, self, other, self ^ other)
 
     def __ilshift__(self, other):
-        return in_place(np.left_shift, self, other, self << other)
+        return after_in_place(np.left_shift, self, other, self << other)
 
     def __irshift__(self, other):
-        return in_place(np.right_shift, self, other, self >> other)
+        return after_in_place(np.right_shift, self, other, self >> other)
 
     def __neg__(self):
         return call(np.negative, (self,), {})
@@ -1345,7 +1345,7 @@ cdef object binary(object fn, object a, object b):
     return call(fn, (a, b), {})
 
 
-cdef object in_place(ufunc fn, ParIter x, object other, object result):
+cdef object after_in_place(ufunc fn, ParIter x, object other, object result):
     """What ``x`` is after ``fn(x, other, out=x)``; result: what the operator gave, which is somebody
     else's if ``other`` has answered."""
     if type(result) is not ParIter or (result.dtype == x.dtype and result.shape == x.shape):

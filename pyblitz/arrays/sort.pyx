@@ -15,10 +15,11 @@ from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport (
     Fields, Rows, array_to_sort, check_sorted_out, goes_down, key_kinds, merge_rows, rows_of, sort_by,
     sort_by_numpy, sort_fields, wants_stable)
+from pyblitz.kernels.blocks cimport sort_fn
 from pyblitz.kernels.merge cimport ORDER_COMPARE, MergeSort, order_by
 from pyblitz.kernels.gather cimport INDEX_READY, Take, take_run
 from pyblitz.kernels.keys cimport NumberSort, sort_keys, sort_rows_of_keys
-from pyblitz.kernels.radix cimport SHARED_WORDS, Leaves, sort_fn, use_leaves
+from pyblitz.kernels.radix cimport SHARED_WORDS, Leaves, use_leaves
 from pyblitz.runtime.atomic cimport u32_store_relaxed
 from pyblitz.runtime.pool cimport Worker
 

@@ -17,7 +17,7 @@ cdef int run_blocks(Worker* w, leaf_fn leaf, void* ctx, int64_t grain, int64_t n
     return rc
 
 
-cdef int combine_blocks(Worker* w, leaf_fn leaf, combine_fn combine, void* ctx, int64_t grain,
+cdef int combine_blocks(Worker* w, leaf_fn leaf, combine_halves_fn combine, void* ctx, int64_t grain,
                         int64_t n) noexcept nogil:
     cdef Bridge b
     bridge_init(&b, leaf, combine, ctx, grain)

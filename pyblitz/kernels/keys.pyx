@@ -3,11 +3,11 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
-from pyblitz.kernels.blocks cimport combine_blocks, copy_shared, run_blocks, sum_counts
+from pyblitz.kernels.blocks cimport combine_blocks, copy_shared, run_blocks, sort_fn, sum_counts
 from pyblitz.kernels.numbers cimport (
     KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, KeyKind, Raw, Word, infinity, last_key, sign_bit,
     signed_key, time_key, turned)
-from pyblitz.kernels.radix cimport BLOCK_WORDS, LEAF_WORDS, Words, leaves_of, sort_fn, sort_words
+from pyblitz.kernels.radix cimport BLOCK_WORDS, LEAF_WORDS, Words, leaves_of, sort_words
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.os cimport alloc_array
 
