@@ -24,6 +24,7 @@ from pyblitz.arrays.common cimport numpys
 from pyblitz.arrays.argsort import par_argsort
 from pyblitz.arrays.front import InPlace, shared
 from pyblitz.arrays.sorting cimport key_kinds
+from pyblitz.kernels.blocks cimport sort_fn
 from pyblitz.kernels.loops cimport (
     LOOP_ARGS, LOOPS, REDUCES, REDUCES_EXTREME, REDUCES_NOT, REDUCES_ROUNDING, LoopKind, Reduces,
     SharedLoop, loop_at, loop_enter_fn, loop_init, loop_pass, loop_share, loop_stand_in, loops_init)
@@ -31,7 +32,7 @@ from pyblitz.kernels.map cimport loop_fn
 from pyblitz.kernels.numbers cimport KeyKind
 from pyblitz.kernels.sorts cimport (
     SORTS, SharedSort, argsort_stand_in, sort_at, sort_stand_in, sorts_force,
-    sorts_init, table_argsort_fn, table_sort_fn)
+    sorts_init, table_argsort_fn)
 from pyblitz.runtime.atomic cimport i64_load_relaxed
 
 cnp.import_array()
@@ -51,20 +52,20 @@ cdef extern from "numpy/ufuncobject.h":
 
 cdef extern from "numpy/arrayobject.h":
     ctypedef struct PyArray_ArrFuncs:
-        table_sort_fn* sort
+        sort_fn* sort
         table_argsort_fn* argsort
     PyArray_ArrFuncs* PyDataType_GetArrFuncs(const cnp.PyArray_Descr*)
 
 loops_init(<loop_enter_fn>run_to_end)
-sorts_init(<loop_enter_fn>run_to_end)
+sorts_init()
 
-cdef object lock = threading.RLock()
+cdef object tables_lock = threading.RLock()
 # Place in a table -> number of its stand-in, whether that is there now or not.  Of places, for
 # several ufuncs may have one table.
 cdef dict numbers = {}
 cdef list takens = []           # of each number: (ufunc, signature, place)
 cdef bint ufuncs_on = False, sums_on = False
-cdef int64_t forced = 0
+cdef int64_t forced_from = 0
 
 # By number, of those whose elements have one size.
 cdef dict type_chars = {np.dtype(c).num: c for c in "?bBhHiIlLqQefdgFDGmM"}
@@ -220,7 +221,7 @@ cdef bint arrives():
             loop_share(l, 1)
             np.add(np.ones(3), np.ones(3))
             loop_pass(l)
-            loop_share(l, forced)
+            loop_share(l, forced_from)
             return i64_load_relaxed(&l.calls) > before
     return False
 
@@ -387,18 +388,18 @@ def enable(*, ufuncs=True, sorts=True, sums=False):
 
 cdef list switch(object ufuncs, object sorts, object sums):
     """What this NumPy does not let be changed, in words."""
-    global ufuncs_on, sums_on, sorts_on, forced
+    global ufuncs_on, sums_on, sorts_on, forced_from
     cdef list told = []
-    with lock:
+    with tables_lock:
         sums_on = bool(sums)
         missing = 0
-        if forced != share_from():
+        if forced_from != share_from():
             release_ufuncs()
-            forced = share_from()
+            forced_from = share_from()
         if ufuncs:
             libraries.update(ufuncs_by_library())
             for fn in libraries:
-                missing += take(fn, forced)
+                missing += take(fn, forced_from)
             ufuncs_on = True
             if not arrives():
                 release_ufuncs()
@@ -410,7 +411,7 @@ cdef list switch(object ufuncs, object sorts, object sums):
             release_ufuncs()
         take_names(False)
         take_sorts(bool(sorts))
-        sorts_force(forced != 0)
+        sorts_force(forced_from != 0)
         sorts_on = bool(sorts)
         if sorts_on and not sorts_arrive():
             take_sorts(False)
@@ -439,7 +440,7 @@ def disable():
     >>> pb.disable()    # harmless where nothing is enabled
     """
     global sorts_on
-    with lock:
+    with tables_lock:
         release_ufuncs()
         take_names(False)
         if sorts_on:
@@ -479,7 +480,7 @@ class enabled(contextlib.ContextDecorator):
         self._before = []
 
     def __enter__(self):
-        with lock:
+        with tables_lock:
             self._before.append((ufuncs_on, sorts_on, sums_on))
             try:
                 enable(**self._options)

@@ -6,10 +6,10 @@ cimport numpy as cnp
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport numpys
-from pyblitz.arrays.front cimport ARGSORT_NS, as_array, left, left_dtype, too_small
+from pyblitz.arrays.front cimport ARGSORT_NS, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport (
-    Fields, Rows, sort_by_numpy, check_out, goes_down, rows_of, sort_by, sort_fields)
+    Fields, Rows, array_to_sort, check_sorted_out, goes_down, rows_of, sort_by, sort_by_numpy, sort_fields)
 
 cnp.import_array()
 
@@ -19,8 +19,7 @@ def argsorted_by_numpy(a, axis=-1, kind=None, order=None, *, stable=None, descen
     if less is not None:
         return sort_by(a, axis, kind, order, stable, descending, out, less, True)
     down = goes_down(descending, kind)
-    if out is not None:
-        check_out(out, (np.size(a),) if axis is None else np.shape(a), np.dtype(np.intp))
+    check_sorted_out(out, a, axis, True)
     if cnp.PyArray_CheckExact(a) and (stable is None or kind is None):
         # As for larger ones, where the engine is stable.
         if kind is not None:
@@ -73,20 +72,14 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
     cdef ndarray x, result
     cdef Fields fields
     cdef Rows r
-    cdef int ndim, across
+    cdef int across
     cdef bint down
     if less is not None:
         return sort_by(a, axis, kind, order, stable, descending, out, less, True)
     down = goes_down(descending, kind)
-    x = as_array(a)
-    ndim = cnp.PyArray_NDIM(x)
-    if out is not None:
-        check_out(out, (x.size,) if axis is None else (<object>x).shape, np.dtype(np.intp))
-    if ndim == 0 or cnp.PyArray_SIZE(x) == 0 or cnp.PyArray_ITEMSIZE(x) == 0:
+    x = array_to_sort(numpys.argsort, a, axis, kind, order, stable, out)
+    if x is None:
         return too_small
-    if kind is not None or order is not None or stable is not None or ndim != 1 or axis != -1:
-        # What is wrong with the arguments, in NumPy's words.
-        numpys.argsort(np.empty((1,) * ndim, x.dtype), axis, kind, order, stable=stable)
     if sizeof(Py_ssize_t) != 8:
         return left("indices of 32 bits")
     if down and x.dtype.kind == "V":
@@ -101,7 +94,7 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
     for part in parts:
         if r.flat:
             part = part.ravel()
-        elif ndim > 2:
+        elif cnp.PyArray_NDIM(x) > 2:
             part = np.ascontiguousarray(np.moveaxis(part, r.along, -1)).reshape(-1, part.shape[r.along])
         else:
             across = r.along

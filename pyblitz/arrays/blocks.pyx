@@ -12,6 +12,7 @@ from numpy cimport ndarray
 
 from pyblitz.host.progress import with_progress
 from pyblitz.arrays.common cimport Slices, may_overlap, same_memory
+from pyblitz.arrays.front cimport check_out
 
 cnp.import_array()
 
@@ -264,17 +265,6 @@ def one_call(fn, arrays):
     return np.asarray(called(fn, [a[:] for a in arrays], arrays[0].shape))
 
 
-cdef object check_target(object out, tuple shape):
-    if out is not None:
-        if not isinstance(out, np.ndarray):
-            raise TypeError("out: must be an array")
-        if out.shape != shape:
-            raise ValueError(f"out: shape {out.shape} does not match {shape}")
-        if not out.flags.writeable:
-            raise ValueError("out: output array is read-only")
-    return out
-
-
 cdef object map_blocks(object fn, tuple arrays, object out, object dtype, object casting, bint checked):
     cdef BlockMap s
     cdef CheckedRows sample = None
@@ -292,7 +282,8 @@ cdef object map_blocks(object fn, tuple arrays, object out, object dtype, object
         if result is not None:
             return result
     ins = list(np.broadcast_arrays(*[np.asarray(a) for a in arrays]))
-    out = check_target(out, ins[0].shape)
+    if out is not None:
+        check_out(out, ins[0].shape)
     if ins[0].ndim == 0:
         scalar = map_blocks(fn, tuple([a[np.newaxis] for a in ins]),
                             None if out is None else out[np.newaxis], dtype, casting, checked)

@@ -16,10 +16,10 @@ sliced   NumPy itself on slices, by every worker, in a copy of the caller's
 cimport numpy as cnp
 from libc.stdint cimport int64_t, uint32_t
 from numpy cimport ndarray, ufunc
+from pyblitz.kernels.blocks cimport sort_fn
 from pyblitz.kernels.map cimport Map, loop_fn
 from pyblitz.kernels.numbers cimport NumberKind
 from pyblitz.kernels.merge cimport compare_fn
-from pyblitz.kernels.radix cimport sort_fn
 from pyblitz.kernels.reduce cimport arg_fn
 from pyblitz.runtime.pool cimport Worker
 
@@ -54,11 +54,11 @@ cdef class Slices:
     cdef int64_t failed_lo  # where that part begins
     cdef int64_t failed_hi  # and ends
     cdef object part(self, int64_t lo, int64_t hi)
-    cdef object join(self, int64_t lo, int64_t mid)
+    cdef object combine(self, int64_t lo, int64_t mid)
     cdef object run_part(self, int64_t lo, int64_t hi)
     cdef object tell(self, object error)
-    cdef object run_join(self, int64_t lo, int64_t mid)
-    cdef int run(self, int64_t grain, int64_t n, bint joins) except -1
+    cdef object run_combine(self, int64_t lo, int64_t mid)
+    cdef int run(self, int64_t grain, int64_t n, bint combines) except -1
 
 # All workers call part(lo, hi) for slices of 0 .. n, with `grain` as Slices.run takes it.  Errors of
 # floating point are reported once, as errors of NumPy's function `reports`.

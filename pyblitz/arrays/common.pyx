@@ -19,7 +19,7 @@ from pyblitz.kernels.numbers cimport (
     NO_NUMBER, NUMBER_C64, NUMBER_C128, NUMBER_F16, NUMBER_F32, NUMBER_F64, NUMBER_I8, NUMBER_TIME,
     NUMBER_U8)
 from pyblitz.runtime.atomic cimport i64_store_relaxed, u32_load_relaxed
-from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run, combine_fn, leaf_fn
+from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run, combine_halves_fn, leaf_fn
 from pyblitz.runtime.os cimport fe_raise
 from pyblitz.runtime.pool cimport Worker
 
@@ -132,14 +132,14 @@ cdef class Slices:
     cdef object part(self, int64_t lo, int64_t hi):
         raise NotImplementedError
 
-    cdef object join(self, int64_t lo, int64_t mid):
+    cdef object combine(self, int64_t lo, int64_t mid):
         raise NotImplementedError
 
     def _part(self, lo, hi):
         return self.part(lo, hi)
 
-    def _join(self, lo, mid):
-        return self.join(lo, mid)
+    def _combine(self, lo, mid):
+        return self.combine(lo, mid)
 
     cdef object run_part(self, int64_t lo, int64_t hi):
         # A context cannot be entered twice at a time: each call has its copy.
@@ -162,15 +162,15 @@ cdef class Slices:
             except Exception:
                 pass        # the error matters more than the note
 
-    cdef object run_join(self, int64_t lo, int64_t mid):
-        self.context.copy().run(self._join, lo, mid)
+    cdef object run_combine(self, int64_t lo, int64_t mid):
+        self.context.copy().run(self._combine, lo, mid)
 
-    cdef int run(self, int64_t grain, int64_t n, bint joins) except -1:
+    cdef int run(self, int64_t grain, int64_t n, bint combines) except -1:
         # grain < 0: -grain items at first, then as many as take SLICE_NS.
         cdef Bridge b
         cdef Entry e
         cdef int rc
-        bridge_init(&b, <leaf_fn>slice_leaf, <combine_fn>slice_combine if joins else NULL,
+        bridge_init(&b, <leaf_fn>slice_leaf, <combine_halves_fn>slice_combine if combines else NULL,
                     <void*>self, max(grain, <int64_t>0))
         if grain < 0:
             b.leaf_ns = SLICE_NS
@@ -195,7 +195,7 @@ cdef int slice_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) except -1 nogi
 cdef int slice_combine(Worker* w, void* ctx, int64_t lo, int64_t mid,
                        int64_t hi) except -1 nogil:
     with gil:
-        (<Slices>ctx).run_join(lo, mid)
+        (<Slices>ctx).run_combine(lo, mid)
     return 0
 
 

@@ -9,14 +9,14 @@ from numpy cimport ndarray, ufunc
 from pyblitz.host.config import share_from
 from pyblitz.host.interpreter cimport check
 from pyblitz.arrays.common cimport may_overlap, numpys, run, run_fn, same_memory
-from pyblitz.arrays.front cimport overlaps_itself
+from pyblitz.arrays.front cimport check_out, overlaps_itself
 from pyblitz.arrays.nodes cimport (
     NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INPUT, NODE_KEPT, NODE_WHERE, Domain, Node,
     again, ufunc_node, call_where, depends, keep, kept_node, node_of, sliced, visit)
 from pyblitz.arrays.program cimport MAX_STEPS, Program, one_program
 from pyblitz.kernels.collect cimport (
     Collect, collect_begin, collect_free, collect_place, collect_run, collect_write)
-from pyblitz.kernels.find cimport Count, Find, FindWhich, count_run, find_run
+from pyblitz.kernels.find cimport CountNonzero, Find, FindWhich, count_nonzero_run, find_run
 from pyblitz.kernels.map cimport MAP_DIMS, MAP_OPERANDS, STEP_ARGS, Map, map_run
 from pyblitz.runtime.atomic cimport i64_load_relaxed
 from pyblitz.runtime.pool cimport Worker
@@ -285,13 +285,10 @@ cdef list collect(list nodes, object out):
     else:
         outs = [out]
         n = nodes[0]
-        if out.shape != n.shape:
-            raise ValueError(f"out: shape {out.shape} does not match that of the result, {n.shape}")
+        check_out(out, n.shape)
         if not np.can_cast(n.dtype, out.dtype, "same_kind"):
             raise TypeError(f"out: cannot cast the result from {n.dtype} to {out.dtype} "
                             "according to the rule 'same_kind'")
-        if not out.flags.writeable:
-            raise ValueError("out: output array is read-only")
         for part in depends(n):
             if (<Node>part).kind == NODE_INPUT and may_overlap(out, (<Node>part).what) and (
                     not same_memory(out, (<Node>part).what)):
@@ -386,8 +383,7 @@ cdef list collect_kept(list nodes, object out):
     p.report()
     outs = [made.astype((<Node>node).dtype, copy=False) for made, node in zip(outs, nodes)]
     if out is not None:
-        if out.shape != outs[0].shape:
-            raise ValueError(f"out: shape {out.shape} does not match that of the result, {outs[0].shape}")
+        check_out(out, outs[0].shape)
         np.copyto(out, outs[0])
         return [out]
     return outs
@@ -412,7 +408,7 @@ cdef object find_node(Node mask, int which):
 
 cdef object count_node(Node node):
     """How many are true: of a mask, or of an array of native numbers of 4 or 8 bytes side by side."""
-    cdef Count c
+    cdef CountNonzero c
     cdef Program p = program_of([node], None, True)
     cdef ndarray counts
     if p.m.size == 0:
@@ -424,7 +420,7 @@ cdef object count_node(Node node):
     c.grain = p.grain()
     counts = np.zeros((p.m.size + c.grain - 1) // c.grain, np.int64)
     c.counts = <int64_t*>cnp.PyArray_DATA(counts)
-    run(<run_fn>count_run, &c, "the count")
+    run(<run_fn>count_nonzero_run, &c, "the count")
     p.report()
     return int(counts.sum())
 

@@ -67,6 +67,9 @@ cdef str own_code(object t)
 # x, or for one of the first members of a list or tuple x.
 cdef object handed(str name, object t)
 cdef object handed_member(str name, object x)
+# Raises, if out is no array that can be written, of this shape and dtype; None: any.  swapped: whether
+# any byte order will do.
+cdef int check_out(object out, tuple shape=*, object dtype=*, bint swapped=*) except -1
 # Whether two elements of an array may lie over each other.
 cdef bint overlaps_itself(ndarray a) noexcept
 cdef bint is_masked(object x)

@@ -170,6 +170,19 @@ cdef inline bint is_plain(PyObject* x) noexcept:
             or PyType_IsSubtype(t, &PyGenericArrType_Type))
 
 
+cdef int check_out(object out, tuple shape=None, object dtype=None, bint swapped=False) except -1:
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out: must be an array, not {type(out).__name__}")
+    if shape is not None and out.shape != shape:
+        raise ValueError(f"out: shape {out.shape} does not match that of the result, {shape}")
+    if dtype is not None and out.dtype != dtype and not (
+            swapped and out.dtype.newbyteorder("=") == dtype.newbyteorder("=")):
+        raise TypeError(f"out: dtype {out.dtype} does not match that of the result, {dtype}")
+    if not cnp.PyArray_ISWRITEABLE(out):
+        raise ValueError("out: output array is read-only")
+    return 0
+
+
 cdef bint overlaps_itself(ndarray a) noexcept:
     cdef int64_t reach = cnp.PyArray_ITEMSIZE(a), step
     cdef uint64_t done = 0
@@ -657,7 +670,7 @@ cdef str documented(str text, object signature, str raises, str notes):
 
 
 # What is raised, by a parameter that a function has.
-cdef dict raised = {
+cdef dict raises_by_parameter = {
     "predicate": """TypeError, ValueError
     When the predicate is nothing of these, or does not fit the elements, or does not give
     one value for each.""",
@@ -679,9 +692,10 @@ RuntimeError
 
 cdef str raises_of(object namesake, object parameters, bint masked):
     """What it raises if its docstring does not say it."""
-    for name in raised:
+    for name in raises_by_parameter:
         if name in parameters:
-            return raised[name] if masked else raised[name][:-1] + "; for masked arrays."
+            text = raises_by_parameter[name]
+            return text if masked else text[:-1] + "; for masked arrays."
     if namesake is None or getattr(np, namesake.__name__, None) is not namesake:
         return None     # it does
     errors = "TypeError, ValueError" + (", numpy.exceptions.AxisError" if "axis" in parameters else "")
@@ -1099,6 +1113,6 @@ cdef Operation an_operation = Operation.__new__(Operation)
 cdef ending an_ending = ending.__new__(ending)
 set_vectorcall(Operation, <char*>&an_operation.vector - <char*><void*>an_operation, False)
 cdef Ufunc a_ufunc = Ufunc.__new__(Ufunc)
-for in_place in (InPlace, Ufunc):
-    set_vectorcall(in_place, <char*>&a_ufunc.vector - <char*><void*>a_ufunc, False)
+for cls in (InPlace, Ufunc):
+    set_vectorcall(cls, <char*>&a_ufunc.vector - <char*><void*>a_ufunc, False)
 set_vectorcall(ending, <char*>&an_ending.vector - <char*><void*>an_ending, True)

@@ -28,7 +28,7 @@ from pyblitz.arrays.evaluate cimport apply, apply_where, collect, count_node, fi
 from pyblitz.arrays.fold cimport (
     any_of, fold_kernel, fold_node, mean_of, reduce_parts, variance_of)
 from pyblitz.arrays.front cimport (
-    Ufunc, bare, computed, computes_alike, member, no_value, overrides, refuse_lazy)
+    Ufunc, bare, check_out, computed, computes_alike, member, no_value, overrides, refuse_lazy)
 from pyblitz.arrays.front import complete_methods, ending, lazy_classes
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, call_blocks, call_kernel,
@@ -663,43 +663,43 @@ cdef class ParIter:
     # As with arrays, the dtype stays, or NumPy's exception says that it cannot.
 
     def __iadd__(self, other):
-        return in_place(np.add, self, other, self + other)
+        return after_in_place(np.add, self, other, self + other)
 
     def __isub__(self, other):
-        return in_place(np.subtract, self, other, self - other)
+        return after_in_place(np.subtract, self, other, self - other)
 
     def __imul__(self, other):
-        return in_place(np.multiply, self, other, self * other)
+        return after_in_place(np.multiply, self, other, self * other)
 
     def __itruediv__(self, other):
-        return in_place(np.true_divide, self, other, self / other)
+        return after_in_place(np.true_divide, self, other, self / other)
 
     def __ifloordiv__(self, other):
-        return in_place(np.floor_divide, self, other, self // other)
+        return after_in_place(np.floor_divide, self, other, self // other)
 
     def __imod__(self, other):
-        return in_place(np.remainder, self, other, self % other)
+        return after_in_place(np.remainder, self, other, self % other)
 
     def __imatmul__(self, other):
         return par_iter(operator.imatmul(np.array(computed(self)), computed(other)))
 
     def __ipow__(self, other):
-        return in_place(np.power, self, other, self ** other)
+        return after_in_place(np.power, self, other, self ** other)
 
     def __iand__(self, other):
-        return in_place(np.bitwise_and, self, other, self & other)
+        return after_in_place(np.bitwise_and, self, other, self & other)
 
     def __ior__(self, other):
-        return in_place(np.bitwise_or, self, other, self | other)
+        return after_in_place(np.bitwise_or, self, other, self | other)
 
     def __ixor__(self, other):
-        return in_place(np.bitwise_xor, self, other, self ^ other)
+        return after_in_place(np.bitwise_xor, self, other, self ^ other)
 
     def __ilshift__(self, other):
-        return in_place(np.left_shift, self, other, self << other)
+        return after_in_place(np.left_shift, self, other, self << other)
 
     def __irshift__(self, other):
-        return in_place(np.right_shift, self, other, self >> other)
+        return after_in_place(np.right_shift, self, other, self >> other)
 
     def __neg__(self):
         return call(np.negative, (self,), {})
@@ -1054,17 +1054,17 @@ cdef class ParIter:
         array([2, 4])
         """
         self.known()
+        if out is not None:
+            check_out(out)
         if len(self.parts) == 1:
-            return collect([self.parts[0]], check_out(out))[0]
+            return collect([self.parts[0]], out)[0]
         if out is None:
             if self.shape is None:
                 return np.concatenate([collect([p], None)[0] for p in self.parts])
             out = np.empty(self.shape, self.dtype)
-        check_out(out)
         if self.shape is None or out.shape != self.shape or self.reads(out):
             whole = self.collect()
-            if out.shape != whole.shape:
-                raise ValueError(f"out: shape {out.shape} does not match that of the result, {whole.shape}")
+            check_out(out, whole.shape)
             np.copyto(out, whole)
             return out
         start = 0
@@ -1367,12 +1367,6 @@ cdef class ParIter:
         return par_sort(a, out=a, **options)
 
 
-cdef object check_out(object out):
-    if out is not None and not isinstance(out, np.ndarray):
-        raise TypeError(f"out: must be an array, not {type(out).__name__}")
-    return out
-
-
 cdef dict operators = {
     np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul,
     np.true_divide: operator.truediv, np.floor_divide: operator.floordiv,
@@ -1396,7 +1390,7 @@ cdef object binary(object fn, object a, object b):
     return NotImplemented
 
 
-cdef object in_place(ufunc fn, ParIter x, object other, object result):
+cdef object after_in_place(ufunc fn, ParIter x, object other, object result):
     """What ``x`` is after ``fn(x, other, out=x)``; result: what the operator gave, which is somebody
     else's if ``other`` has answered."""
     if type(result) is not ParIter or (result.dtype == x.dtype and result.shape == x.shape):

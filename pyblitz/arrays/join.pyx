@@ -113,7 +113,7 @@ cdef tuple joined_shape(list ops, int along, bint flat):
     return shape[:along] + (total,) + shape[along + 1:]
 
 
-cdef object join(list ops, object axis, ndarray out, object dtype, str casting):
+cdef object join_arrays(list ops, object axis, ndarray out, object dtype, str casting):
     """``np.concatenate``, or what is left to it."""
     cdef ndarray x, first = ops[0], result
     cdef int64_t bytes = 0, rows = 1, done = 0, n
@@ -211,7 +211,7 @@ def par_concatenate(arrays, /, axis=0, out=None, *, dtype=None, casting="same_ki
     subtype = members(arrays, ops)
     if not (subtype is None or isinstance(subtype, type)):
         return subtype
-    result = join(ops, axis, out, dtype, casting)
+    result = join_arrays(ops, axis, out, dtype, casting)
     return result.view(subtype) if subtype is not None and out is None and type(result) is np.ndarray else result
 
 

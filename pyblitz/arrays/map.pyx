@@ -17,7 +17,7 @@ from pyblitz.arrays.common cimport (
     report_flags, run, run_fn, slices)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel, as_range_kernel
 from pyblitz.arrays.elementwise cimport are_small, map_ufunc
-from pyblitz.arrays.front cimport GUFUNC_NS, SHARE_NS, as_array, bare, Left, left, too_small
+from pyblitz.arrays.front cimport GUFUNC_NS, SHARE_NS, as_array, bare, check_out, Left, left, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.gufunc cimport map_gufunc
 from pyblitz.kernels.blocks cimport LEAF_BYTES
@@ -52,12 +52,9 @@ cdef object map_kernel(CompiledKernel k, tuple arrays, object out):
                             f"not {a.dtype}")
         ops.append(np.require(a, requirements="A"))
     if out is not None:
-        if not isinstance(out, np.ndarray):
-            raise TypeError("out: must be an array")
+        check_out(out)
         if out.dtype != k.dtype:
             raise TypeError(f"out: the kernel {k.signature!r} gives {k.dtype}, not {out.dtype}")
-        if not cnp.PyArray_ISWRITEABLE(out):
-            raise ValueError("out: output array is read-only")
     ops.append(out)
     if not broadcast_shape(ops, inputs, &ndim, shape):
         np.broadcast(*ops[:-1])     # raises if it is the inputs

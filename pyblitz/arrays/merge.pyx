@@ -11,11 +11,11 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport (
     PyDataType_GetArrFuncs, at, axis_of, longest_axis, may_overlap, numpys, run, run_fn, slices)
-from pyblitz.arrays.front cimport MERGE_NS, as_array, left_dtype, pays, too_small
+from pyblitz.arrays.front cimport MERGE_NS, as_array, check_out, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
-from pyblitz.arrays.sorting cimport check_out, is_direct, sort_fields, sorting_order
+from pyblitz.arrays.sorting cimport is_direct, sort_fields, sorting_order
 from pyblitz.kernels.merge cimport (
-    ORDER_COMPARE, MergeTwo, Order, Sorted, compare_bytes, compare_ucs4, is_sorted,
+    ORDER_COMPARE, IsSorted, MergeTwo, Order, compare_bytes, compare_ucs4, is_sorted,
     merge_two, order_by, order_numbers)
 
 cnp.import_array()
@@ -143,7 +143,7 @@ def par_merge(a, b, *, out=None):
 
 cdef bint run_sorted(ndarray a, int axis, bint descending, bint strict):
     """For a C-contiguous, aligned native array whose items have an order."""
-    cdef Sorted s
+    cdef IsSorted s
     cdef Order order
     cdef int d
     if not order_of(&order, a):

@@ -120,8 +120,8 @@ cdef int run_split(Worker* w, Split* s) noexcept nogil:
     return split_write(w, s) if rc == 0 else rc
 
 
-cdef int split(ndarray a, ndarray dst, bint indices, object around, int64_t[2] sizes) except -1:
-    """Around two values; sizes: items that are less, and in the middle."""
+cdef list split(ndarray a, ndarray dst, bint indices, object around):
+    """Around two values; returns where the thirds end."""
     cdef Split s
     cdef ndarray low = around[:1], high = around[1:]
     cdef ndarray counts
@@ -130,28 +130,24 @@ cdef int split(ndarray a, ndarray dst, bint indices, object around, int64_t[2] s
     s.n = cnp.PyArray_SIZE(a)
     s.low = <const char*>cnp.PyArray_DATA(low)
     s.high = <const char*>cnp.PyArray_DATA(high)
-    counts = np.empty(2 * split_blocks(s.n), np.int64)
+    counts = np.empty((split_blocks(s.n) + 1, 3), np.int64)
     s.counts = <int64_t*>cnp.PyArray_DATA(counts)
     s.dst = <char*>cnp.PyArray_DATA(dst)
     s.indices = indices
     run(<run_fn>run_split, &s, "the partition")
     if u32_load_relaxed(&s.changed):
         # By another thread, which does not know the copy.
-        return split(a.copy(), dst, indices, around, sizes)
-    sizes[0] = s.less
-    sizes[1] = s.middle
-    return 0
+        return split(a.copy(), dst, indices, around)
+    return (<object>counts)[-1].tolist()
 
 
 cdef list thirds_of(ndarray a, ndarray dst, bint indices, list kths):
     """Splits a into dst; returns what is not in order yet: (begin, end, kths in it).
     The middle one of the kths, which rise, is in a small part, all but surely."""
-    cdef int64_t[2] sizes
-    cdef int64_t n = cnp.PyArray_SIZE(a), begin, end
+    cdef int64_t begin, end
     cdef list result = []
     around = splitters(a, kths[len(kths) // 2])
-    split(a, dst, indices, around, sizes)
-    ends = [0, sizes[0], sizes[0] + sizes[1], n]
+    ends = [0, *split(a, dst, indices, around)]
     equal = around[0] == around[1] or (a.dtype.kind in "mM" and np.isnat(around).all())
     for i in range(3):
         begin, end = ends[i], ends[i + 1]

@@ -60,7 +60,7 @@ cdef class SlicedReduce(Slices):
         else:
             self.partials[lo // self.grain] = self.op.reduce(self.a[index], **options)
 
-    cdef object join(self, int64_t lo, int64_t mid):
+    cdef object combine(self, int64_t lo, int64_t mid):
         one, two = lo // self.grain, mid // self.grain
         self.op(self.partials[one], self.partials[two], out=self.partials[one])
         self.partials[two] = None

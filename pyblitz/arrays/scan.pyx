@@ -11,7 +11,7 @@ from numpy cimport ndarray, ufunc
 from pyblitz.arrays.common cimport (
     SLICE_ITEMS, Resolved, at, axis_of, idempotent, longest_axis, may_overlap, numbas_ufunc,
     outputs_are_safe, report_flags, resolve, run, run_fn, slices)
-from pyblitz.arrays.front cimport SCAN_NS, alone, as_array, Left, left, left_dtype, pays, too_small
+from pyblitz.arrays.front cimport SCAN_NS, alone, as_array, check_out, Left, left, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.kernels.cast cimport cast_loop
 from pyblitz.kernels.map cimport loop_fn
@@ -129,8 +129,7 @@ cdef object scan(ufunc op, ndarray x, object axis, object dtype, object out):
     shape = tuple([cnp.PyArray_DIM(x, d) for d in range(ndim)])
     if out is not None:
         result = out
-        if not cnp.PyArray_ISWRITEABLE(result):
-            raise ValueError("out: output array is read-only")      # NumPy 2.2 writes to it
+        check_out(out)      # NumPy 2.2 writes to one that is read-only
         if out.shape != shape:
             return left("an out of another shape")
         if (result.dtype != r.dtypes[2] or not cnp.PyArray_ISALIGNED(result)
@@ -352,8 +351,7 @@ cdef object reduceat(ufunc op, ndarray x, object indices, object axis, object dt
         result = np.empty(shape, r.dtypes[2])
     else:
         result = out
-        if not cnp.PyArray_ISWRITEABLE(result):
-            raise ValueError("out: output array is read-only")      # NumPy 2.2 writes to it
+        check_out(out)      # NumPy 2.2 writes to one that is read-only
         if out.shape != shape:
             return left("an out of another shape")
         if result.dtype != r.dtypes[2] or not outputs_are_safe([x, out], 1) or may_overlap(result, x):

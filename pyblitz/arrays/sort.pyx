@@ -10,15 +10,16 @@ from numpy cimport ndarray
 from pyblitz.host.interpreter cimport check
 from pyblitz.arrays.common cimport (
     PyArray_ArrFuncs, PyDataType_GetArrFuncs, may_overlap, numpys, run, run_fn)
-from pyblitz.arrays.front cimport SORT_NS, as_array, left, left_dtype, too_small
+from pyblitz.arrays.front cimport SORT_NS, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport (
-    Fields, Rows, sort_by_numpy, check_out, goes_down, key_kinds, merge_rows, rows_of, sort_by, sort_fields,
-    wants_stable)
+    Fields, Rows, array_to_sort, check_sorted_out, goes_down, key_kinds, merge_rows, rows_of, sort_by,
+    sort_by_numpy, sort_fields, wants_stable)
+from pyblitz.kernels.blocks cimport sort_fn
 from pyblitz.kernels.merge cimport ORDER_COMPARE, MergeSort, order_by
 from pyblitz.kernels.gather cimport INDEX_READY, Take, take_run
 from pyblitz.kernels.keys cimport NumberSort, sort_keys, sort_rows_of_keys
-from pyblitz.kernels.radix cimport SHARED_WORDS, Leaves, sort_fn, use_leaves
+from pyblitz.kernels.radix cimport SHARED_WORDS, Leaves, use_leaves
 from pyblitz.runtime.atomic cimport u32_store_relaxed
 from pyblitz.runtime.pool cimport Worker
 
@@ -186,10 +187,7 @@ def sorted_by_numpy(a, axis=-1, kind=None, order=None, *, stable=None, descendin
     if less is not None:
         return sort_by(a, axis, kind, order, stable, descending, out, less, False)
     down = goes_down(descending, kind)
-    if out is not None:
-        if not hasattr(a, "dtype"):
-            a = np.asarray(a)
-        check_out(out, (a.size,) if axis is None else a.shape, a.dtype)
+    check_sorted_out(out, a, axis, False)
     if cnp.PyArray_CheckExact(a) and half_is_wrong(a.dtype):
         if stable is None and (kind is None or kind == "quicksort" or kind == "heapsort"):
             # By its name, or by the keyword that goes with descending= (from NumPy 2.5 on).
@@ -250,18 +248,11 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
     array([ 3.,  1., nan])
     """
     cdef ndarray x
-    cdef int ndim
     cdef bint down
     if less is not None:
         return sort_by(a, axis, kind, order, stable, descending, out, less, False)
     down = goes_down(descending, kind)
-    x = as_array(a)
-    ndim = cnp.PyArray_NDIM(x)
-    if out is not None:
-        check_out(out, (x.size,) if axis is None else (<object>x).shape, x.dtype)
-    if ndim == 0 or cnp.PyArray_SIZE(x) == 0 or cnp.PyArray_ITEMSIZE(x) == 0:
+    x = array_to_sort(numpys.sort, a, axis, kind, order, stable, out)
+    if x is None:
         return too_small
-    if kind is not None or order is not None or stable is not None or ndim != 1 or axis != -1:
-        # What is wrong with the arguments, in NumPy's words.
-        numpys.sort(np.empty((1,) * ndim, x.dtype), axis, kind, order, stable=stable)
     return sort(x, axis, order, wants_stable(kind, stable), down, out)

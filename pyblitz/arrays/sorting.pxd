@@ -17,8 +17,11 @@ cdef bint wants_stable(object kind, object stable)
 cdef bint goes_down(object descending, object kind) except -1
 # np.sort or np.argsort with `descending`, whatever the version of NumPy.
 cdef object sort_by_numpy(object fn, object a, object axis, object kind, object order, object stable, bint descending)
-# Raises, if out cannot hold a result of this shape and dtype.  swapped: whether any byte order will do.
-cdef int check_out(object out, tuple shape, object dtype, bint swapped=*) except -1
+
+# Raises, if out is neither None nor an array for what a has sorted (or, indices, the order of that).
+cdef int check_sorted_out(object out, object a, object axis, bint indices) except -1
+# What fn, np.sort or np.argsort, is to sort; None: nothing.  Raises what fn raises of its arguments.
+cdef ndarray array_to_sort(object fn, object a, object axis, object kind, object order, object stable, object out)
 
 # ---- rows
 

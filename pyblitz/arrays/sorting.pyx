@@ -13,7 +13,7 @@ from pyblitz.host.interpreter cimport check
 from pyblitz.arrays.common cimport axis_of, may_overlap, numpys, run, run_fn
 from pyblitz.arrays.compiled cimport CompiledKernel, as_less
 from pyblitz.arrays.evaluate cimport apply, find_node
-from pyblitz.arrays.front cimport is_masked
+from pyblitz.arrays.front cimport as_array, check_out, is_masked
 from pyblitz.arrays.nodes cimport node_of
 from pyblitz.kernels.argsort cimport Field, sort_order, sort_order_of_rows
 from pyblitz.kernels.find cimport FIND_ANY
@@ -94,16 +94,23 @@ cdef object sort_by_numpy(object fn, object a, object axis, object kind, object 
     return result
 
 
-cdef int check_out(object out, tuple shape, object dtype, bint swapped=False) except -1:
-    if not isinstance(out, np.ndarray):
-        raise TypeError(f"out: must be an array, not {type(out).__name__}")
-    if out.shape != shape:
-        raise ValueError(f"out: shape {out.shape} does not match that of the result, {shape}")
-    if out.dtype != dtype and not (swapped and out.dtype.newbyteorder("=") == dtype.newbyteorder("=")):
-        raise TypeError(f"out: dtype {out.dtype} does not match that of the result, {dtype}")
-    if not out.flags.writeable:
-        raise ValueError("out: output array is read-only")
+cdef int check_sorted_out(object out, object a, object axis, bint indices) except -1:
+    if out is not None:
+        a = a if hasattr(a, "dtype") else np.asarray(a)
+        check_out(out, (a.size,) if axis is None else a.shape, np.dtype(np.intp) if indices else a.dtype)
     return 0
+
+
+cdef ndarray array_to_sort(object fn, object a, object axis, object kind, object order, object stable, object out):
+    cdef ndarray x = as_array(a)
+    cdef int ndim = cnp.PyArray_NDIM(x)
+    check_sorted_out(out, x, axis, fn is numpys.argsort)
+    if ndim == 0 or cnp.PyArray_SIZE(x) == 0 or cnp.PyArray_ITEMSIZE(x) == 0:
+        return None
+    if kind is not None or order is not None or stable is not None or ndim != 1 or axis != -1:
+        # What is wrong with the arguments, in NumPy's words.
+        fn(np.empty((1,) * ndim, x.dtype), axis, kind, order, stable=stable)
+    return x
 
 
 # ---- rows -------------------------------------------------------------------
@@ -414,9 +421,7 @@ cdef object sort_by(object given, object axis, object kind, object order, object
     k = less_for(less, a.dtype)
     if axis is not None:
         numpys.sort(np.empty((1,) * cnp.PyArray_NDIM(a), "?"), axis)    # NumPy's opinion of it
-    if out is not None:
-        check_out(out, (a.size,) if axis is None else (<object>a).shape,
-                  np.dtype(np.intp) if indices else a.dtype)
+    check_sorted_out(out, a, axis, indices)
     r = rows_of(a, axis, out)
     native = a.dtype.newbyteorder("=")
     if indices:

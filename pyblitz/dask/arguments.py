@@ -68,7 +68,7 @@ def beside(a: da.Array, x: Any, function: str, name: str) -> da.Array:
     return x.rechunk(a.chunks)
 
 
-def native(a: da.Array) -> da.Array:
+def native_order(a: da.Array) -> da.Array:
     """The array in native byte order, the only one in which dask joins blocks."""
     return a if a.dtype.isnative else a.astype(a.dtype.newbyteorder("="))
 

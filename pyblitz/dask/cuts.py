@@ -45,7 +45,7 @@ Bounds = tuple[Element, Element | None]
 Window = tuple[int, Values]
 
 
-def take_sample(block: Sorted, step: int) -> Values:
+def sample_of(block: Sorted, step: int) -> Values:
     return block.values[::step].copy()
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from dask.base import tokenize
 
 import pyblitz as pb
-from pyblitz.dask.arguments import beside, dask_row, native, need_sizes
+from pyblitz.dask.arguments import beside, dask_row, native_order, need_sizes
 from pyblitz.dask.cuts import Sorted
 from pyblitz.dask.graphs import Indices, Values, lazy_array, member_of, task_names
 from pyblitz.dask.sort import sort_row
@@ -100,7 +100,7 @@ def _rows(keys: Any) -> list[da.Array]:
     rows: list[da.Array] = []
     for i, key in enumerate(keys if several else [keys]):
         name = f"keys[{i}]" if several else "keys"
-        row = native(dask_row(key, "par_group_by", name))
+        row = native_order(dask_row(key, "par_group_by", name))
         need_sizes(row, name)
         if row.dtype.kind == "c":
             row = row.map_blocks(_one_nan, dtype=row.dtype)

@@ -17,7 +17,7 @@ import numpy as np
 from dask.base import tokenize
 
 import pyblitz as pb
-from pyblitz.dask.arguments import dask_array, flat, native, need_sizes, one_element, whole
+from pyblitz.dask.arguments import dask_array, flat, native_order, need_sizes, one_element, whole
 from pyblitz.dask.cuts import SAMPLES, cut_piece
 from pyblitz.dask.graphs import (
     Indices,
@@ -205,7 +205,7 @@ def _results(a: da.Array, axis: Any, wanted: _Wanted, equal_nan: bool) -> list[d
         need_sizes(laid_out, "ar")
     subarrays = axis is not None
     how = {"axis": 0 if subarrays else None, "equal_nan": equal_nan}
-    merged, inverse = _ranges(native(laid_out), wanted, how)
+    merged, inverse = _ranges(native_order(laid_out), wanted, how)
     chunks = (merged.chunks[0], *laid_out.chunks[1:]) if subarrays else merged.chunks
     values = member_of(merged, 0, chunks, a.dtype.newbyteorder("=")).astype(a.dtype)
     results = [da.moveaxis(values, 0, axis) if subarrays else values]

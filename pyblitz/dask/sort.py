@@ -15,14 +15,22 @@ import numpy as np
 from dask.base import tokenize
 
 import pyblitz as pb
-from pyblitz.dask.arguments import dask_array, flat, native, need_sizes, one_element, refuse, whole
+from pyblitz.dask.arguments import (
+    dask_array,
+    flat,
+    native_order,
+    need_sizes,
+    one_element,
+    refuse,
+    whole,
+)
 from pyblitz.dask.cuts import (
     SAMPLES,
     Sorted,
     cut_piece,
     find_bounds,
     find_cuts,
-    take_sample,
+    sample_of,
     take_windows,
 )
 from pyblitz.dask.graphs import Values, lazy_array, task_names
@@ -74,7 +82,7 @@ def sort_row(
     for i, block in enumerate(blocks):
         sort = partial(_sort_block, start=starts[i], places=places, **way)
         tasks[ordered, i] = (sort, block)
-        tasks[sample, i] = (partial(take_sample, step=steps[i]), (ordered, i))
+        tasks[sample, i] = (partial(sample_of, step=steps[i]), (ordered, i))
         tasks[windows, i] = (partial(take_windows, i=i, **way), (ordered, i), bounds)
         for j in range(p):
             tasks[piece, i, j] = (partial(cut_piece, j=j, i=i), (ordered, i), cuts)
@@ -98,7 +106,7 @@ def _sorted(a: Any, axis: Any, places: bool, descending: Any, **options: Any) ->
         if a.size == 0:
             return da.empty(a.shape, dtype=dtype)
     if a.ndim == 1:
-        result = sort_row(native(a), bool(descending), places)
+        result = sort_row(native_order(a), bool(descending), places)
         return result if a.dtype.isnative or places else result.astype(dtype)
     a = whole(a, [axis])
     return a.map_blocks(fn, axis=axis, stable=True, descending=bool(descending), dtype=dtype)

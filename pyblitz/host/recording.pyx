@@ -10,10 +10,10 @@ from pyblitz.runtime.pool cimport (
     Pool, Worker, job_done, pool_is_stale, pool_places, pool_worker)
 from pyblitz.runtime.sleep cimport SLEEPER_AWAKE
 from pyblitz.runtime.stats cimport (
-    ACTIVITIES, BUSY, ELSEWHERE, SLEEPING, Noted, Span, Stats, stats_read, stats_record)
+    ACTIVITIES, BUSY, ELSEWHERE, SLEEPING, Noted, Span, WorkerTally, stats_read, stats_record)
 
 cdef enum:
-    COUNTERS = 6        # words at the beginning of Stats
+    COUNTERS = 6        # words at the beginning of WorkerTally
 
 cdef uint32_t recordings = 0
 cdef Recording the_recording = None     # there is one at a time
@@ -31,13 +31,13 @@ cdef class Recording:
     cdef int _n                 # the number of workers it records
     cdef uint64_t* _before      # [worker][counter]: the counters when it began
     cdef int64_t _began         # when, by now_ns
-    cdef uint32_t _number       # of Stats.recording
+    cdef uint32_t _number       # of WorkerTally.recording
     cdef object _last           # what read() gives after the end
 
     def __cinit__(self, bint spans):
         global recordings, the_recording
         cdef uint64_t* count
-        cdef Stats* stats
+        cdef WorkerTally* stats
         cdef int i, k
         with lock:
             if the_recording is not None and not pool_is_stale(the_recording._pool):
@@ -101,7 +101,7 @@ cdef class Recording:
         cdef int64_t now, k
         cdef int i
         cdef Worker* w
-        cdef Stats* s
+        cdef WorkerTally* s
         cdef Span* span
         cdef Noted* noted
         cdef Noted* all_noted = <Noted*>malloc(self._n * sizeof(Noted))

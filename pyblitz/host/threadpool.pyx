@@ -56,7 +56,7 @@ cdef struct PyJob:
     PyObject* call      # (future, context, fn, args, kwargs, the futures that wait)
 
 
-cdef void run_submitted(tuple call) noexcept:
+cdef void run_call(tuple call) noexcept:
     """Never raises: what the future's own callbacks raise is unraisable."""
     future, context, fn, args, kwargs, pending = call
     result = error = None
@@ -86,7 +86,7 @@ cdef void run_keyed_py_job(void* worker, Job* job) noexcept nogil:
         call = <object>j.call
         Py_DECREF(call)
         free(j)
-        run_submitted(call)
+        run_call(call)
         call = None
 
 

@@ -3,7 +3,7 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
-from pyblitz.kernels.blocks cimport run_blocks
+from pyblitz.kernels.blocks cimport SAMPLE_SEED, run_blocks, sample_place
 from pyblitz.kernels.numbers cimport (
     KEY_BYTES, KEY_CHARS, KEY_FLOAT, KEY_SIGNED, KEY_TIME, Raw, float_key, last_key, signed_key,
     time_key, turned)
@@ -275,13 +275,14 @@ cdef void bend(const ArgSort* o, Digit* d, int left) noexcept nogil:
     """Keys of all magnitudes: most would tie in the leading bits of the greatest."""
     cdef uint64_t* keys
     cdef uint64_t high = d.low + (~<uint64_t>0 >> (64 - d.bits))
-    cdef int64_t stride = max(<int64_t>1, o.n // SAMPLES)
+    cdef int64_t stretch = max(<int64_t>1, o.n // SAMPLES)
+    cdef uint64_t state = SAMPLE_SEED
     cdef int n = <int>min(o.n, <int64_t>SAMPLES), i, ties
     keys = <uint64_t*>alloc_array(2 * n * sizeof(uint64_t))
     if keys == NULL:
         return              # it would only be faster
     for i in range(n):
-        keys_of(d.field, o.items, i * stride, 1, &keys[i])
+        keys_of(d.field, o.items, sample_place(&state, i, stretch), 1, &keys[i])
     sort_plain(keys, keys + n, n)
     ties = count_ties(d, keys, n)
     if ties * 64 > n:

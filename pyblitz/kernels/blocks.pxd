@@ -3,7 +3,7 @@ that items are moved as.  No Python, no NumPy.
 """
 from libc.stdint cimport int64_t, intptr_t, uint8_t, uint16_t, uint32_t, uint64_t
 from pyblitz.runtime.atomic cimport atomic_u32, u32_fetch_or_relaxed
-from pyblitz.runtime.bridge cimport combine_fn, leaf_fn
+from pyblitz.runtime.bridge cimport combine_halves_fn, leaf_fn
 from pyblitz.runtime.os cimport fe_test
 from pyblitz.runtime.pool cimport Worker
 
@@ -16,15 +16,19 @@ cdef enum:
 # after the other.  Returns 0, or what the lowest part that failed has returned.
 cdef int run_blocks(Worker* w, leaf_fn leaf, void* ctx, int64_t grain, int64_t n) noexcept nogil
 # Needs a worker.  Also calls combine(w, ctx, lo, mid, hi) for neighbours when both are done.
-cdef int combine_blocks(Worker* w, leaf_fn leaf, combine_fn combine, void* ctx, int64_t grain,
+cdef int combine_blocks(Worker* w, leaf_fn leaf, combine_halves_fn combine, void* ctx, int64_t grain,
                         int64_t n) noexcept nogil
 
-# On entry, counts[b] is how many items block b will write.  On return, it is how many the blocks
-# before it write: where block b begins.  counts[blocks], the sum of all, is returned.
-cdef int64_t sum_counts(int64_t* counts, int64_t blocks) noexcept nogil
+# On entry, counts[block][bucket] is how many items a block will write to a bucket.  The buckets lie one
+# behind the other, and in each of them the blocks.  On return, it is where the block begins there.
+# counts[blocks], a row more, is filled with where the buckets end.  Returns the sum of all.
+cdef int64_t sum_counts(int64_t* counts, int64_t blocks, int64_t buckets) noexcept nogil
 
 # memcpy by all workers; without one, by this thread.  0, or what stopped it.
 cdef int copy_shared(Worker* w, void* to, const void* source, int64_t bytes) noexcept nogil
+
+# A sort of NumPy's.  It returns 0, or a negative number if it had no memory.  Some types need arr.
+ctypedef int (*sort_fn)(void* start, intptr_t n, void* arr) noexcept nogil
 
 # How many items a leaf takes if it reads and writes so many bytes for each: at least one.
 cdef int64_t leaf_items(int64_t bytes_per_item) noexcept nogil

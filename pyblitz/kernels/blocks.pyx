@@ -17,20 +17,21 @@ cdef int run_blocks(Worker* w, leaf_fn leaf, void* ctx, int64_t grain, int64_t n
     return rc
 
 
-cdef int combine_blocks(Worker* w, leaf_fn leaf, combine_fn combine, void* ctx, int64_t grain,
+cdef int combine_blocks(Worker* w, leaf_fn leaf, combine_halves_fn combine, void* ctx, int64_t grain,
                         int64_t n) noexcept nogil:
     cdef Bridge b
     bridge_init(&b, leaf, combine, ctx, grain)
     return bridge_run(w, &b, n)
 
 
-cdef int64_t sum_counts(int64_t* counts, int64_t blocks) noexcept nogil:
-    cdef int64_t b, own, sum = 0
-    for b in range(blocks):
-        own = counts[b]
-        counts[b] = sum
-        sum += own
-    counts[blocks] = sum
+cdef int64_t sum_counts(int64_t* counts, int64_t blocks, int64_t buckets) noexcept nogil:
+    cdef int64_t b, k, own, sum = 0
+    for b in range(buckets):
+        for k in range(blocks):
+            own = counts[k * buckets + b]
+            counts[k * buckets + b] = sum
+            sum += own
+        counts[blocks * buckets + b] = sum
     return sum
 
 

@@ -73,7 +73,7 @@ cdef int collect_run(Worker* w, Collect* c) noexcept nogil:
 
 
 cdef int64_t collect_place(Collect* c) noexcept nogil:
-    return sum_counts(c.counts, c.blocks)
+    return sum_counts(c.counts, c.blocks, 1)
 
 
 cdef int collect_write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:

@@ -99,10 +99,13 @@ cdef struct Tiles:
     int64_t down        # and along the other
 
 
-cdef void tile_units(const char* src, intptr_t src_row, intptr_t src_item, char* dst,
-                     intptr_t dst_row, intptr_t dst_item, int64_t rows, int64_t items,
+cdef void tile_units(const Tiles* t, const char* src, char* dst, int64_t rows, int64_t items,
                      Unit* buffer) noexcept nogil:
     """Transposes: row r of the source is item r of every row of the target."""
+    cdef const Map* m = t.map
+    cdef int last = m.dims - 1
+    cdef intptr_t src_row = m.strides[last][0], src_item = m.strides[t.along][0]
+    cdef intptr_t dst_row = m.strides[t.along][1], dst_item = m.strides[last][1]
     cdef int64_t r, i
     for r in range(rows):
         if src_item == <intptr_t>sizeof(Unit):
@@ -143,20 +146,15 @@ cdef int tile_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
                 src += k * m.strides[d][0]
                 dst += k * m.strides[d][1]
         if t.unit == 8:
-            tile_units(src, m.strides[last][0], m.strides[t.along][0], dst,
-                       m.strides[t.along][1], m.strides[last][1], rows, items, <uint64_t*>buffer)
+            tile_units(t, src, dst, rows, items, <uint64_t*>buffer)
         elif t.unit == 4:
-            tile_units(src, m.strides[last][0], m.strides[t.along][0], dst,
-                       m.strides[t.along][1], m.strides[last][1], rows, items, <uint32_t*>buffer)
+            tile_units(t, src, dst, rows, items, <uint32_t*>buffer)
         elif t.unit == 2:
-            tile_units(src, m.strides[last][0], m.strides[t.along][0], dst,
-                       m.strides[t.along][1], m.strides[last][1], rows, items, <uint16_t*>buffer)
+            tile_units(t, src, dst, rows, items, <uint16_t*>buffer)
         elif t.unit == 1:
-            tile_units(src, m.strides[last][0], m.strides[t.along][0], dst,
-                       m.strides[t.along][1], m.strides[last][1], rows, items, <uint8_t*>buffer)
+            tile_units(t, src, dst, rows, items, <uint8_t*>buffer)
         else:
-            tile_units(src, m.strides[last][0], m.strides[t.along][0], dst,
-                       m.strides[t.along][1], m.strides[last][1], rows, items, <Pair*>buffer)
+            tile_units(t, src, dst, rows, items, <Pair*>buffer)
     return 0
 
 

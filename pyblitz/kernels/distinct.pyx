@@ -2,7 +2,7 @@
 from libc.errno cimport ENOMEM
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from pyblitz.kernels.blocks cimport SAMPLE_SEED, sample_place
+from pyblitz.kernels.blocks cimport SAMPLE_SEED, run_blocks, sample_place
 from pyblitz.kernels.numbers cimport Word, canonical
 from pyblitz.runtime.atomic cimport atomic_u32, u32_load_relaxed, u32_store_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run, bridge_wants
@@ -426,7 +426,7 @@ cdef void rank_typed(const Table* t, const Word* items, int64_t lo, int64_t hi, 
         rank_items(t, items, lo, hi, False, out)
 
 
-cdef int rank_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+cdef int inverse_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef DistinctRun* leaf = <DistinctRun*>ctx
     cdef Distinct* d = leaf.d
     cdef int64_t i
@@ -456,5 +456,4 @@ cdef int distinct_inverse(Worker* w, Distinct* d, const int64_t* ranks, int64_t*
     if d.floats and d.size == 2:
         for half in range(65536):
             d.ranks[half] = d.ranks[canonical[uint16_t](<uint16_t>half)]
-    bridge_init(&leaf.bridge, rank_leaf, NULL, &leaf, LEAF_ITEMS)
-    return bridge_run(w, &leaf.bridge, d.n)
+    return run_blocks(w, inverse_leaf, &leaf, LEAF_ITEMS, d.n)

@@ -10,6 +10,11 @@ cdef enum:
     # Mask bytes whose count fits into a byte for each of eight lanes.
     LANE_BYTES = 1024
 
+# What is kept of an item: its bits, or as int64_t its index.
+ctypedef fused Kept:
+    Unit
+    int64_t
+
 
 cdef inline uint64_t truths(uint64_t word) noexcept nogil:
     """1 in each byte that is not 0."""
@@ -54,14 +59,21 @@ cdef int filter_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcep
 cdef int filter_count(Worker* w, Filter* f) noexcept nogil:
     cdef int64_t blocks = filter_blocks(f)
     cdef int rc = run_blocks(w, filter_count_leaf, f, 1 + COUNT_BYTES // f.block, blocks)
-    sum_counts(f.before, blocks)
+    sum_counts(f.before, blocks, 1)
     return rc
 
 
-cdef bint keep_units(const Unit* src, const uint8_t* mask, int64_t n, Unit* to,
-                     Unit* end) noexcept nogil:
-    """Every item is stored, and the next one over it if it was not selected.  So
-    eight are taken at once only while there is room for eight: past `end` is what
+cdef inline Kept item_at(const Kept* src, int64_t first, int64_t i) noexcept nogil:
+    if Kept is int64_t:
+        return first + i
+    else:
+        return src[i]
+
+
+cdef bint keep_items(const Kept* src, int64_t first, const uint8_t* mask, int64_t n, Kept* to,
+                     Kept* end) noexcept nogil:
+    """first: the index of the first item.  Every item is stored, and the next one over it if it was
+    not selected.  So eight are taken at once only while there is room for eight: past `end` is what
     another worker writes.  False: those selected do not end there."""
     cdef uint64_t word
     cdef int64_t i = 0
@@ -76,54 +88,21 @@ cdef bint keep_units(const Unit* src, const uint8_t* mask, int64_t n, Unit* to,
                 if mask[i + k]:
                     if to == end:
                         return False
-                    to[0] = src[i + k]
+                    to[0] = item_at(src, first, i + k)
                     to += 1
-        elif word == 0x0101010101010101u:
-            memcpy(to, src + i, 8 * sizeof(Unit))
+        elif Kept is not int64_t and word == 0x0101010101010101u:
+            memcpy(to, src + i, 8 * sizeof(Kept))
             to += 8
         else:
             for k in range(8):
-                to[0] = src[i + k]
+                to[0] = item_at(src, first, i + k)
                 to += mask[i + k] != 0
         i += 8
     while i < n:
         if mask[i]:
             if to == end:
                 return False
-            to[0] = src[i]
-            to += 1
-        i += 1
-    return to == end
-
-
-cdef bint keep_indices(const uint8_t* mask, int64_t first, int64_t n, int64_t* to,
-                       int64_t* end) noexcept nogil:
-    """As keep_units."""
-    cdef uint64_t word
-    cdef int64_t i = 0
-    cdef int k
-    while n - i >= 8:
-        memcpy(&word, mask + i, 8)
-        if word == 0:
-            i += 8
-            continue
-        if end - to < 8:
-            for k in range(8):
-                if mask[i + k]:
-                    if to == end:
-                        return False
-                    to[0] = first + i + k
-                    to += 1
-        else:
-            for k in range(8):
-                to[0] = first + i + k
-                to += mask[i + k] != 0
-        i += 8
-    while i < n:
-        if mask[i]:
-            if to == end:
-                return False
-            to[0] = first + i
+            to[0] = item_at(src, first, i)
             to += 1
         i += 1
     return to == end
@@ -132,7 +111,7 @@ cdef bint keep_indices(const uint8_t* mask, int64_t first, int64_t n, int64_t* t
 cdef bint split_units(const Unit* src, const uint8_t* mask, int64_t n, Unit* yes, Unit* yes_end,
                       Unit* no, Unit* no_end) noexcept nogil:
     """Every item is stored to both, and the next one over it where it was not
-    wanted: see keep_units."""
+    wanted: see keep_items."""
     cdef int64_t i = 0, t = 0, yeses = yes_end - yes, noes = no_end - no
     cdef int k
     # t of the first i are selected.
@@ -181,7 +160,7 @@ cdef bint filter_units(const Filter* f, int64_t lo, int64_t hi, Unit* yes, Unit*
                        Unit* no, Unit* no_end) noexcept nogil:
     cdef const Unit* src = <const Unit*>f.src + lo
     if f.no == NULL:
-        return keep_units(src, f.mask + lo, hi - lo, yes, yes_end)
+        return keep_items(src, lo, f.mask + lo, hi - lo, yes, yes_end)
     return split_units(src, f.mask + lo, hi - lo, yes, yes_end, no, no_end)
 
 
@@ -196,7 +175,7 @@ cdef bint filter_items(const Filter* f, int64_t lo, int64_t hi) noexcept nogil:
     cdef char* no_end = NULL
     cdef int unit
     if f.src == NULL:
-        return keep_indices(f.mask + lo, lo, hi - lo, <int64_t*>yes, <int64_t*>yes_end)
+        return keep_items(<const int64_t*>NULL, lo, f.mask + lo, hi - lo, <int64_t*>yes, <int64_t*>yes_end)
     if f.no != NULL:
         no = f.no + (lo - first) * size
         no_end = f.no + (hi - last) * size

@@ -21,7 +21,7 @@ cdef struct Find:
     int64_t grain
     atomic_i64 hit      # -1: none
 
-cdef struct Count:
+cdef struct CountNonzero:
     Map* map
     int slot            # the map's slot whose elements are counted
     int size            # how many bytes an element has: 1 (a mask), 4 or 8
@@ -30,4 +30,4 @@ cdef struct Count:
     int64_t* counts     # one for each block
 
 cdef int find_run(Worker* w, Find* f) noexcept nogil
-cdef int count_run(Worker* w, Count* c) noexcept nogil
+cdef int count_nonzero_run(Worker* w, CountNonzero* c) noexcept nogil

@@ -116,7 +116,7 @@ cdef int find_run(Worker* w, Find* f) noexcept nogil:
 # ---- counting ---------------------------------------------------------------
 
 cdef struct Tally:
-    const Count* c
+    const CountNonzero* c
     int64_t count
 
 
@@ -133,7 +133,7 @@ cdef int tally(void* state, const Block* b) noexcept nogil:
 
 
 cdef int nonzero_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Count* c = <Count*>ctx
+    cdef CountNonzero* c = <CountNonzero*>ctx
     cdef Tally t
     cdef int rc
     t.c = c
@@ -143,6 +143,6 @@ cdef int nonzero_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexce
     return rc
 
 
-cdef int count_run(Worker* w, Count* c) noexcept nogil:
+cdef int count_nonzero_run(Worker* w, CountNonzero* c) noexcept nogil:
     map_begin(c.map)
     return run_blocks(w, nonzero_count_leaf, c, c.grain, c.map.size)

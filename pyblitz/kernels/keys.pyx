@@ -3,11 +3,11 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
-from pyblitz.kernels.blocks cimport combine_blocks, copy_shared, run_blocks, sum_counts
+from pyblitz.kernels.blocks cimport combine_blocks, copy_shared, run_blocks, sort_fn, sum_counts
 from pyblitz.kernels.numbers cimport (
     KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, KeyKind, Raw, Word, infinity, last_key, sign_bit,
     signed_key, time_key, turned)
-from pyblitz.kernels.radix cimport BLOCK_WORDS, LEAF_WORDS, Words, leaves_of, sort_fn, sort_words
+from pyblitz.kernels.radix cimport BLOCK_WORDS, LEAF_WORDS, Words, leaves_of, sort_words
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.os cimport alloc_array
 
@@ -187,7 +187,7 @@ cdef int restore_equals(Worker* w, NumberSort* k, bint zeros) noexcept nogil:
         return ENOMEM
     rc = run_blocks(w, count_equals_leaf, &r, BLOCK_WORDS, k.n)
     if rc == 0:
-        sum_counts(r.before, blocks)
+        sum_counts(r.before, blocks, 1)
         rc = run_blocks(w, write_equals_leaf, &r, BLOCK_WORDS, k.n)
     free(r.before)
     return rc

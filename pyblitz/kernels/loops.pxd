@@ -47,6 +47,8 @@ ctypedef int (*loop_job_fn)(Worker* w, void* ctx) noexcept nogil
 ctypedef int (*loop_enter_fn)(loop_job_fn fn, void* ctx, bint* ran) noexcept nogil
 
 cdef void loops_init(loop_enter_fn enter) noexcept nogil
+# What loops_init was given.
+cdef loop_enter_fn enter_to_end
 # Shared loop k, and the function that takes the place of the loop underneath.
 cdef SharedLoop* loop_at(int k) noexcept nogil
 cdef loop_fn loop_stand_in(int k) noexcept nogil

@@ -180,11 +180,11 @@ cdef int loop_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     if gather_flags(&c.flags):
         fe_clear()
     if lo == 0 and c.timed:
-        note_pace(c.loop, now_ns() - began, hi - lo)
+        note_loop_pace(c.loop, now_ns() - began, hi - lo)
     return -1 if unlikely(kind.raises) and hooks().is_raised() else 0
 
 
-cdef void note_pace(SharedLoop* l, int64_t took, int64_t items) noexcept nogil:
+cdef void note_loop_pace(SharedLoop* l, int64_t took, int64_t items) noexcept nogil:
     """From how many items on the next calls are looked at."""
     cdef double worth = <double>WORTH_NS * items / max(took, 1)
     # relaxed: any recent number is as good as another

@@ -3,6 +3,7 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport (
     int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t)
 from libc.stdlib cimport calloc, free
+from pyblitz.kernels.blocks cimport run_blocks
 from pyblitz.kernels.distinct cimport distinct_key, hash_key
 from pyblitz.kernels.numbers cimport (
     NUMBER_F32, NUMBER_F64, NUMBER_I16, NUMBER_I32, NUMBER_I64, NUMBER_I8, NUMBER_TIME, NUMBER_U16,
@@ -27,8 +28,8 @@ cdef struct MemberRun:
     const void* items       # what is put in or asked for
     NumberKind kind
     bint invert
-    uint8_t* out            # where answers go
-    Bridge bridge           # the loop over the items
+    uint8_t* out            # where answers go; of bits, NULL: items are put in
+    Bridge bridge           # the loop that puts keys in, which ends early when there is no room
 
 
 # ---- bits -------------------------------------------------------------------
@@ -60,57 +61,36 @@ cdef void ask_bits(Bits* bits, const Integer* items, int64_t n, uint32_t invert,
             ^ invert)
 
 
-cdef int put_bits_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef MemberRun* leaf = <MemberRun*>ctx
-    if leaf.kind == NUMBER_I8:
-        put_bits(leaf.bits, <const int8_t*>leaf.items + lo, hi - lo)
-    elif leaf.kind == NUMBER_U8:
-        put_bits(leaf.bits, <const uint8_t*>leaf.items + lo, hi - lo)
-    elif leaf.kind == NUMBER_I16:
-        put_bits(leaf.bits, <const int16_t*>leaf.items + lo, hi - lo)
-    elif leaf.kind == NUMBER_U16:
-        put_bits(leaf.bits, <const uint16_t*>leaf.items + lo, hi - lo)
-    elif leaf.kind == NUMBER_I32:
-        put_bits(leaf.bits, <const int32_t*>leaf.items + lo, hi - lo)
-    elif leaf.kind == NUMBER_U32:
-        put_bits(leaf.bits, <const uint32_t*>leaf.items + lo, hi - lo)
-    elif leaf.kind == NUMBER_I64:
-        put_bits(leaf.bits, <const int64_t*>leaf.items + lo, hi - lo)
+cdef void bits_of_items(const MemberRun* leaf, const Integer* items, int64_t lo, int64_t hi) noexcept nogil:
+    if leaf.out == NULL:
+        put_bits(leaf.bits, items + lo, hi - lo)
     else:
-        put_bits(leaf.bits, <const uint64_t*>leaf.items + lo, hi - lo)
-    return 0
+        ask_bits(leaf.bits, items + lo, hi - lo, leaf.invert, leaf.out + lo)
 
 
-cdef int ask_bits_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef MemberRun* leaf = <MemberRun*>ctx
-    cdef uint32_t invert = leaf.invert
-    cdef uint8_t* out = leaf.out + lo
+cdef int bits_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef const MemberRun* leaf = <const MemberRun*>ctx
     if leaf.kind == NUMBER_I8:
-        ask_bits(leaf.bits, <const int8_t*>leaf.items + lo, hi - lo, invert, out)
+        bits_of_items(leaf, <const int8_t*>leaf.items, lo, hi)
     elif leaf.kind == NUMBER_U8:
-        ask_bits(leaf.bits, <const uint8_t*>leaf.items + lo, hi - lo, invert, out)
+        bits_of_items(leaf, <const uint8_t*>leaf.items, lo, hi)
     elif leaf.kind == NUMBER_I16:
-        ask_bits(leaf.bits, <const int16_t*>leaf.items + lo, hi - lo, invert, out)
+        bits_of_items(leaf, <const int16_t*>leaf.items, lo, hi)
     elif leaf.kind == NUMBER_U16:
-        ask_bits(leaf.bits, <const uint16_t*>leaf.items + lo, hi - lo, invert, out)
+        bits_of_items(leaf, <const uint16_t*>leaf.items, lo, hi)
     elif leaf.kind == NUMBER_I32:
-        ask_bits(leaf.bits, <const int32_t*>leaf.items + lo, hi - lo, invert, out)
+        bits_of_items(leaf, <const int32_t*>leaf.items, lo, hi)
     elif leaf.kind == NUMBER_U32:
-        ask_bits(leaf.bits, <const uint32_t*>leaf.items + lo, hi - lo, invert, out)
+        bits_of_items(leaf, <const uint32_t*>leaf.items, lo, hi)
     elif leaf.kind == NUMBER_I64:
-        ask_bits(leaf.bits, <const int64_t*>leaf.items + lo, hi - lo, invert, out)
+        bits_of_items(leaf, <const int64_t*>leaf.items, lo, hi)
     else:
-        ask_bits(leaf.bits, <const uint64_t*>leaf.items + lo, hi - lo, invert, out)
+        bits_of_items(leaf, <const uint64_t*>leaf.items, lo, hi)
     return 0
 
 
 cdef int bits_put(Worker* w, Bits* bits, const void* items, int64_t n, NumberKind kind) noexcept nogil:
-    cdef MemberRun leaf
-    leaf.bits = bits
-    leaf.items = items
-    leaf.kind = kind
-    bridge_init(&leaf.bridge, put_bits_leaf, NULL, &leaf, LEAF_ITEMS)
-    return bridge_run(w, &leaf.bridge, n)
+    return bits_ask(w, bits, items, n, kind, False, NULL)
 
 
 cdef int bits_ask(Worker* w, Bits* bits, const void* items, int64_t n, NumberKind kind,
@@ -121,8 +101,7 @@ cdef int bits_ask(Worker* w, Bits* bits, const void* items, int64_t n, NumberKin
     leaf.kind = kind
     leaf.invert = invert
     leaf.out = out
-    bridge_init(&leaf.bridge, ask_bits_leaf, NULL, &leaf, LEAF_ITEMS)
-    return bridge_run(w, &leaf.bridge, n)
+    return run_blocks(w, bits_leaf, &leaf, LEAF_ITEMS, n)
 
 
 # ---- keys -------------------------------------------------------------------
@@ -277,8 +256,7 @@ cdef int keys_ask(Worker* w, Keys* keys, const void* items, int64_t n, bint inve
     leaf.items = items
     leaf.invert = invert
     leaf.out = out
-    bridge_init(&leaf.bridge, ask_keys_leaf, NULL, &leaf, LEAF_ITEMS)
-    return bridge_run(w, &leaf.bridge, n)
+    return run_blocks(w, ask_keys_leaf, &leaf, LEAF_ITEMS, n)
 
 
 cdef void keys_free(Keys* keys) noexcept nogil:

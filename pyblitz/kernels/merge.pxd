@@ -14,10 +14,9 @@ answer only.  So nothing is read or written out of bounds, every function ends,
 and what comes out is a permutation of what went in, in some order.
 """
 from libc.stdint cimport int64_t, intptr_t
+from pyblitz.kernels.blocks cimport sort_fn
 from pyblitz.runtime.pool cimport Worker
 
-# A sort of NumPy's.  It returns 0, or a negative number if it had no memory.  Some types need arr.
-ctypedef int (*sort_fn)(void* start, intptr_t n, void* arr) noexcept nogil
 # Negative when a goes before b, 0 when they are equal.  It cannot fail.
 ctypedef int (*compare_fn)(const void* a, const void* b, void* arg) noexcept nogil
 
@@ -71,7 +70,7 @@ cdef struct MergeTwo:
     int64_t piece                       # items of the result in one leaf
     int64_t ranks[MERGE_PIECES + 1]     # items of a before each piece
 
-cdef struct Sorted:
+cdef struct IsSorted:
     const Order* order
     const char* row
     # Each of the rows is n * stride items; of its first (n - 1) * stride, each is compared with the
@@ -83,7 +82,7 @@ cdef struct Sorted:
     bint strict         # whether equal neighbours are out of order, too
     bint found          # result: whether some pair is out of order
     # -- the rest is is_sorted's own
-    int (*look)(const Sorted* s, const char* x, const char* y, int64_t n) noexcept nogil
+    int (*look)(const IsSorted* s, const char* x, const char* y, int64_t n) noexcept nogil
 
 # 0, ENOMEM, or -1 with an exception set: a signal, or one of the comparison.  After a
 # failure dst, if it is src, holds its items in some order.
@@ -91,4 +90,4 @@ cdef int merge_sort(Worker* w, MergeSort* s) noexcept nogil
 # The rows may be the same memory, too.
 cdef int sort_rows(Worker* w, MergeSort* s, int64_t rows) noexcept nogil
 cdef int merge_two(Worker* w, MergeTwo* t) noexcept nogil
-cdef int is_sorted(Worker* w, Sorted* s) noexcept nogil
+cdef int is_sorted(Worker* w, IsSorted* s) noexcept nogil

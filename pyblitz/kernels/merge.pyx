@@ -563,7 +563,7 @@ cdef enum:
     SORTED_PIECE = 16384    # pairs of a leaf
 
 cdef struct Looking:
-    Sorted* s
+    IsSorted* s
     Bridge bridge
     atomic_u32 found        # whether a pair is out of order
 
@@ -615,7 +615,7 @@ cdef inline bint any_wrong(const Key* x, const Key* y, int64_t n, bint descendin
     return wide != 0 or narrow != 0
 
 
-cdef int look_keys(const Sorted* s, const Key* x, const Key* y, int64_t n) noexcept nogil:
+cdef int look_keys(const IsSorted* s, const Key* x, const Key* y, int64_t n) noexcept nogil:
     cdef int64_t i
     if Key is float or Key is double:
         if Key is float:
@@ -643,7 +643,7 @@ cdef int look_keys(const Sorted* s, const Key* x, const Key* y, int64_t n) noexc
         return any_wrong[Key](x, y, n, False, False)
 
 
-cdef int look_asking(const Sorted* s, const char* x, const char* y, int64_t n) noexcept nogil:
+cdef int look_asking(const IsSorted* s, const char* x, const char* y, int64_t n) noexcept nogil:
     cdef intptr_t size = s.order.itemsize
     cdef int64_t i
     cdef int c
@@ -658,7 +658,7 @@ cdef int look_asking(const Sorted* s, const char* x, const char* y, int64_t n) n
 
 cdef int sorted_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Looking* l = <Looking*>ctx
-    cdef Sorted* s = l.s
+    cdef IsSorted* s = l.s
     cdef intptr_t size = s.order.itemsize
     cdef int64_t pairs = (s.n - 1) * s.stride       # of a row
     cdef int64_t until
@@ -675,7 +675,7 @@ cdef int sorted_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
     return 0
 
 
-cdef int is_sorted(Worker* w, Sorted* s) noexcept nogil:
+cdef int is_sorted(Worker* w, IsSorted* s) noexcept nogil:
     cdef Looking l
     cdef int rc
     s.found = False
@@ -692,7 +692,7 @@ cdef int is_sorted(Worker* w, Sorted* s) noexcept nogil:
 
 # ---- the known types --------------------------------------------------------
 
-ctypedef int (*look_fn)(const Sorted* s, const char* x, const char* y, int64_t n) noexcept nogil
+ctypedef int (*look_fn)(const IsSorted* s, const char* x, const char* y, int64_t n) noexcept nogil
 
 cdef struct Known:
     compare_fn compare

@@ -24,7 +24,7 @@ cdef struct Put:
     int64_t buckets
     int64_t block           # items
     int64_t* offsets        # [block][bucket]: counts, then where to write
-    int64_t* starts         # [bucket + 1]
+    int64_t* ends           # [bucket]
 
 # Puts the items if the indices rise, and says in done whether they do.
 cdef int put_ascending(Worker* w, Put* p, bint* done) noexcept nogil

@@ -3,7 +3,7 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from pyblitz.kernels.blocks cimport Pair, Unit, leaf_items, run_blocks, unit_of
+from pyblitz.kernels.blocks cimport Pair, Unit, leaf_items, run_blocks, sum_counts, unit_of
 from pyblitz.runtime.atomic cimport atomic_u32, u32_load_relaxed, u32_store_relaxed
 from pyblitz.runtime.pool cimport must_stop
 
@@ -76,8 +76,8 @@ cdef int put_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     """Buckets lo .. hi, each in the order of the indices."""
     cdef Put* p = <Put*>ctx
     cdef int unit = put_unit(p)
-    lo = p.starts[lo]
-    hi = p.starts[hi]
+    lo = p.ends[lo - 1] if lo > 0 else 0
+    hi = p.ends[hi - 1]
     if unit == 8:
         put_units(p, lo, hi, <uint64_t*>p.dst)
     elif unit == 4:
@@ -174,7 +174,7 @@ cdef int put_serially(Worker* w, Put* p) noexcept nogil:
 
 
 cdef int put_run(Worker* w, Put* p) noexcept nogil:
-    cdef int64_t blocks, block, b, n, sum = 0
+    cdef int64_t blocks
     cdef int rc
     if p.length * p.itemsize <= PUT_CACHED_BYTES:
         return put_serially(w, p)
@@ -184,19 +184,13 @@ cdef int put_run(Worker* w, Put* p) noexcept nogil:
     p.buckets = ((p.length - 1) >> p.shift) + 1
     p.block = max((p.count + PUT_BLOCKS - 1) // PUT_BLOCKS, <int64_t>PUT_BLOCK_ITEMS)
     blocks = (p.count + p.block - 1) // p.block
-    p.offsets = <int64_t*>calloc(blocks * p.buckets + p.buckets + 1, sizeof(int64_t))
+    p.offsets = <int64_t*>calloc((blocks + 1) * p.buckets, sizeof(int64_t))
     if p.offsets == NULL:
         return ENOMEM
-    p.starts = p.offsets + blocks * p.buckets
+    p.ends = p.offsets + blocks * p.buckets
     rc = run_blocks(w, put_count_leaf, p, p.block, p.count)
     if rc == 0:
-        for b in range(p.buckets):
-            p.starts[b] = sum
-            for block in range(blocks):
-                n = p.offsets[block * p.buckets + b]
-                p.offsets[block * p.buckets + b] = sum
-                sum += n
-        p.starts[p.buckets] = sum
+        sum_counts(p.offsets, blocks, p.buckets)
         rc = run_blocks(w, put_scatter_leaf, p, p.block, p.count)
     if rc == 0:
         rc = run_blocks(w, put_leaf, p, 1, p.buckets)

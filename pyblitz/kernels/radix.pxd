@@ -19,6 +19,7 @@ The leaf sort, the pieces and the moves are timed once.  How the words are distr
 What each gives depends on the data alone, never on the number of threads.
 """
 from libc.stdint cimport int64_t, intptr_t, uint16_t, uint32_t, uint64_t
+from pyblitz.kernels.blocks cimport sort_fn
 from pyblitz.runtime.pool cimport Worker
 
 cdef enum:
@@ -35,8 +36,6 @@ cdef enum:
 ctypedef void (*load_fn)(void* ctx, int64_t lo, int64_t hi, void* words) noexcept nogil
 # Stores the words that come at .. at + n in sorted order; they may lie where they are to be stored.
 ctypedef void (*store_fn)(void* ctx, const void* words, int64_t n, int64_t at) noexcept nogil
-# A sort of NumPy's.  It returns 0, or a negative number if it had no memory.  Some types need arr.
-ctypedef int (*sort_fn)(void* start, intptr_t n, void* arr) noexcept nogil
 
 cdef struct Words:
     load_fn load

@@ -51,7 +51,7 @@ cdef double UNEVEN = 2.5
 # Words are not repeated much if so many of a sample, as a part, occur in it once.
 cdef double MOSTLY = 0.9
 # What it costs besides to share a sort, in nanoseconds: threads wake up, and are waited for.
-cdef double SHARE_NS = 25e3
+cdef double SHARED_SORT_NS = 25e3
 # One call of a leaf sort may take so many nanoseconds at most: nothing can stop it.
 cdef double ALONE_NS = 100e6
 # To share must be estimated to take less than this part of what the leaf sort takes alone: estimates
@@ -1101,6 +1101,7 @@ cdef int64_t choose_blocks(const Worker* w, Radix* r) noexcept nogil:
 
 
 cdef void counts_to_offsets(Radix* r, int64_t blocks) noexcept nogil:
+    # As sum_counts, and ends and starts in the same pass.
     cdef int64_t b, k, count, sum = 0
     for b in range(r.buckets):
         r.starts[b] = sum
@@ -1330,7 +1331,7 @@ cdef bint alone_is_faster(Worker* w, const Words* s, const KeySample* a) noexcep
     """By the leaf sort, all at once."""
     cdef double whole = whole_level_ns(s) * a.levels
     cdef double shared = min(parts_ns(w, s, a), few_parts_ns(w, s, a))
-    return s.n * whole < ALONE_NS and SURELY * s.n * whole < s.n * shared + SHARE_NS
+    return s.n * whole < ALONE_NS and SURELY * s.n * whole < s.n * shared + SHARED_SORT_NS
 
 
 cdef int sort_words(Worker* w, Words* s) noexcept nogil:
@@ -1342,7 +1343,7 @@ cdef int sort_words(Worker* w, Words* s) noexcept nogil:
     rc = find_order(w, s, s.spare != NULL, &found)
     if rc != 0 or found:
         return rc
-    if s.n * whole_level_ns(s) * log2_of(s.n) < 3 * SHARE_NS:
+    if s.n * whole_level_ns(s) * log2_of(s.n) < 3 * SHARED_SORT_NS:
         # A sample would take longer than it could save.
         return sort_by_leaf(s)
     sample = take_sample(s)

@@ -162,7 +162,7 @@ cdef int ends_run(Worker* w, const int64_t* counts, int64_t n, int64_t* ends,
     for b in range(blocks):
         bits[0] |= x.bits[b]
     if rc == 0 and are_counts(bits[0]):
-        sum_counts(x.before, blocks)
+        sum_counts(x.before, blocks, 1)
         rc = run_blocks(w, ends_leaf, &x, x.block, n)
     changed[0] = u32_load_relaxed(&x.changed) != 0
     free(x.before)

@@ -175,7 +175,7 @@ cdef int runs_write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept 
 cdef int runs_count(Worker* w, Runs* r) noexcept nogil:
     cdef int64_t blocks = runs_blocks(r)
     cdef int rc = run_blocks(w, runs_count_leaf, r, 1, blocks)
-    sum_counts(r.before, blocks)
+    sum_counts(r.before, blocks, 1)
     return rc
 
 

@@ -19,10 +19,8 @@ cdef struct Split:
     int64_t n
     const char* low     # two values, low <= high, neither NaN
     const char* high
-    int64_t* counts     # [2 * split_blocks(n)], to be filled
-    # The results of split_count: how many items are less than low, and how many lie from low to high.
-    int64_t less
-    int64_t middle
+    # [split_blocks(n) + 1][3], to be filled by split_count: the last row is where the thirds end.
+    int64_t* counts
     # Where split_write puts the items, or their indices: first those less than low, then those from
     # low to high, then the greater ones.  Each third keeps its order.
     char* dst

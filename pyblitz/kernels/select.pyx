@@ -3,7 +3,7 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from pyblitz.kernels.blocks cimport SAMPLE_SEED, run_blocks, sample_place
+from pyblitz.kernels.blocks cimport SAMPLE_SEED, run_blocks, sample_place, sum_counts
 from pyblitz.kernels.numbers cimport (
     NUMBER_F32, NUMBER_F64, NUMBER_I32, NUMBER_TIME, NUMBER_U32, NUMBER_U64, Raw, Wide, key_of,
     last_key, turned)
@@ -60,18 +60,21 @@ cdef void count_thirds(const Split* s, const Wide* src, uint64_t bias, int64_t n
             upto_32 += x <= high
     counts[0] = less + less_32
     counts[1] = upto + upto_32 - counts[0]
+    counts[2] = n - upto - upto_32
 
 
 cdef inline bint write_items(const Split* s, const Wide* src, uint64_t bias, int64_t first,
-                             int64_t n, int64_t* to, const int64_t* ends, Wide* dst,
+                             int64_t n, const int64_t* begins, Wide* dst,
                              int64_t* indices) noexcept nogil:
-    """Every item is stored to all three, and the next one over it where it does not
-    belong: to a buffer, because past the end is what another worker writes.  False: the parts
-    are not of the sizes that were counted."""
+    """begins: of the block's parts, followed by those of the next block.  Every item is stored to all
+    three, and the next one over it where it does not belong: to a buffer, because past the end is what
+    another worker writes.  False: the parts are not of the sizes that were counted."""
     cdef Wide low = biased((<const Wide*>s.low)[0], bias)
     cdef Wide high = biased((<const Wide*>s.high)[0], bias)
     cdef Wide items[3][CHUNK]
     cdef int64_t places[3][CHUNK]
+    cdef int64_t[3] to = [begins[0], begins[1], begins[2]]
+    cdef const int64_t* ends = begins + 3
     cdef int64_t less, upto, at = 0, m, i, a, b, c
     cdef Wide item, x
     while at < n:
@@ -106,32 +109,15 @@ cdef inline bint write_items(const Split* s, const Wide* src, uint64_t bias, int
     return True         # there is room for as many as there are
 
 
-cdef void places(const Split* s, int64_t block, int64_t* at) noexcept nogil:
-    """Where a block writes the first of each part; those of the block after the last are where
-    the parts end."""
-    cdef int64_t less = s.less, middle = s.middle, lo = s.n
-    if block < split_blocks(s.n):
-        less = s.counts[2 * block]
-        middle = s.counts[2 * block + 1]
-        lo = block * BLOCK
-    at[0] = less
-    at[1] = s.less + middle
-    # What is before lo and neither less nor in the middle is greater.
-    at[2] = s.less + s.middle + lo - less - middle
-
-
 cdef bint split_block(const Split* s, const Wide* src, uint64_t bias, int64_t lo, int64_t hi,
                       bint writes) noexcept nogil:
-    cdef int64_t to[3]
-    cdef int64_t ends[3]
+    cdef int64_t* counts = s.counts + 3 * (lo // BLOCK)
     if not writes:
-        count_thirds(s, src + lo, bias, hi - lo, s.counts + 2 * (lo // BLOCK))
+        count_thirds(s, src + lo, bias, hi - lo, counts)
         return True
-    places(s, lo // BLOCK, to)
-    places(s, lo // BLOCK + 1, ends)
     if s.indices:
-        return write_items(s, src + lo, bias, lo, hi - lo, to, ends, <Wide*>NULL, <int64_t*>s.dst)
-    return write_items(s, src + lo, bias, lo, hi - lo, to, ends, <Wide*>s.dst, NULL)
+        return write_items(s, src + lo, bias, lo, hi - lo, counts, <Wide*>NULL, <int64_t*>s.dst)
+    return write_items(s, src + lo, bias, lo, hi - lo, counts, <Wide*>s.dst, NULL)
 
 
 cdef bint split_any(const Split* s, int64_t lo, int64_t hi, bint writes) noexcept nogil:
@@ -168,16 +154,9 @@ cdef int split_write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept
 
 
 cdef int split_count(Worker* w, Split* s) noexcept nogil:
-    cdef int64_t i, less, middle
     cdef int rc = run_blocks(w, split_count_leaf, s, 1, split_blocks(s.n))
-    s.less = s.middle = 0
-    for i in range(split_blocks(s.n)):
-        less = s.counts[2 * i]
-        middle = s.counts[2 * i + 1]
-        s.counts[2 * i] = s.less
-        s.counts[2 * i + 1] = s.middle
-        s.less += less
-        s.middle += middle
+    if rc == 0:
+        sum_counts(s.counts, split_blocks(s.n), 3)
     return rc
 
 

@@ -6,10 +6,9 @@ both give the same bits; so each is tried, and from then on the faster one is ta
 No Python, no NumPy.
 """
 from libc.stdint cimport int64_t, intptr_t
-from pyblitz.kernels.loops cimport loop_enter_fn
+from pyblitz.kernels.blocks cimport sort_fn
 from pyblitz.runtime.atomic cimport atomic_i64
 
-ctypedef int (*table_sort_fn)(void* items, intptr_t n, void* arr) noexcept nogil
 ctypedef int (*table_argsort_fn)(void* items, intptr_t* order, intptr_t n, void* arr) noexcept nogil
 
 cdef extern from "pyblitz/kernels/sorts.h" nogil:
@@ -19,7 +18,7 @@ cdef extern from "pyblitz/kernels/sorts.h" nogil:
         atomic_i64 ours         # what we took
         atomic_i64 calls        # how many calls there were: now and then the slower way is tried again
     ctypedef struct SharedSort "pb_sort":
-        table_sort_fn sort      # the functions underneath
+        sort_fn sort            # the functions underneath
         table_argsort_fn argsort
         int kind                # a KeyKind
         int size                # bytes of an item
@@ -30,9 +29,10 @@ cdef extern from "pyblitz/kernels/sorts.h" nogil:
         atomic_i64 calls        # how many were looked at
         atomic_i64 shared       # how many of these other threads had a part in
 
-cdef void sorts_init(loop_enter_fn enter) noexcept nogil
+# After loops_init.
+cdef void sorts_init() noexcept nogil
 cdef SharedSort* sort_at(int k) noexcept nogil
-cdef table_sort_fn sort_stand_in(int k) noexcept nogil
+cdef sort_fn sort_stand_in(int k) noexcept nogil
 cdef table_argsort_fn argsort_stand_in(int k) noexcept nogil
 # Whether calls are always shared, of any size that is looked at; if not, where that was measured
 # to be faster.

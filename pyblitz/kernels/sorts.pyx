@@ -2,8 +2,9 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from pyblitz.kernels.argsort cimport Field, sort_order
-from pyblitz.kernels.blocks cimport copy_shared, run_blocks
+from pyblitz.kernels.blocks cimport copy_shared, run_blocks, sort_fn
 from pyblitz.kernels.keys cimport NumberSort, sort_keys
+from pyblitz.kernels.loops cimport enter_to_end
 from pyblitz.kernels.numbers cimport (
     KEY_FLOAT, FloatBits, KeyKind, infinity, sign_bit, usual_nan)
 from pyblitz.kernels.radix cimport log2_of
@@ -15,7 +16,7 @@ from pyblitz.runtime.pool cimport Worker
 
 cdef extern from "pyblitz/kernels/sort_stand_ins.h" nogil:
     SharedSort* pb_sorts
-    const table_sort_fn* pb_sort_fns
+    const sort_fn* pb_sort_fns
     const table_argsort_fn* pb_argsort_fns
     int (*pb_sort_shared)(SharedSort*, void*, intptr_t, void*) noexcept nogil
     int (*pb_argsort_shared)(SharedSort*, void*, intptr_t*, intptr_t, void*) noexcept nogil
@@ -31,13 +32,11 @@ cdef enum:
     MUCH = 4
     SCAN_ITEMS = 65536
 
-cdef loop_enter_fn enter_to_end = NULL
-cdef bint forced = False
+cdef bint sorts_forced = False
 
 
-cdef void sorts_init(loop_enter_fn enter) noexcept nogil:
-    global enter_to_end, pb_sort_shared, pb_argsort_shared
-    enter_to_end = enter
+cdef void sorts_init() noexcept nogil:
+    global pb_sort_shared, pb_argsort_shared
     pb_sort_shared = shared_sort
     pb_argsort_shared = shared_argsort
 
@@ -46,7 +45,7 @@ cdef SharedSort* sort_at(int k) noexcept nogil:
     return &pb_sorts[k]
 
 
-cdef table_sort_fn sort_stand_in(int k) noexcept nogil:
+cdef sort_fn sort_stand_in(int k) noexcept nogil:
     return pb_sort_fns[k]
 
 
@@ -55,8 +54,8 @@ cdef table_argsort_fn argsort_stand_in(int k) noexcept nogil:
 
 
 cdef void sorts_force(bint always) noexcept nogil:
-    global forced
-    forced = always
+    global sorts_forced
+    sorts_forced = always
 
 
 # ---- which way ---------------------------------------------------------------
@@ -66,7 +65,7 @@ cdef bint ours_first(Pace* p, bint simd, int64_t n) noexcept nogil:
     cdef int64_t calls = i64_fetch_add_relaxed(&p.calls, 1)
     cdef int64_t ours = i64_load_relaxed(&p.ours)
     cdef int64_t theirs = i64_load_relaxed(&p.theirs)
-    if forced:
+    if sorts_forced:
         return True
     if calls < TRIES:
         # In turn.
@@ -76,7 +75,7 @@ cdef bint ours_first(Pace* p, bint simd, int64_t n) noexcept nogil:
     return ours <= theirs
 
 
-cdef void note_pace(Pace* p, bint ours, int64_t took, int64_t n) noexcept nogil:
+cdef void note_sort_pace(Pace* p, bint ours, int64_t took, int64_t n) noexcept nogil:
     cdef atomic_i64* kept = &p.ours if ours else &p.theirs
     cdef int64_t pace = max(took * 1000 // n, 1)
     cdef int64_t before = i64_load_relaxed(kept)
@@ -174,10 +173,10 @@ cdef int shared_sort(SharedSort* s, void* items, intptr_t n, void* arr) noexcept
             i64_fetch_add_relaxed(&s.shared, 1)
         else:
             rc = s.sort(items, n, arr)
-        note_pace(p, True, now_ns() - began, n)
+        note_sort_pace(p, True, now_ns() - began, n)
         return rc
     rc = s.sort(items, n, arr)
-    note_pace(p, False, now_ns() - began, n)
+    note_sort_pace(p, False, now_ns() - began, n)
     return rc
 
 
@@ -212,7 +211,7 @@ cdef int run_argsort(Worker* w, void* ctx) noexcept nogil:
     return rc
 
 
-cdef bint in_place(const intptr_t* order, intptr_t n) noexcept nogil:
+cdef bint is_identity(const intptr_t* order, intptr_t n) noexcept nogil:
     """Whether each index is where it began."""
     cdef intptr_t i
     cdef bint so = True
@@ -231,7 +230,7 @@ cdef int shared_argsort(SharedSort* s, void* items, intptr_t* order, intptr_t n,
     i64_fetch_add_relaxed(&s.calls, 1)
     ours = ours_first(p, False, n)
     began = now_ns()
-    if ours and in_place(order, n):
+    if ours and is_identity(order, n):
         c.sort = s
         c.items = <char*>items
         c.n = n
@@ -244,11 +243,11 @@ cdef int shared_argsort(SharedSort* s, void* items, intptr_t* order, intptr_t n,
             free(c.begins)
             if ours:
                 i64_fetch_add_relaxed(&s.shared, 1)
-                note_pace(p, True, now_ns() - began, n)
+                note_sort_pace(p, True, now_ns() - began, n)
                 return 0
             for i in range(n):
                 order[i] = i
     rc = s.argsort(items, order, n, arr)
     # If our way began and gave up, this counts as its time: to try costs so much.
-    note_pace(p, ran, now_ns() - began, n)
+    note_sort_pace(p, ran, now_ns() - began, n)
     return rc

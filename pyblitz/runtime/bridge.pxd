@@ -29,8 +29,8 @@ from pyblitz.runtime.pool cimport Worker
 # Runs items lo .. hi.  0; -1 with an exception set; or a code of its own.
 ctypedef int (*leaf_fn)(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
 # Joins the results of items lo .. mid and mid .. hi.  As above.
-ctypedef int (*combine_fn)(Worker* w, void* ctx, int64_t lo, int64_t mid,
-                           int64_t hi) noexcept nogil
+ctypedef int (*combine_halves_fn)(Worker* w, void* ctx, int64_t lo, int64_t mid,
+                                  int64_t hi) noexcept nogil
 
 cdef struct Failure:
     int64_t at                  # the item that failed
@@ -40,7 +40,7 @@ cdef struct Failure:
 
 cdef struct Bridge:
     leaf_fn leaf                # what runs the items of a leaf
-    combine_fn combine          # NULL: there is nothing to combine
+    combine_halves_fn combine   # NULL: there is nothing to combine
     void* ctx                   # what leaf and combine get as ctx
     # Items of one leaf.  0: as many as take leaf_ns, found while running; only
     # without combine, whose tree must not depend on time.
@@ -62,7 +62,7 @@ cdef struct Bridge:
     atomic_u32 spare_taken
     Failure spare
 
-cdef void bridge_init(Bridge* b, leaf_fn leaf, combine_fn combine, void* ctx,
+cdef void bridge_init(Bridge* b, leaf_fn leaf, combine_halves_fn combine, void* ctx,
                       int64_t grain) noexcept nogil
 cdef int bridge_run(Worker* w, Bridge* b, int64_t n) noexcept nogil
 cdef void bridge_fail(Bridge* b, int64_t at, int rc) noexcept nogil

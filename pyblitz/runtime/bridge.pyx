@@ -26,14 +26,14 @@ cdef enum:
     SHARE_AWAKE_NS = 5000
     SHARE_ASLEEP_NS = 40000
 
-cdef struct Node:
+cdef struct BridgeNode:
     Fork fork           # first: the fork's context is the node
     Bridge* bridge      # the operation
     int64_t lo          # the items of the right half: lo .. hi
     int64_t hi
 
 
-cdef void bridge_init(Bridge* b, leaf_fn leaf, combine_fn combine, void* ctx,
+cdef void bridge_init(Bridge* b, leaf_fn leaf, combine_halves_fn combine, void* ctx,
                       int64_t grain) noexcept nogil:
     b.leaf = leaf
     b.combine = combine
@@ -125,13 +125,13 @@ cdef void bridge_fail(Bridge* b, int64_t at, int rc) noexcept nogil:
 
 
 cdef int run_right_half(Worker* w, void* ctx) noexcept nogil:
-    cdef Node* node = <Node*>ctx
+    cdef BridgeNode* node = <BridgeNode*>ctx
     bridge_node(w, node.bridge, node.lo, node.hi)
     return 0
 
 
 cdef void bridge_node(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Node right
+    cdef BridgeNode right
     cdef int64_t mid, leaves
     cdef int rc
     if not bridge_wants(b, lo):

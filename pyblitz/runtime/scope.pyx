@@ -289,6 +289,7 @@ cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
     # Taken jobs expect that no lazy fork is older than they.
     promote_all(w)
     count_down(&s.latch, 1)
+    # Not one loop with wait_for_fork: what each looks for, and once more before it sleeps, is its own.
     while not latch_is_set(&s.latch.latch.core):
         if deque_looks(&w.tasks) > 0:
             waited(w, &rounds)

@@ -17,7 +17,7 @@ from pyblitz.runtime.deque cimport Deque, deque_looks
 from pyblitz.runtime.injector cimport Inbox, Injector
 from pyblitz.runtime.latch cimport CoreLatch
 from pyblitz.runtime.os cimport Parker
-from pyblitz.runtime.stats cimport Stats
+from pyblitz.runtime.stats cimport WorkerTally
 
 cdef enum SleeperState:
     SLEEPER_AWAKE = 0
@@ -41,7 +41,7 @@ cdef struct Sleeper:
     # that retires writes while the pool ends.
     atomic_u32 joinable
     Parker parker
-    Stats stats         # its worker's
+    WorkerTally stats   # its worker's
     # Set when the worker is to end.
     CoreLatch terminate
     # What the owner must look at before it blocks, besides the inbox.

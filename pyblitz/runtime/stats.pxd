@@ -32,7 +32,7 @@ cdef struct Span:
 cdef enum:
     MAX_SPANS = 65536   # of one worker in one recording; later ones are not kept
 
-cdef struct Stats:
+cdef struct WorkerTally:
     atomic_u64 jobs             # taken from a queue and run
     atomic_u64 steals           # jobs taken from other workers' deques
     atomic_u64 failed_steals    # tries at a deque that seemed to hold something, and gave nothing
@@ -58,15 +58,15 @@ cdef struct Noted:
     Activity what
     int64_t n_spans
 
-cdef void note_slowly(Stats* s, Activity was, Activity will_be) noexcept nogil
-cdef void stats_record(Stats* s, uint32_t recording, int64_t now) noexcept nogil
-cdef bint stats_read(Stats* s, Noted* noted) noexcept nogil
-cdef void stats_destroy(Stats* s) noexcept nogil
+cdef void note_slowly(WorkerTally* s, Activity was, Activity will_be) noexcept nogil
+cdef void stats_record(WorkerTally* s, uint32_t recording, int64_t now) noexcept nogil
+cdef bint stats_read(WorkerTally* s, Noted* noted) noexcept nogil
+cdef void stats_destroy(WorkerTally* s) noexcept nogil
 
 cdef inline void add_one(atomic_u64* n) noexcept nogil:
     u64_store_relaxed(n, u64_load_relaxed(n) + 1)
 
-cdef inline void note(Stats* s, Activity was, Activity will_be) noexcept nogil:
+cdef inline void note(WorkerTally* s, Activity was, Activity will_be) noexcept nogil:
     """The worker did one thing until now, and begins another."""
     if unlikely(u32_load_relaxed(&s.recording)):
         note_slowly(s, was, will_be)

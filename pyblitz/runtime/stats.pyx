@@ -8,18 +8,18 @@ from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.os cimport now_ns
 
 
-cdef void stats_record(Stats* s, uint32_t recording, int64_t now) noexcept nogil:
+cdef void stats_record(WorkerTally* s, uint32_t recording, int64_t now) noexcept nogil:
     """Recorder: begins a recording, or ends it (0)."""
     i64_store_relaxed(&s.began, now)
     # release: partner is the acquire load in note_slowly
     u32_store_release(&s.recording, recording)
 
 
-cdef void stats_destroy(Stats* s) noexcept nogil:
+cdef void stats_destroy(WorkerTally* s) noexcept nogil:
     free(s.spans)
 
 
-cdef bint stats_read(Stats* s, Noted* noted) noexcept nogil:
+cdef bint stats_read(WorkerTally* s, Noted* noted) noexcept nogil:
     """Recorder: a copy of what is noted.  False: the worker wrote meanwhile."""
     cdef int64_t since
     cdef int i
@@ -36,7 +36,7 @@ cdef bint stats_read(Stats* s, Noted* noted) noexcept nogil:
     return not version & 1 and u32_load_relaxed(&s.version) == version
 
 
-cdef void note_slowly(Stats* s, Activity was, Activity will_be) noexcept nogil:
+cdef void note_slowly(WorkerTally* s, Activity was, Activity will_be) noexcept nogil:
     # acquire: partner is the release in stats_record
     cdef uint32_t recording = u32_load_acquire(&s.recording)
     cdef int64_t now = now_ns()     # not before that recording began

@@ -35,7 +35,7 @@ from pyblitz.runtime.sleep cimport (
     idle_init, no_work_found, post_bound, post_injected, post_mail, post_moved, retire, revive, sleep_init, sleeper_init, start_looking, wake_any)
 
 from pyblitz.runtime.stats cimport (
-    BUSY, ELSEWHERE, Noted, Span, Stats, note, stats_read, stats_record)
+    BUSY, ELSEWHERE, Noted, Span, WorkerTally, note, stats_read, stats_record)
 
 cdef extern from "model.h" nogil:
     ctypedef struct Site:
@@ -827,12 +827,12 @@ cdef void sleep_mail(int t) noexcept nogil:
 
 # ---- what a worker notes, and who reads it meanwhile ------------------------------
 
-cdef Stats* stats
+cdef WorkerTally* stats
 
 cdef void stats_new() noexcept nogil:
     global stats
-    stats = <Stats*>malloc(sizeof(Stats))
-    memset(stats, 0, sizeof(Stats))
+    stats = <WorkerTally*>malloc(sizeof(WorkerTally))
+    memset(stats, 0, sizeof(WorkerTally))
     # As if there was a recording before: MAX_SPANS are too many here.
     stats.spans = <Span*>malloc(4 * sizeof(Span))
     stats_record(stats, 2, now_ns() - 2000)
