@@ -29,11 +29,11 @@ __array_api_version__ = _numpy.__array_api_version__
 
 def __getattr__(name: str) -> Any:
     """A submodule that NumPy imports when it is asked for, or NumPy's error."""
-    if name.startswith("__"):
-        # Not `__path__`: this is no package, of which Python would load other copies.
+    if name == "__path__":
+        # This is no package, of which Python would load other copies.
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(_numpy, name)
 
 
 def __dir__() -> list[str]:
-    return dir(_numpy)
+    return [name for name in dir(_numpy) if name != "__path__"]

@@ -106,7 +106,7 @@ def run(targets: list[str], env: dict[str, str]) -> dict:
             text=True,
             check=False,
         )
-        if not verdicts.exists():
+        if done.returncode not in (0, 1) or not verdicts.exists():  # of pytest: some failed
             raise RuntimeError(f"{' '.join(targets)}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
         return json.loads(verdicts.read_text())
 

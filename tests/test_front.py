@@ -502,6 +502,8 @@ def test_predicates_see_the_container():
     assert list(yes.index) == ["a", "d"]
     assert list(no.index) == ["c"]  # not the unknown one, as with ~mask
     with pytest.raises(ValueError, match="mask: an array of shape"):
+        pb.par_filter(s, lambda s: np.ones(2, bool))
+    with pytest.raises(pd.errors.IndexingError):
         pb.par_filter(s, lambda s: s[:2] > 0)
     unit = pint.UnitRegistry()
     q = np.arange(5.0) * unit.m

@@ -87,6 +87,13 @@ def test_other_libraries_find_their_functions():
     assert np.mean(Library()) == "mean"
 
 
+def test_every_name_that_is_listed_is_there():
+    """Private ones, too: NumPy's own tests ask for all that `dir` says."""
+    for name in dir(np):
+        getattr(np, name)
+    assert set(dir(numpy)) - set(dir(np)) == {"__path__"}
+
+
 def test_it_is_no_package():
     """Python would load second copies of NumPy's submodules."""
     assert not hasattr(np, "__path__")

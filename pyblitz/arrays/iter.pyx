@@ -1430,10 +1430,8 @@ cdef bint answers_operators(object x):
         return answers[t]
     if hasattr(t, "__array_ufunc__"):
         return True
-    try:
-        return getattr(x, "__array_priority__", 0) > 0
-    except TypeError:
-        return False
+    priority = getattr(x, "__array_priority__", 0)
+    return isinstance(priority, (int, float)) and priority > 0
 
 
 cdef bint has_own_code(tuple operands):
