@@ -125,7 +125,7 @@ def test_what_is_stopped_in_place_keeps_its_items(equal, way, leaves_take, pool_
     pool_size(2)
     a = np.random.default_rng(0).permutation(1_000_000)
     a //= equal
-    expected = np.sort(a)
+    expected = np.bincount(a)
     began = time.perf_counter()
     pb.par_sort(a)
     whole = time.perf_counter() - began
@@ -137,7 +137,7 @@ def test_what_is_stopped_in_place_keeps_its_items(equal, way, leaves_take, pool_
                 pb.par_sort(b, out=b)
         except TimeoutError:
             stopped += 1
-        assert np.array_equal(np.sort(b), expected)
+        assert np.array_equal(np.bincount(b), expected)
     assert stopped > 10
 
 
