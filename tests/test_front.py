@@ -500,7 +500,10 @@ def test_predicates_see_the_container():
     assert seen == [pd.Series]
     yes, no = pb.par_partition_by(s, positive)
     assert list(yes.index) == ["a", "d"]
-    assert list(no.index) == ["c"]  # not the unknown one, as with ~mask
+    assert list(no.index) == ["b", "c"]  # each item is in one part
+    yes, no = pb.par_partition_by(s, 3)
+    assert list(yes.index) == ["a"]
+    assert list(no.index) == ["b", "c", "d"]
     with pytest.raises(ValueError, match="mask: an array of shape"):
         pb.par_filter(s, lambda s: np.ones(2, bool))
     with pytest.raises(pd.errors.IndexingError):
@@ -553,6 +556,7 @@ def test_what_a_predicate_does_not_know_is_not_selected(n):
         lambda v: pd.Series(np.where(v == 2, None, v < 4), dtype="Int64"),
         lambda v: pl.Series(np.where(v == 2, None, v < 4).tolist()),
         lambda v: pa.array(np.where(v == 2, None, v < 4).tolist()),
+        lambda v: np.where(v == 2, None, v < 4),
     ):
         expected = np.array([0.0, 1.0, 3.0])
         assert_same(pb.par_filter(a, predicate), expected)
@@ -571,8 +575,16 @@ def test_pandas_knows_what_goes_with_what():
     pd.testing.assert_frame_equal(pb.par_filter(df, lambda d: d > 0), df[df > 0])
     pd.testing.assert_frame_equal(pb.par_filter(df, df > 0), df[df > 0])
     pd.testing.assert_frame_equal(pb.par_filter(df, lambda d: d["y"] < 0), df[df["y"] < 0])
+    pd.testing.assert_frame_equal(pb.par_filter(df, 1.0), df[df == 1.0])
     with pytest.raises(TypeError, match="mask: expected booleans"):
         pb.par_filter(s, [1, 0, 1, 0, 1])
+    times = pd.Series(np.arange(6).astype("M8[s]"))
+    for time in (pd.Timestamp(3, unit="s"), np.datetime64(3, "s")):
+        assert list(pb.par_filter(times, time).index) == [3]
+    objects = pd.Series([True, np.nan, None, pd.NA, False], dtype=object)
+    assert list(pb.par_filter(s, lambda s: objects).index) == ["a"]
+    numba = pytest.importorskip("numba")
+    assert list(pb.par_filter(s, numba.njit(lambda v: v > 3)).index) == ["d", "e"]
 
 
 @pytest.mark.parametrize("n", [10, 300_000])
@@ -594,6 +606,13 @@ def test_memoryviews_are_masks():
     a = np.arange(4.0)
     assert_same(pb.par_filter(a, memoryview(a > 2)), a[3:])
     assert_same(pb.par_iter(a)[memoryview(a > 2)].collect(), a[3:])
+
+
+class Told(np.ndarray):
+    """Whose operators are NumPy's."""
+
+    def __repr__(self):
+        return "told"
 
 
 class Last(np.ndarray):
@@ -637,6 +656,8 @@ def test_operators_are_left_to_whom_numpy_leaves_them():
     for x in (a.view(Last), Alone(), Prior(10), Number(2)):
         assert a + x is np.ndarray
         assert lazy + x is np.ndarray
+    for x in (a.view(Told), np.rec.array(a)):
+        assert type(lazy + x) is type(lazy)
     assert lazy == Alone() == "one answer"
     assert (lazy == np.polynomial.Polynomial([1])) is (a == np.polynomial.Polynomial([1]))
     masked = np.ma.array(a, mask=a > 3)
@@ -661,4 +682,8 @@ def test_options_beside_functions(n):
     a = np.linspace(-1, 1, n)
     assert_same(pb.par_map(np.clip, a, None, 0.5), np.clip(a, None, 0.5))
     assert_same(pb.par_map(np.round, a, np.int64(1)), np.round(a, 1))
-    assert_same(pb.par_map(lambda x, y: y * 2, a, 2.0), np.full(n, 4.0))
+    assert_same(pb.par_map(lambda x, y: y, a, 2.0), np.full(n, 2.0))
+    for fn in (lambda x, y: y * 2, lambda x, y: x.max()):  # what is one number is no map
+        with pytest.raises(ValueError, match="of shape"):
+            pb.par_map(fn, a, 2.0)
+    assert pb.par_map(lambda x, k: x if k is None else x * k, 5, None) == 5

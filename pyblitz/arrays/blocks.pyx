@@ -220,10 +220,11 @@ cdef object wrong_dtype(str what, object dtype, object first):
     return TypeError(f"fn returned {dtype} for {what}, but {first} for the first one; give dtype= or out=")
 
 
-cdef bint is_option(object x):
-    """Whether a function gets it as it is: a number, which takes the arrays' type as in NumPy, or
-    None."""
-    return x is None or type(x) in (int, float, complex, bool) or isinstance(x, np.generic)
+cdef list options_among(tuple arrays):
+    """Of each, whether a function gets it as it is: a number, which takes the arrays' type as in
+    NumPy, or None.  Numbers alone are arrays."""
+    options = [x is None or type(x) in (int, float, complex, bool) or isinstance(x, np.generic) for x in arrays]
+    return [x is None for x in arrays] if all(options) else options
 
 
 cdef object array_here = object()
@@ -236,13 +237,12 @@ cdef class WithOptions:
 
     def __init__(self, fn, given):
         self.fn = fn
-        self.given = [x if is_option(x) else array_here for x in given]
+        self.given = given
 
     def __call__(self, *blocks):
         arrays = iter(blocks)
         result = self.fn(*[next(arrays) if x is array_here else x for x in self.given])
-        if result is not None and np.ndim(result) == 0:
-            # Of the options alone.
+        if result is not None and any([result is x for x in self.given]):
             result = np.full(np.broadcast_shapes(*[b.shape for b in blocks]), result)
         return result
 
@@ -274,9 +274,10 @@ cdef object map_blocks(object fn, tuple arrays, object out, object dtype, object
     if not arrays:
         raise TypeError("par_map: at least one array is needed")
     refuse_known(fn)
-    if type(fn) is not Elementwise and 0 < sum([is_option(a) for a in arrays]) < len(arrays):
-        fn = WithOptions(fn, arrays)
-        arrays = tuple([a for a in arrays if not is_option(a)])
+    options = options_among(arrays)
+    if type(fn) is not Elementwise and any(options) and not all(options):
+        fn = WithOptions(fn, [a if option else array_here for a, option in zip(arrays, options)])
+        arrays = tuple([a for a, option in zip(arrays, options) if not option])
     if out is None and dtype is None and not timed:
         result = map_one_block(fn, arrays)
         if result is not None:

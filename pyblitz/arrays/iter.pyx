@@ -1417,6 +1417,9 @@ cdef bint is_operand(object x):
 
 
 cdef object answers = weakref.WeakKeyDictionary()       # class -> whether it has operators of its own
+cdef list operator_names = [f"__{side}{name}__" for side in ("", "r") for name in (
+    "add sub mul truediv floordiv mod divmod pow and or xor lshift rshift matmul".split())] + [
+    f"__{name}__" for name in "lt le eq ne gt ge".split()]
 
 
 cdef bint answers_operators(object x):
@@ -1425,8 +1428,7 @@ cdef bint answers_operators(object x):
     if isinstance(x, np.ndarray):
         if t not in answers:
             answers[t] = not computes_alike(t) or any([
-                getattr(t, name) is not getattr(np.ndarray, name) for name in vars(np.ndarray)
-                if name.startswith("__r") or name in ("__add__", "__mul__", "__eq__")])
+                getattr(t, name) is not getattr(np.ndarray, name) for name in operator_names])
         return answers[t]
     if hasattr(t, "__array_ufunc__"):
         return True

@@ -26,6 +26,10 @@ cdef bint is_lazy(object what)
 cdef object truth_of(object found)
 # The same of what a predicate will give, if that has a way to say that something is unknown.
 cdef object of_known(object predicate)
+# Whether something that is no function is the value of one element of such a dtype.
+cdef bint is_value(object what, object dtype)
+# Whether its class has a way to say that an element is not known.
+cdef bint has_unknowns(object x)
 # Whether all its elements are booleans, some of them unknown perhaps.
 cdef bint is_boolean(object x)
 # The name of the package that its class is of.

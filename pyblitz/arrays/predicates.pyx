@@ -67,8 +67,8 @@ cdef bint is_boolean(object x):
     if isinstance(dtype, np.dtype):
         return dtype == np.bool_
     if dtype is None and library_of(x) == "pyarrow":
-        dtype = x.type
-    if library_of(x) == "pandas" and x.ndim == 2:       # a DataFrame
+        dtype = getattr(x, "type", None)
+    if library_of(x) == "pandas" and getattr(x, "ndim", 0) == 2:    # a DataFrame
         return all([str(t).lower().startswith("bool") for t in x.dtypes])
     return str(dtype).lower().startswith("bool")
 
@@ -84,10 +84,15 @@ cdef object known(object x):
     return np.asarray(x.cast("bool" if library_of(x) == "pyarrow" else bool).fill_null(False))
 
 
+def is_true(x):
+    """Of an object: None, pandas's NA and NaN say that it is unknown."""
+    return x is not None and type(x).__name__ != "NAType" and bool(x) and bool(x == x)
+
+
 cdef object truth_of(object found):
     mask = np.asarray(convert(known(found)))
     if mask.dtype == object:
-        return mask.astype(bool)    # None is false
+        return np.frompyfunc(is_true, 1, 1)(mask).astype(bool)
     return mask if mask.dtype == np.bool_ else mask != 0
 
 
@@ -100,7 +105,10 @@ cdef class Known:
 
     def __call__(self, *values):
         found = self.predicate(*values)
-        return known(found) if found is not None and not is_lazy(found) else found
+        if found is None or is_lazy(found):
+            return found
+        found = known(found)
+        return truth_of(found) if isinstance(found, np.ndarray) and found.dtype == object else found
 
 
 cdef object of_known(object predicate):

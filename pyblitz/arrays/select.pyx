@@ -16,7 +16,7 @@ from pyblitz.arrays.front cimport (
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport node_of
 from pyblitz.arrays.predicates cimport (
-    fitting, is_boolean, is_lazy, library_of, predicate_mask, truth_of)
+    fitting, has_unknowns, is_boolean, is_lazy, is_value, library_of, predicate_mask, truth_of)
 from pyblitz.kernels.filter cimport (
     Filter, Unravel, filter_block, filter_blocks, filter_count, filter_write, unravel_run)
 from pyblitz.runtime.atomic cimport u32_load_relaxed
@@ -90,30 +90,36 @@ cdef bint selects_itself(object a):
             and takes_numpys_arguments(a, "__getitem__"))
 
 
+cdef bint is_shown(object mask):
+    """Whether it is a function that is shown the container; compiled ones know arrays only."""
+    return callable(mask) and not is_compiled(mask) and not is_lazy(mask) and not hasattr(mask, "py_func")
+
+
 cdef object own_mask(object a, object mask):
     """The mask that is meant, of a's own library, if its elements have names, units or the like: it
     then knows better what goes with what.  None, if there is no such mask."""
-    if callable(mask) and not is_compiled(mask) and not is_lazy(mask):
+    cdef bint by_numpy = isinstance(getattr(a, "dtype", None), np.dtype)
+    if is_shown(mask):
         mask = bare(mask)(a)
         if not is_boolean(mask):
             mask = fitting(truth_of(mask), np.shape(a), "mask")
-    elif overrides(type(mask)) and np.ndim(mask) == 0:
+    elif not by_numpy and is_value(mask, some_dtype):
         mask = np.equal(a, mask)
     elif isinstance(mask, np.ndarray) or not is_boolean(mask):
-        return None
+        return predicate_mask(a, mask, "mask", True) if by_numpy and not callable(mask) else None
     if library_of(mask) == library_of(a):
         return mask
     return fitting(truth_of(mask), np.shape(a), "mask")
 
 
+cdef object some_dtype = np.dtype(float)
+
+
 cdef object mask_alone(object a, object mask):
     """For a namesake: NumPy's part."""
-    if selects_itself(a):
-        found = own_mask(a, mask)
-        if found is not None:
-            return found
-        if isinstance(getattr(a, "dtype", None), np.dtype):
-            return predicate_mask(a, mask, "mask", True)
+    found = own_mask(a, mask) if selects_itself(a) else None
+    if found is not None:
+        return found
     x = np.asarray(a)
     if x.ndim == 0 and isinstance(mask, (bool, np.bool_)):
         return np.asarray(mask)     # of that shape, so it is a mask
@@ -134,6 +140,9 @@ def partitioned(a, mask):
         return par_partition_by(np.asarray(a), mask)
     a = a if isinstance(a, np.ndarray) or selects_itself(a) else np.asarray(convert(a))
     mask = mask_alone(a, mask)
+    if not isinstance(mask, np.ndarray) and has_unknowns(mask):
+        # Of pandas, where ~mask leaves out what mask does: each item is in one part.
+        mask = mask.fillna(False).astype(bool)
     return a[mask], a[~mask]
 
 
