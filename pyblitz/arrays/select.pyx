@@ -8,8 +8,8 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport run, run_fn
 from pyblitz.arrays.copy cimport contiguous, movable, native, pays_to_move, shape_of
-from pyblitz.arrays.evaluate cimport apply, collect
 from pyblitz.arrays.compiled cimport is_compiled
+from pyblitz.arrays.evaluate cimport apply, collect
 from pyblitz.arrays.front cimport (
     NONZERO_NS, as_array, Left, bare, convert, left, left_dtype, overrides, pays, takes_numpys_arguments,
     too_small)
@@ -90,6 +90,14 @@ cdef bint selects_itself(object a):
             and takes_numpys_arguments(a, "__getitem__"))
 
 
+cdef object items_of(object a):
+    """What has its own way to be indexed by a mask; or else an array."""
+    return a if isinstance(a, np.ndarray) or selects_itself(a) else np.asarray(convert(a))
+
+
+cdef object some_dtype = np.dtype(float)
+
+
 cdef bint is_shown(object mask):
     """Whether it is a function that is shown the container; compiled ones know arrays only."""
     return callable(mask) and not is_compiled(mask) and not is_lazy(mask) and not hasattr(mask, "py_func")
@@ -112,9 +120,6 @@ cdef object own_mask(object a, object mask):
     return fitting(truth_of(mask), np.shape(a), "mask")
 
 
-cdef object some_dtype = np.dtype(float)
-
-
 cdef object mask_alone(object a, object mask):
     """For a namesake: NumPy's part."""
     found = own_mask(a, mask) if selects_itself(a) else None
@@ -130,7 +135,7 @@ def filtered(a, mask):
     """The namesake of par_filter."""
     if is_lazy(a):
         return par_filter(np.asarray(a), mask)
-    a = a if isinstance(a, np.ndarray) or selects_itself(a) else np.asarray(convert(a))
+    a = items_of(a)
     return a[mask_alone(a, mask)]
 
 
@@ -138,7 +143,7 @@ def partitioned(a, mask):
     """The namesake of par_partition_by."""
     if is_lazy(a):
         return par_partition_by(np.asarray(a), mask)
-    a = a if isinstance(a, np.ndarray) or selects_itself(a) else np.asarray(convert(a))
+    a = items_of(a)
     mask = mask_alone(a, mask)
     if not isinstance(mask, np.ndarray) and has_unknowns(mask):
         # Of pandas, where ~mask leaves out what mask does: each item is in one part.
