@@ -90,7 +90,7 @@ cdef class Resolved:
     # How many nanoseconds an element took one thread, when it was last timed; 0: it never was.
     # It decides how a map is computed, never its result.
     cdef double pace
-    cdef bint numeric       # whether all dtypes are native numbers or times
+    cdef bint numeric       # whether it is elementwise, and all dtypes are native numbers or times
     cdef bint associative   # whether neighbours may be combined in any grouping
 
 cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint reduction)

@@ -269,7 +269,9 @@ cdef dict resolved_maps = {}
 cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint reduction):
     """``given``: dtype, Python number type (weak), or None for an output that
     is to be made."""
-    cdef object key = (fn, given, signature, casting, reduction)
+    cdef tuple key = (fn, given)
+    if signature is not None or reduction or casting != "same_kind":
+        key = (fn, given, signature, casting, reduction)
     cdef Resolved r = resolved_maps.get(key)
     if r is None:
         r = resolve_anew(fn, given, signature, casting, reduction)
@@ -303,7 +305,7 @@ cdef Resolved resolve_anew(ufunc fn, tuple given, object signature, str casting,
         if dtype.hasobject:
             r.dtypes = None
             return r
-    r.numeric = all([dtype.isnative and dtype.kind in "biufcmM" for dtype in r.dtypes])
+    r.numeric = fn.signature is None and all([dtype.isnative and dtype.kind in "biufcmM" for dtype in r.dtypes])
     if fn not in numpy_ufuncs or not may_skip_gil(fn, r.dtypes):
         return r
     for i in range(u.ntypes):

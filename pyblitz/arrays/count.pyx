@@ -252,7 +252,7 @@ cdef object why_no_weights(object weights, object bins):
             return left("weights whose sum is no double")
     if d.kind in "fc" and np.ndim(bins) != 0:
         # It sums up all of them, and takes differences.  (Halves overflow there, and not here.)
-        sizes = cast(apply(np.absolute, (node_of(weights.reshape(-1)),), {}), np.float64)
+        sizes = cast(apply(np.absolute, [weights.reshape(-1)], {}), np.float64)
         total = np.inf
         with np.errstate(all="ignore"):
             total = reduce_node(np.add, sizes, no_value, None)

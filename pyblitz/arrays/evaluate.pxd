@@ -9,8 +9,9 @@ from numpy cimport ufunc
 from pyblitz.arrays.nodes cimport Node
 from pyblitz.arrays.program cimport Program
 
-cdef object apply(ufunc u, tuple args, dict options)
-cdef Node apply_where(tuple args)
+# args: nodes, arrays and numbers, which become nodes.
+cdef object apply(ufunc u, list args, dict options)
+cdef Node apply_where(list args)
 # The program of these nodes, or None where several are too large for one.  Of a single node that is
 # too large, parts are computed first.
 cdef Program program_of(list nodes, list outs, bint in_order)

@@ -26,33 +26,37 @@ cnp.import_array()
 
 # ---- operations -------------------------------------------------------------
 
-cdef object apply(ufunc u, tuple args, dict options):
+cdef object apply(ufunc u, list args, dict options):
     """What ``u(*args, **options)`` is, not computed yet where that is possible: a node, or a
     tuple of them."""
-    cdef list nodes = []
-    cdef Node n
+    if are_constant(args):
+        return as_nodes(u(*[(<Node>x).what for x in args], **options))
+    made = ufunc_node(u, args, options)
+    return at_once(u, args, options) if made is None else made
+
+
+cdef bint are_constant(list args) except -1:
+    """Makes nodes of them all; whether they are numbers."""
     cdef bint constant = True
-    for a in args:
-        n = a if type(a) is Node else node_of(a)
-        nodes.append(n)
-        constant = constant and n.kind == NODE_CONSTANT
-    if constant:
-        return as_nodes(u(*[(<Node>x).what for x in nodes], **options))
-    made = ufunc_node(u, nodes, options)
-    return at_once(u, nodes, options) if made is None else made
+    cdef int i
+    for i in range(len(args)):
+        if type(args[i]) is not Node:
+            args[i] = node_of(args[i])
+        constant = constant and (<Node>args[i]).kind == NODE_CONSTANT
+    return constant
 
 
-cdef Node apply_where(tuple args):
+cdef Node apply_where(list args):
     """The same of np.where; see call_where."""
-    cdef list nodes = [a if type(a) is Node else node_of(a) for a in args]
-    cdef Node mask = nodes[0]
+    are_constant(args)
+    cdef Node mask = args[0]
     if mask.dtype is not None and mask.dtype.kind not in "biufcm":
         raise TypeError(f"np.where: whether {mask.dtype} is true is NumPy's to say")
     if mask.kind == NODE_CONSTANT:
         mask = node_of(np.array(mask.what).astype(bool))
     elif mask.dtype != np.bool_:
-        mask = apply(np.not_equal, (mask, np.zeros((), mask.dtype)), {})
-    return call_where(mask, nodes[1], nodes[2])
+        mask = apply(np.not_equal, [mask, np.zeros((), mask.dtype)], {})
+    return call_where(mask, args[1], args[2])
 
 
 cdef object as_nodes(object result):

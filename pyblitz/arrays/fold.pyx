@@ -323,14 +323,14 @@ cdef object variance_of(list parts, object ddof):
     mean = kind.type(total / n)
     squares = []
     for p in parts:
-        rest = apply(np.subtract, (p if (<Node>p).dtype == kind else cast(p, kind), mean), {})
+        rest = apply(np.subtract, [p if (<Node>p).dtype == kind else cast(p, kind), mean], {})
         if kind.kind == "c":
             real = call_blocks(NODE_BLOCKS, np.real, (rest,), mean.real.dtype)
             imag = call_blocks(NODE_BLOCKS, np.imag, (rest,), mean.real.dtype)
-            squares.append(apply(np.add, (apply(np.multiply, (real, real), {}),
-                                          apply(np.multiply, (imag, imag), {})), {}))
+            squares.append(apply(np.add, [apply(np.multiply, [real, real], {}),
+                                          apply(np.multiply, [imag, imag], {})], {}))
         else:
-            squares.append(apply(np.multiply, (rest, rest), {}))
+            squares.append(apply(np.multiply, [rest, rest], {}))
     total = reduce_parts(np.add, squares, no_value)
     return dtype.type(0).real.dtype.type(total / (n - ddof))
 

@@ -120,7 +120,7 @@ def par_iter(*arrays):
             continue
         if not cnp.PyArray_CheckExact(a):
             a = member(a, f"arrays[{i}]", "par_iter")
-        if a.dtype.kind not in "biufcmM":
+        if (<cnp.dtype>a.dtype).kind not in b"biufcmM":
             raise TypeError(f"par_iter: expected arrays of numbers or times, not {a.dtype}")
         if not cnp.PyArray_NDIM(<ndarray>a):
             raise TypeError(f"par_iter: iteration over a 0-d array (arrays[{i}])")
@@ -251,8 +251,8 @@ def _array_function(x, fn, types, args, kwargs):
     return getattr(fn, "_implementation", fn)(*args, **kwargs) if ours else NotImplemented
 
 
-cdef object applied(object fn, tuple args, dict options):
-    return apply_where(args) if fn is np.where else apply(fn, args, options)
+cdef object applied(object fn, list args, dict options):
+    return apply(fn, args, options) if isinstance(fn, ufunc) else apply_where(args)
 
 
 cdef object call(object fn, tuple inputs, dict options):
@@ -272,9 +272,9 @@ cdef object call(object fn, tuple inputs, dict options):
         inputs = tuple([(<ParIter>a).settled() if isinstance(a, ParIter) else a for a in inputs])
         return call(fn, inputs, options)
     if len(first.parts) == 1:
-        return wrapped(applied(fn, tuple(one), options), traced)
+        return wrapped(applied(fn, one, options), traced)
     columns = [operand_parts(a, first.parts) if not is_scalar(a) else [a] * len(first.parts) for a in inputs]
-    results = [applied(fn, row, options) for row in zip(*columns)]
+    results = [applied(fn, list(row), options) for row in zip(*columns)]
     if fn is np.where or fn.nout == 1:
         return wrap(results, traced)
     return tuple([wrap(list(column), traced) for column in zip(*results)])
@@ -395,6 +395,7 @@ cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
 
 @cython.auto_pickle(False)
 @cython.c_api_binop_methods(True)
+@cython.freelist(16)
 cdef class ParIter:
     """A lazy array: see :func:`par_iter`, which makes them.
 
@@ -568,7 +569,7 @@ cdef class ParIter:
                 return x.reduce(fn, initial=options.get("initial", no_value))
             return fn.reduce(np.asarray(x), out=out, **options)
         if (method != "__call__" or where is not True or fn.signature is not None
-                or set(options) - {"dtype", "casting"} or has_own_code(inputs)):
+                or (options and set(options) - {"dtype", "casting"}) or has_own_code(inputs)):
             self.known()
             if where is not True:
                 options["where"] = np.asarray(where)

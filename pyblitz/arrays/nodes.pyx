@@ -2,7 +2,10 @@
 """Nodes: see nodes.pxd."""
 import numpy as np
 
+cimport cython
 cimport numpy as cnp
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
@@ -13,12 +16,19 @@ from pyblitz.arrays.front cimport member
 cnp.import_array()
 
 
+@cython.freelist(16)
 cdef class Node:
     """One value of an expression."""
 
 
 cdef class Domain:
     """A mask, and the elements that it keeps."""
+
+
+cdef inline void set_new(tuple t, int i, object x) noexcept:
+    """``t[i] = x`` of a tuple that nobody else has seen."""
+    Py_INCREF(x)            # which PyTuple_SET_ITEM takes
+    PyTuple_SET_ITEM(t, i, x)
 
 
 cdef Node new_node(NodeKind kind, object what, tuple args, tuple shape, object dtype,
@@ -59,7 +69,7 @@ cdef tuple common_shape(tuple nodes):
             continue
         if n.domain is not None:
             return None
-        if n.shape != shape:
+        if n.shape is not shape and n.shape != shape:
             shape = np.broadcast_shapes(shape, n.shape) if shape else n.shape
     return shape
 
@@ -109,65 +119,75 @@ cdef int visit(Node node, set seen, list order) except -1:
 
 cdef object ufunc_node(ufunc u, list nodes, dict options):
     """What ``u(*nodes, **options)`` is: a node, or a tuple of them; None: no program can do it."""
-    cdef list ready = [], given = []
-    cdef Resolved r = None
-    cdef Node n, one
+    cdef Resolved r = resolved_for(u, nodes, options)
+    cdef tuple inputs, shape
+    cdef Domain domain
+    cdef Node n
     cdef int i
-    cdef object dtype = None
-    cdef cnp.dtype want
-    cdef str casting = "same_kind"
-    for node in nodes:
-        n = node
-        given.append(type(n.what) if n.dtype is None else n.dtype)
-    if options:
-        dtype = options.get("dtype")
-        casting = options.get("casting", "same_kind")
-    if u.signature is None and len(nodes) == u.nin and (not options or not set(options) - {"dtype", "casting"}):
-        for i in range(u.nout):
-            given.append(None)
-        r = resolve(u, tuple(given),
-                    None if dtype is None else (None,) * u.nin + (np.dtype(dtype),) * u.nout,
-                    casting, False)
     if r is None or r.dtypes is None or not r.numeric:
         return None
-    for i in range(len(nodes)):
+    inputs = PyTuple_New(u.nin)
+    for i in range(u.nin):
         n = nodes[i]
-        want = r.dtypes[i]
-        if want.kind == b"m" and (n.dtype is None or n.dtype.kind != "m"):
+        if (<cnp.dtype>r.dtypes[i]).kind == b"m" and (n.dtype is None or n.dtype.kind != "m"):
             # NumPy 2.5 warns of numbers that are to be times.
             u(*[(<Node>x).what if (<Node>x).kind == NODE_CONSTANT else np.empty(0, (<Node>x).dtype)
                 for x in nodes])
-        if n.kind == NODE_CONSTANT:
-            value = None
-            try:
-                if n.dtype is not None and type(n.what) is not bool:
-                    value = n.what.astype(want)
-                elif want.kind == b"m":
-                    value = np.asarray(n.what, want)
-                else:
-                    value = cnp.PyArray_FROM_OTF(n.what, want.type_num, 0)
-            except OverflowError:
-                pass
-            if value is None:
-                return None
-            n = new_node(NODE_CONSTANT, value, (), (), want, None)
-        elif n.dtype is not want and n.dtype != want:
-            n = cast(n, want)
-        ready.append(n)
-    inputs = tuple(ready)
-    domain = common_domain(inputs)
+        n = converted(n, r.dtypes[i])
+        if n is None:
+            return None
+        set_new(inputs, i, n)
     shape = common_shape(inputs)
+    domain = common_domain(inputs)
     if u.nout == 1:
-        one = new_node(NODE_CALL, u, inputs, shape, r.dtypes[u.nin], domain)
-        one.resolved = r
-        return one
-    made = []
-    for i in range(u.nout):
-        one = new_node(NODE_CALL, u, inputs, shape, r.dtypes[u.nin + i], domain)
-        one.resolved = r
-        one.output = i
-        made.append(one)
-    return tuple(made)
+        return call_node(u, inputs, shape, r, 0, domain)
+    return tuple([call_node(u, inputs, shape, r, i, domain) for i in range(u.nout)])
+
+
+cdef Resolved resolved_for(ufunc u, list nodes, dict options):
+    cdef tuple signature = None
+    cdef str casting = "same_kind"
+    cdef tuple given
+    cdef Node n
+    cdef int i
+    if len(nodes) != u.nin:
+        return None
+    if options:
+        if set(options) - {"dtype", "casting"}:
+            return None
+        casting = options.get("casting", casting)
+        if options.get("dtype") is not None:
+            signature = (None,) * u.nin + (np.dtype(options["dtype"]),) * u.nout
+    given = PyTuple_New(u.nargs)
+    for i in range(u.nin):
+        n = nodes[i]
+        set_new(given, i, type(n.what) if n.dtype is None else n.dtype)
+    for i in range(u.nin, u.nargs):
+        set_new(given, i, None)
+    return resolve(u, given, signature, casting, False)
+
+
+cdef Node converted(Node n, cnp.dtype want):
+    """An operand as what the loop takes; None: NumPy says why not."""
+    if n.kind != NODE_CONSTANT:
+        return n if n.dtype is want or n.dtype == want else cast(n, want)
+    try:
+        if n.dtype is not None and type(n.what) is not bool:
+            value = n.what.astype(want)
+        elif want.kind == b"m":
+            value = np.asarray(n.what, want)
+        else:
+            value = cnp.PyArray_FROM_OTF(n.what, want.type_num, 0)
+    except OverflowError:
+        return None
+    return new_node(NODE_CONSTANT, value, (), (), want, None)
+
+
+cdef Node call_node(ufunc u, tuple inputs, tuple shape, Resolved r, int output, Domain domain):
+    cdef Node n = new_node(NODE_CALL, u, inputs, shape, r.dtypes[u.nin + output], domain)
+    n.resolved = r
+    n.output = output
+    return n
 
 
 cdef Node call_where(Node mask, Node x, Node y):

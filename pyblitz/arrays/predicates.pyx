@@ -148,12 +148,12 @@ cdef Node predicate_node(object what, Node node, str name):
         # With a unit, say: NumPy's comparison asks it.
         return node_of(fitting(truth_of(np.equal(collect([node], None)[0], thing)), node.shape, name))
     if kind == STANDS_VALUE:
-        made = apply(np.equal, (node, thing), {})
+        made = apply(np.equal, [node, thing], {})
     else:
         made = call_lazily(thing, node)
     if type(made) is not Node:
         raise TypeError(f"{name}: must give one value for each element")
-    return made if (<Node>made).dtype == np.bool_ else apply(np.not_equal, (made, 0), {})
+    return made if (<Node>made).dtype == np.bool_ else apply(np.not_equal, [made, 0], {})
 
 
 cdef ndarray predicate_mask(object a, object what, str name, bint alone):

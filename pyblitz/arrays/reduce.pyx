@@ -515,13 +515,13 @@ cdef object spread(object namesake, object row, ndarray x, object axis, object d
     center = mean(x, axis, dtype, None, True, where)
     if type(center) is Left:
         return center
-    deviations = collect([apply(np.subtract, (node_of(x), node_of(center)), {})], None)[0]
+    deviations = collect([apply(np.subtract, [x, center], {})], None)[0]
     if deviations.dtype.kind == "c":
         square = np.square
-        deviations = collect([apply(np.add, (apply(square, (node_of(deviations.real),), {}),
-                                             apply(square, (node_of(deviations.imag),), {})), {})], None)[0]
+        deviations = collect([apply(np.add, [apply(square, [deviations.real], {}),
+                                             apply(square, [deviations.imag], {})], {})], None)[0]
     else:
-        deviations = collect([apply(np.multiply, (node_of(deviations), node_of(deviations)), {})], None)[0]
+        deviations = collect([apply(np.multiply, [deviations, deviations], {})], None)[0]
     total = reduce_ufunc(np.add, deviations, axis, dtype, None, keepdims, no_value, where)
     if type(total) is Left:
         return total
@@ -664,7 +664,7 @@ def par_argmax(a, axis=None, out=None, *, keepdims=np._NoValue):
 
 cdef Node mask_node(ndarray x):
     """Where it is not zero."""
-    return node_of(x) if x.dtype == np.bool_ else apply(np.not_equal, (node_of(x), 0), {})
+    return node_of(x) if x.dtype == np.bool_ else apply(np.not_equal, [x, 0], {})
 
 
 cdef object any_or_all(object op, bint negated, object a, object axis, object out, object keepdims, object where):
@@ -675,7 +675,7 @@ cdef object any_or_all(object op, bint negated, object a, object axis, object ou
     if x.dtype.kind not in "biufc":
         return left_dtype(x.dtype)
     if axis is None and out is None and truth_of(keepdims) == 0 and (where is no_value or where is True):
-        node = apply(np.equal, (node_of(x), 0), {}) if negated else mask_node(x)
+        node = apply(np.equal, [x, 0], {}) if negated else mask_node(x)
         return np.bool_(any_of([node]) != negated)
     return reduce_ufunc(op, x, axis, None, out, keepdims, no_value, where)
 
@@ -809,12 +809,12 @@ def par_dot(a, b, out=None):
 
 cdef object dot_rows(ndarray x, ndarray y, object kind):
     if kind == np.bool_:
-        return np.bool_(any_of([apply(np.logical_and, (node_of(x), node_of(y)), {})]))
+        return np.bool_(any_of([apply(np.logical_and, [x, y], {})]))
     if kind.char in "df" and x.dtype is kind and y.dtype is kind and is_row(x) and is_row(y) and x.size > 0:
         return dot_row(x, y) + kind.type(0)     # NumPy starts from a zero, whose sign stays
     # Products of halves are summed as NumPy's are, in single precision.
     wide = np.dtype(np.float32) if kind == np.float16 else kind
-    product = apply(np.multiply, (cast(node_of(x), wide), cast(node_of(y), wide)), {})
+    product = apply(np.multiply, [cast(node_of(x), wide), cast(node_of(y), wide)], {})
     flags = Flags()
     with np.errstate(all="call", call=flags._note):
         # In NumPy's own type, which a sum would widen.

@@ -14,7 +14,6 @@ from pyblitz.arrays.front cimport (
     NONZERO_NS, as_array, Left, bare, convert, left, left_dtype, overrides, pays, takes_numpys_arguments,
     too_small)
 from pyblitz.arrays.front import operation
-from pyblitz.arrays.nodes cimport node_of
 from pyblitz.arrays.predicates cimport (
     fitting, has_unknowns, is_boolean, is_lazy, is_value, library_of, predicate_mask, truth_of)
 from pyblitz.kernels.filter cimport (
@@ -242,7 +241,7 @@ cdef object mask_of(ndarray a):
         a = native(a).view(np.int64)
     elif a.dtype.kind not in "iufc":
         return None
-    return collect([apply(np.not_equal, (node_of(a), 0), {})], None)[0]
+    return collect([apply(np.not_equal, [a, 0], {})], None)[0]
 
 
 cdef object nonzero(ndarray a):

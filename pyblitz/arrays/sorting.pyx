@@ -14,7 +14,6 @@ from pyblitz.arrays.common cimport axis_of, may_overlap, numpys, run, run_fn
 from pyblitz.arrays.compiled cimport CompiledKernel, as_less
 from pyblitz.arrays.evaluate cimport apply, find_node
 from pyblitz.arrays.front cimport as_array, check_out, is_masked
-from pyblitz.arrays.nodes cimport node_of
 from pyblitz.kernels.argsort cimport Field, sort_order, sort_order_of_rows
 from pyblitz.kernels.find cimport FIND_ANY
 from pyblitz.kernels.merge cimport (
@@ -326,7 +325,7 @@ cdef list sort_fields(ndarray a, object order):
 cdef object missing_rank(ndarray a):
     """Among complex numbers, R + nan j comes before nan + R j, and that before nan + nan j."""
     if a.dtype.kind in "fc" and a.size >= SHARED_WORDS and find_node(
-            apply(np.isnan, (node_of(a),), {}), FIND_ANY) < 0:
+            apply(np.isnan, [a], {}), FIND_ANY) < 0:
         return None
     if a.dtype.kind == "c":
         bad = 2 * np.isnan(a.real).view(np.uint8) + np.isnan(a.imag).view(np.uint8)
