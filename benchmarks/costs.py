@@ -91,6 +91,7 @@ COSTS = {
     "REDUCE_NS": Cost("byte", lambda n: both(np.sum, pb.par_sum, doubles(n // 8))),
     "FIND_NS": Cost("byte", finding),
     "GUFUNC_NS": Cost("byte", stacked),
+    "TRUTH_NS": Cost("byte", lambda n: both(np.any, pb.par_any, np.zeros(n, bool))),
     "DOT_NS": Cost("byte", lambda n: both(np.dot, pb.par_dot, doubles(n // 8), doubles(n // 8))),
     "ITEM_NS": Cost("item", lambda n: both(np.mean, pb.par_mean, doubles(n).astype(np.float32))),
     "NONZERO_NS": Cost(

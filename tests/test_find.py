@@ -206,6 +206,38 @@ def test_any_byte_but_0_is_true():
     assert pb.par_all(mask) == np.all(mask)
 
 
+@pytest.mark.parametrize(
+    "dtype", ["?", "i1", "u1", "i2", "f2", "i4", "u4", "f4", "i8", "u8", "f8", "c16", ">f8"]
+)
+def test_any_and_all(dtype):
+    """One element is other than the rest: at both ends, in the middle, at the end of a stretch
+    between two looks; or none is.  Also where elements do not lie side by side."""
+    n = 400_003
+    for usual, other in ((0, 1), (1, 0)):
+        a = np.full(n, usual, dtype)
+        for place in (None, 0, 1023, 8191, 8192, n // 2, n - 1):
+            if place is not None:
+                a[place] = other
+            for x in (a, a[::-1], np.repeat(a, 2)[::2], a[: n - 1].reshape(2, -1)):
+                assert pb.par_any(x) == np.any(x)
+                assert pb.par_all(x) == np.all(x)
+            a[:] = usual
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_what_is_zero_among_floats(dtype):
+    zeros = np.full(400_000, -0.0, dtype)
+    nans = np.full(400_000, np.nan, dtype)
+    tiny = np.full(400_000, -0.0, dtype)
+    tiny[-1] = np.finfo(dtype).smallest_subnormal
+    for a in (zeros, nans, tiny):
+        assert pb.par_any(a) == np.any(a)
+        assert pb.par_all(a) == np.all(a)
+    assert not pb.par_any(zeros)
+    assert pb.par_all(nans)
+    assert pb.par_any(tiny)
+
+
 def test_masks():
     pd = pytest.importorskip("pandas")
     for shape in ((12,), (3, 4), (100_000,), (300, 400)):

@@ -20,6 +20,6 @@ cdef Program program_of(list nodes, list outs, bint in_order)
 cdef Node done_if_few(Node node)
 cdef object array_of(Node node)
 cdef list collect(list nodes, object out)
-cdef object find_node(Node mask, int which)
+cdef object find_node(Node node, int which)
 cdef object count_node(Node node)
 cdef int run_for_effects(Node node) except -1

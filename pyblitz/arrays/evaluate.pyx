@@ -16,7 +16,7 @@ from pyblitz.arrays.nodes cimport (
 from pyblitz.arrays.program cimport MAX_STEPS, Program, one_program
 from pyblitz.kernels.collect cimport (
     Collect, collect_begin, collect_free, collect_place, collect_run, collect_write)
-from pyblitz.kernels.find cimport CountNonzero, Find, FindWhich, count_nonzero_run, find_run
+from pyblitz.kernels.find cimport CountNonzero, Find, FindWhich, Items, Items, count_nonzero_run, find_run
 from pyblitz.kernels.map cimport MAP_DIMS, MAP_OPERANDS, STEP_ARGS, Map, map_run
 from pyblitz.runtime.atomic cimport i64_load_relaxed
 from pyblitz.runtime.pool cimport Worker
@@ -395,12 +395,21 @@ cdef list collect_kept(list nodes, object out):
 
 # ---- positions, counts and effects ------------------------------------------
 
-cdef object find_node(Node mask, int which):
-    """The position of a true element of a mask of one dimension or more, or -1."""
+cdef Items items_of(Node node, Program p) noexcept:
+    cdef Items items
+    items.slot = p.slots[0]
+    items.size = (<cnp.dtype>node.dtype).itemsize
+    items.floats = (<cnp.dtype>node.dtype).kind == b"f"
+    return items
+
+
+cdef object find_node(Node node, int which):
+    """The position of a true element of one dimension or more, or -1: of a mask, or for FIND_NONZERO and
+    FIND_ZERO of what count_node takes."""
     cdef Find f
-    cdef Program p = program_of([mask], None, True)
+    cdef Program p = program_of([node], None, True)
     f.map = &p.m
-    f.slot = p.slots[0]
+    f.items = items_of(node, p)
     f.which = <FindWhich>which
     f.grain = p.grain()
     if p.m.size == 0:
@@ -418,9 +427,7 @@ cdef object count_node(Node node):
     if p.m.size == 0:
         return 0
     c.map = &p.m
-    c.slot = p.slots[0]
-    c.size = node.dtype.itemsize
-    c.floats = node.dtype.kind == "f"
+    c.items = items_of(node, p)
     c.grain = p.grain()
     counts = np.zeros((p.m.size + c.grain - 1) // c.grain, np.int64)
     c.counts = <int64_t*>cnp.PyArray_DATA(counts)

@@ -14,7 +14,7 @@ from pyblitz.arrays.front cimport no_value
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CALL, NODE_CONSTANT, NODE_INPUT, Node, call_blocks, cast, node_of, side_by_side)
 from pyblitz.arrays.program cimport Program
-from pyblitz.kernels.find cimport FIND_ANY
+from pyblitz.kernels.find cimport FIND_NONZERO
 from pyblitz.kernels.map cimport Map, loop_fn
 from pyblitz.kernels.reduce cimport (
     Fold, Reduce, arg_fn, dot_double, dot_float, reduce_run, sum_double, sum_float)
@@ -229,6 +229,11 @@ cdef object from_start(object op, ndarray result, object initial):
     return started(op, result, initial)
 
 
+cdef inline bint same(object dtype, object other):
+    # There may be several objects of one dtype.
+    return dtype is other or dtype == other
+
+
 cdef object reduce_node(object op, Node node, object initial, Resolved r):
     cdef ndarray a
     if node.kind == NODE_CONSTANT:
@@ -238,8 +243,8 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
     node = done_if_few(node)
     if node.kind == NODE_INPUT and r.dtypes is not None and r.loop != NULL and r.associative:
         a = node.what
-        if (is_row(a) and r.dtypes[0] is a.dtype and r.dtypes[1] is a.dtype and r.dtypes[2] is a.dtype
-                and cnp.PyArray_SIZE(a) > 0):
+        if (is_row(a) and same(r.dtypes[0], a.dtype) and same(r.dtypes[1], a.dtype)
+                and same(r.dtypes[2], a.dtype) and cnp.PyArray_SIZE(a) > 0):
             return from_start(op, fold_row(op, a, r), initial)
     found = fold_node(op, node, r) if r.associative else None
     if found is None:
@@ -339,7 +344,7 @@ cdef object variance_of(list parts, object ddof):
 
 cdef bint any_of(list masks) except -1:
     for mask in masks:
-        if find_node(mask, FIND_ANY) >= 0:
+        if find_node(mask, FIND_NONZERO) >= 0:
             return True
     return False
 

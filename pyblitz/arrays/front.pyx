@@ -68,12 +68,13 @@ cdef double SHARE_NS = 4000.0
 cdef double DIRECT_NS = 45000.0
 
 # What NumPy needs for one byte: to move it, to reduce it, to find something in it, in a gufunc,
-# in a product of two rows by its BLAS.
+# in a product of two rows by its BLAS, to look whether it is true.
 cdef double MOVE_NS = 0.03
 cdef double REDUCE_NS = 0.031
 cdef double FIND_NS = 0.0625
 cdef double GUFUNC_NS = 0.125
 cdef double DOT_NS = 0.013
+cdef double TRUTH_NS = 0.015
 
 # What NumPy needs for one item: in its fastest reductions, to look whether it is zero, to count it
 # into a bin, to accumulate it, to put it somewhere, to search for it, to sort it, to sort its index.
@@ -303,9 +304,11 @@ cdef object computed(object x, bint whole=False):
     # A list of numbers may be long.
     if (type(x) is list or type(x) is tuple) and x and (
             whole or type(x[0]) is np.ndarray or not is_plain(<PyObject*>x[0])):
-        made = [computed(y, whole) for y in x]
-        if any([y is not z for y, z in zip(made, x)]):
-            return type(x)(made)
+        # Another list is made for a lazy array alone: one of two thousand million takes 16 GB.
+        for i, y in enumerate(x):
+            z = computed(y, whole)
+            if z is not y:
+                return type(x)([*x[:i], z, *[computed(later, whole) for later in x[i + 1:]]])
     return x
 
 

@@ -15,13 +15,15 @@ from pyblitz.arrays.common cimport (
     idempotent, longest_axis, numbas_ufunc, report_flags, resolve, slices)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
-from pyblitz.arrays.evaluate cimport apply, collect, count_node
+from pyblitz.arrays.evaluate cimport apply, collect, count_node, find_node
 from pyblitz.arrays.fold cimport (
     any_of, arg_row, dot_row, fold_kernel, fold_node, is_row, mean_of, mean_type, reduce_node, reduce_two, variance_of)
 from pyblitz.arrays.front cimport (
-    DOT_NS, ITEM_NS, REDUCE_NS, alone, as_array, Left, left, left_dtype, no_value, pays, too_small)
+    DOT_NS, ITEM_NS, REDUCE_NS, TRUTH_NS, alone, as_array, Left, left, left_dtype, no_value, pays,
+    too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport Node, call_kernel, cast, node_of
+from pyblitz.kernels.find cimport FIND_NONZERO, FIND_ZERO
 from pyblitz.kernels.reduce cimport arg_fn, zero_nans_double, zero_nans_float
 
 cnp.import_array()
@@ -667,16 +669,28 @@ cdef Node mask_node(ndarray x):
     return node_of(x) if x.dtype == np.bool_ else apply(np.not_equal, [x, 0], {})
 
 
+cdef Node items_node(ndarray x):
+    """The array itself, where kernels look at what it has; or that mask."""
+    cdef cnp.dtype dtype = x.dtype
+    if cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_ISALIGNED(x) and x.dtype.isnative:
+        if dtype.kind in b"biu" and dtype.itemsize == 1:
+            return node_of(x.view(np.uint8))
+        if dtype.kind in b"iuf" and dtype.itemsize in (4, 8):
+            return node_of(x)
+    return mask_node(x)
+
+
 cdef object any_or_all(object op, bint negated, object a, object axis, object out, object keepdims, object where):
     """any, and all as "not any that is not"."""
     cdef ndarray x = as_array(a)
-    if not pays(cnp.PyArray_NBYTES(x), REDUCE_NS):
+    if not pays(cnp.PyArray_NBYTES(x), TRUTH_NS if x.dtype == np.bool_ else REDUCE_NS):
         return too_small
     if x.dtype.kind not in "biufc":
         return left_dtype(x.dtype)
     if axis is None and out is None and truth_of(keepdims) == 0 and (where is no_value or where is True):
-        node = apply(np.equal, [x, 0], {}) if negated else mask_node(x)
-        return np.bool_(any_of([node]) != negated)
+        if x.dtype == np.bool_ and alone(cnp.PyArray_NBYTES(x)):
+            return too_small
+        return np.bool_((find_node(items_node(x), FIND_ZERO if negated else FIND_NONZERO) >= 0) != negated)
     return reduce_ufunc(op, x, axis, None, out, keepdims, no_value, where)
 
 
@@ -741,12 +755,9 @@ def par_count_nonzero(a, axis=None, *, keepdims=False):
     if truth_of(keepdims) < 0:
         return left("an unusual keepdims")
     if axis is None and truth_of(keepdims) == 0:
-        straight = cnp.PyArray_IS_C_CONTIGUOUS(x)
-        if straight and x.dtype.kind in "biu" and alone(cnp.PyArray_NBYTES(x)):
+        if cnp.PyArray_IS_C_CONTIGUOUS(x) and x.dtype.kind in "biu" and alone(cnp.PyArray_NBYTES(x)):
             return too_small
-        straight = straight and x.dtype.kind in "iuf" and x.dtype.itemsize in (4, 8) and x.dtype.isnative
-        node = node_of(x) if straight else mask_node(x)
-        return type(np.count_nonzero(np.empty(0)))(count_node(node))
+        return type(np.count_nonzero(np.empty(0)))(count_node(items_node(x)))
     mask = collect([mask_node(x)], None)[0]
     return reduce_ufunc(np.add, mask, axis, np.intp, None, keepdims, no_value, True)
 
@@ -792,7 +803,9 @@ def par_dot(a, b, out=None):
         return too_small
     if x.dtype.kind not in "biufc" or y.dtype.kind not in "biufc":
         return left_dtype(x.dtype if x.dtype.kind not in "biufc" else y.dtype)
-    kind = np.result_type(x, y).newbyteorder("=")
+    kind = np.result_type(x, y)
+    if not kind.isnative:
+        kind = kind.newbyteorder("=")
     if x.ndim == y.ndim == 1 and x.size == y.size:
         result = dot_rows(x, y, kind)
     elif x.ndim == 2 and y.ndim in (1, 2) and x.shape[1] == y.shape[0] and kind.char not in "fdFD":
@@ -810,7 +823,7 @@ def par_dot(a, b, out=None):
 cdef object dot_rows(ndarray x, ndarray y, object kind):
     if kind == np.bool_:
         return np.bool_(any_of([apply(np.logical_and, [x, y], {})]))
-    if kind.char in "df" and x.dtype is kind and y.dtype is kind and is_row(x) and is_row(y) and x.size > 0:
+    if kind.char in "df" and x.dtype == kind and y.dtype == kind and is_row(x) and is_row(y) and x.size > 0:
         return dot_row(x, y) + kind.type(0)     # NumPy starts from a zero, whose sign stays
     # Products of halves are summed as NumPy's are, in single precision.
     wide = np.dtype(np.float32) if kind == np.float16 else kind

@@ -1,4 +1,4 @@
-"""Searches for what a mask is true for, and counts that, or what is not zero.
+"""Searches for what a mask is true for, or for what is zero or not, and counts that.
 
 The mask is one byte an element, the last thing that a map gives (or an array of bools).
 The first and the last hit are exact: whatever lies behind a hit is not looked at
@@ -13,19 +13,26 @@ cdef enum FindWhich:
     FIND_FIRST
     FIND_LAST
     FIND_ANY
+    # Whether an element is not zero, or is: the hit lies not far before it.
+    FIND_NONZERO
+    FIND_ZERO
+
+# Elements that are zero or not; they lie side by side.
+cdef struct Items:
+    int slot            # the map's slot
+    int size            # how many bytes one has: 1 (a mask), 4 or 8
+    bint floats         # of which -0.0 is zero, too
 
 cdef struct Find:
     Map* map
-    int slot            # the map's slot that is the mask; its elements lie side by side
+    Items items         # of masks only, where the hit has to be exact
     FindWhich which
     int64_t grain
     atomic_i64 hit      # -1: none
 
 cdef struct CountNonzero:
     Map* map
-    int slot            # the map's slot whose elements are counted
-    int size            # how many bytes an element has: 1 (a mask), 4 or 8
-    bint floats         # whether elements are floats, of which -0.0 is zero, too
+    Items items
     int64_t grain
     int64_t* counts     # one for each block
 

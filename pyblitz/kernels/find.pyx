@@ -14,6 +14,8 @@ cdef enum:
     # many.  So all workers are near the front, and read little that lies behind a hit.
     FIRST_BLOCKS = 32
     GROWTH = 4
+    # Between two looks whether one has been met.
+    LOOK_BYTES = 8192
 
 cdef struct Search:
     Find* find
@@ -46,10 +48,48 @@ cdef inline int64_t first_true(const char* mask, int64_t n) noexcept nogil:
     return -1
 
 
+cdef inline int64_t nonzero(const Items* items, const char* at, int64_t n) noexcept nogil:
+    if items.size == 1:
+        return count_true(<const uint8_t*>at, n)
+    if items.size == 4:
+        return simd.nonzero_narrow(<const uint32_t*>at, n, items.floats)
+    return simd.nonzero_wide(<const uint64_t*>at, n, items.floats)
+
+
+cdef inline bint is_met(const Find* f, const char* at, int64_t n) noexcept nogil:
+    """Whether one of these elements is what FIND_NONZERO or FIND_ZERO asks for."""
+    cdef const uint8_t* bytes = <const uint8_t*>at
+    cdef uint8_t all = 0, least = 255
+    cdef int64_t i
+    if f.items.size > 1:
+        return nonzero(&f.items, at, n) < n if f.which == FIND_ZERO else nonzero(&f.items, at, n) > 0
+    if f.which == FIND_ZERO:
+        for i in range(n):
+            least = min(least, bytes[i])
+        return least == 0
+    for i in range(n):
+        all |= bytes[i]
+    return all != 0
+
+
+cdef int look_for_one(Look* l, const Block* b) noexcept nogil:
+    cdef const Find* f = l.search.find
+    cdef const char* at = b.at[f.items.slot]
+    cdef int64_t i = 0, n = LOOK_BYTES // f.items.size
+    while i < b.n:
+        if is_met(f, at + i * f.items.size, min(b.n - i, n)):
+            l.found = b.lo + i
+            return 1
+        i += n
+    return 0
+
+
 cdef int look_at_block(void* state, const Block* b) noexcept nogil:
     cdef Look* l = <Look*>state
-    cdef const char* mask = b.at[l.search.find.slot]
+    cdef const char* mask = b.at[l.search.find.items.slot]
     cdef int64_t i
+    if l.search.find.which >= FIND_NONZERO:
+        return look_for_one(l, b)
     if l.search.find.which == FIND_LAST:
         for i in range(b.n - 1, -1, -1):
             if mask[i]:
@@ -86,7 +126,7 @@ cdef int find_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     while at < seen and not i64_cas_relaxed(&f.hit, seen, at):
         seen = i64_load_relaxed(&f.hit)
     # For any hit nothing more is wanted at all.
-    bridge_limit(&s.bridge, 0 if f.which == FIND_ANY else at - s.begin)
+    bridge_limit(&s.bridge, at - s.begin if f.which < FIND_ANY else 0)
     return 0
 
 
@@ -122,13 +162,7 @@ cdef struct Tally:
 
 cdef int tally(void* state, const Block* b) noexcept nogil:
     cdef Tally* t = <Tally*>state
-    cdef const char* items = b.at[t.c.slot]
-    if t.c.size == 1:
-        t.count += count_true(<const uint8_t*>items, b.n)
-    elif t.c.size == 4:
-        t.count += simd.nonzero_narrow(<const uint32_t*>items, b.n, t.c.floats)
-    else:
-        t.count += simd.nonzero_wide(<const uint64_t*>items, b.n, t.c.floats)
+    t.count += nonzero(&t.c.items, b.at[t.c.items.slot], b.n)
     return 0
 
 

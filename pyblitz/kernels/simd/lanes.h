@@ -1,6 +1,6 @@
 /* Sums and sums of products of a row, pairwise, in lanes.
  *
- * A wider vector is faster where the row is in a cache, and gives the same bits. */
+ * All widths of a vector give the same bits. */
 #ifndef PYBLITZ_LANES_H
 #define PYBLITZ_LANES_H
 
@@ -46,7 +46,7 @@ enum { PB_ROW = 512 };
         s[k] += x;                                                            \
       }                                                                       \
     }                                                                         \
-if (i < n) {                                                              \
+    if (i < n) {                                                              \
       memcpy(lane, s, sizeof lane);                                           \
       for (k = 0; i < n; i++, k++)                                            \
         lane[k] += b ? a[i] * b[i] : a[i];                                    \
