@@ -45,9 +45,11 @@ def load(name: str) -> tuple[Row, list[Row]]:
 
 
 def machine(facts: Row) -> str:
+    kind = f" ({facts['cpu_kind']})" if "cpu_kind" in facts else ""
+    changed = " with changes" if facts["git_commit"].endswith("+") else ""
     return (
-        f"{facts['cpu']}, {facts['cpus']} CPUs, {facts['system']}; {facts['python']}, "
-        f"NumPy {facts['numpy']}; {facts['compiler']}; commit {facts['git_commit'][:10]}, "
+        f"{facts['cpu']}{kind}, {facts['cpus']} CPUs, {facts['system']}; {facts['python']}, "
+        f"NumPy {facts['numpy']}; {facts['compiler']}; commit {facts['git_commit'][:10]}{changed}, "
         f"{facts['date'][:10]}, load {facts['load']:.2f} at the start."
     )
 
@@ -1057,7 +1059,8 @@ def scale_pages() -> tuple[str, str]:
 NEVER_SLOWER = """\
 # Never slower than NumPy?
 
-Every function that has a namesake in NumPy, or a line of NumPy that does the same, beside it: with
+Functions that have a namesake in NumPy, or a line of NumPy that does the same, beside it (of the
+searches `par_find_first` alone; without `par_rank` and `par_for`): with
 arrays of 8 to millions of elements of four types, on one thread and on two, at each of the
 levels of vector instructions for which NumPy has kernels (`v4`: AVX-512, `v3`: AVX2, `v2`:
 neither), of which it was held to the lower ones. Least times, in turn. A cell is red where
@@ -1067,7 +1070,6 @@ left to do.
 Written by `python benchmarks/figures.py` from what `python benchmarks/never_slower.py` measured.
 It says something about the processors that are named here, and about no other.
 """
-WORST = 30
 
 
 def never_slower_section(facts: Row, rows: list[Row], picture: str) -> str:
@@ -1098,7 +1100,7 @@ def never_slower_section(facts: Row, rows: list[Row], picture: str) -> str:
             f"{c['ours'] / 1e3:,.1f}",
             f"{c['numpy'] / c['ours']:.2f}",
         ]
-        for name, c in list(worst.items())[:WORST]
+        for name, c in worst.items()
     ]
     head = ["function", "red cells", "the worst: type, items, level, threads"]
     return "\n".join(

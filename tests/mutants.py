@@ -1,4 +1,4 @@
-"""Breaks the package in some eighty places, one after another, and runs the tests that are to
+"""Breaks the package in some ninety places, one after another, and runs the tests that are to
 notice.  By hand, not as a part of the tests:
 
     python tests/mutants.py [-j 2] [--only WORD ...] [--results FILE] [--directory EMPTY]

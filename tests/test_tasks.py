@@ -972,7 +972,7 @@ def test_blocks_in_a_block_that_is_left():
 
 
 def test_more_callers_than_slots(crowd, pool_size):
-    """The 65th caller has nobody to help it."""
+    """Past the first 64 callers, whose places are made with the pool."""
     pool_size(2)
     here = threading.Barrier(80)
 

@@ -221,7 +221,7 @@ cdef int run_spawned(Worker* w, void* ctx) noexcept nogil:
 
 cdef int help_with(object future) except -1:
     """Runs the future's task here if it has not begun, so that no task waits for one that waits for it.
-    A task that has begun waits for nothing but what it asks for, for nothing unrelated is ever run on
+    A task that has begun waits for nothing but what it asks for, for nothing but mail is ever run on
     top of it."""
     cdef Spawned spawned = future._spawned
     if spawned is None or future.done():

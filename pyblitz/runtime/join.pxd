@@ -6,8 +6,8 @@ then, when a beat has passed (after Spice).  If b was stolen, the waiter
 helps only where that cannot run unrelated work: it takes forks from the thief
 that were made below b (leapfrogging: Wagner and Calder, PPoPP 1993), which the
 tags of the thief's deque tell exactly; else it sleeps on b's latch.  So a
-waiting thread never runs a stranger's job under a lock that its caller holds,
-and its stack is as deep as the program is.
+waiting caller never runs a stranger's job under a lock that it holds, and its stack
+is as deep as the program is; a waiting thread of the pool also serves mail (pool.pxd).
 
 The invariant behind ``deque_take_back`` here: forks are strictly last in, first out.
 The newest fork in the deque is the one being joined, or it was stolen, and

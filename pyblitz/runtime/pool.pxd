@@ -34,8 +34,9 @@ cdef struct Group:
     Worker* owner       # who ends it
     # Of its mail: one more than that of the call that made the scope.  What its mail
     # leads to has this level, too, on whatever worker; so a worker that waits in a
-    # call of level n needs no mail but that of levels above n, and serves no other:
-    # its stack is as deep as scopes are within each other.
+    # call of level n needs no mail but that of levels above n, and serves no other
+    # (where it waits for a future, parts of broadcasts of any level, too): its stack is as
+    # deep as scopes are within each other.
     int level
 
 # What a fork runs.  0 is success; -1 says that an exception was raised, as

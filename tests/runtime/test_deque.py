@@ -136,7 +136,7 @@ def test_stress(arena, crowd, thieves, pops):
 @pytest.mark.parametrize("thieves", [1, 2, 3])
 def test_growth_races_theft(arena, crowd, thieves):
     """Thousands of young deques: each grows from 4 to 64 cells under the thieves."""
-    d = arena(1_280_000, 20_000)
+    d = arena(64 * (MANY // 100), MANY // 100)
     popped, *thefts = crowd(lambda: d.own(2, thieves=thieves), *[d.thieve] * thieves)
     check_all_once(d, popped, thefts)
 
