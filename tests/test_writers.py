@@ -373,6 +373,14 @@ def test_histogram_of_what_is_not_finite_for_a_moment():
                 assert 0 <= counts.min() <= counts.sum() <= N
 
 
+def test_histogram_by_weights():
+    a, weights = np.arange(N) % 100.0, np.ones(N)
+    with written(weights, 1, 2):
+        for _ in range(CALLS):
+            counts, _ = pb.par_histogram(a, 50, range=(0, 100), weights=weights)
+            assert N <= counts.sum() <= 2 * N
+
+
 # ---- partitions
 
 
@@ -486,6 +494,30 @@ def test_searchsorted():
             for side in ("left", "right"):
                 got = pb.par_searchsorted(row, keys, side)
                 assert 0 <= got.min() <= got.max() <= N
+
+
+def test_searchsorted_by_a_sorter():
+    """That is beyond the row for a moment: refused, or no place beyond it is read."""
+    rng = np.random.default_rng(5)
+    row, keys = rng.random(N), rng.random(N)
+    order = np.argsort(row)
+    sorter = order.copy()
+    with written(sorter, order, 7 * N, order, -7 * N):
+        for _ in range(CALLS):
+            with contextlib.suppress(ValueError):
+                got = pb.par_searchsorted(row, keys, sorter=sorter)
+                assert 0 <= got.min() <= got.max() <= N
+
+
+def test_digitize_by_bins():
+    """That are in no order for a moment: refused, or a place among them."""
+    keys, bins = np.random.default_rng(5).random(N), np.linspace(0, 1, 1000)
+    edges = bins.copy()
+    with written(edges, bins, bins[::-1], np.resize([0.5, 0.1], bins.size)):
+        for _ in range(CALLS):
+            with contextlib.suppress(ValueError):
+                got = pb.par_digitize(keys, edges)
+                assert 0 <= got.min() <= got.max() <= bins.size
 
 
 # ---- distinct items and members
@@ -604,3 +636,24 @@ def test_scans_and_extremes(dtype):
             assert 0 <= pb.par_argmax(a) < N
             assert 0 <= pb.par_argmin(a) < N
             assert pb.par_minmax(a)[0] in (1, 2)
+
+
+def test_reduceat_by_indices():
+    """That are beyond the row for a moment: refused, or sums of what is in it."""
+    a, starts = np.ones(N), np.arange(0, N, 10)
+    indices = starts.copy()
+    with written(indices, starts, 7 * N, starts, -1):
+        for _ in range(CALLS):
+            with contextlib.suppress(IndexError):
+                got = pb.par_reduceat(np.add, a, indices)
+                assert 1 <= got.min() <= got.max() <= N
+
+
+def test_moments_and_products():
+    a, ones = np.ones(N), np.ones(N)
+    with written(a, 1, 3):
+        for _ in range(CALLS):
+            assert 1 <= pb.par_mean(a) <= 3
+            assert 0 <= pb.par_std(a) <= 2
+            assert N <= pb.par_dot(a, ones) <= 3 * N
+            assert pb.par_all(a)
