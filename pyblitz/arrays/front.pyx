@@ -74,7 +74,7 @@ cdef double REDUCE_NS = 0.031
 cdef double FIND_NS = 0.0625
 cdef double GUFUNC_NS = 0.125
 cdef double DOT_NS = 0.013
-cdef double TRUTH_NS = 0.015
+cdef double TRUTH_NS = 0.021
 
 # What NumPy needs for one item: in its fastest reductions, to look whether it is zero, to count it
 # into a bin, to accumulate it, to put it somewhere, to search for it, to sort it, to sort its index.
