@@ -171,6 +171,7 @@ cdef Node converted(Node n, cnp.dtype want):
     """An operand as what the loop takes; None: NumPy says why not."""
     if n.kind != NODE_CONSTANT:
         return n if n.dtype is want or n.dtype == want else cast(n, want)
+    value = None
     try:
         if n.dtype is not None and type(n.what) is not bool:
             value = n.what.astype(want)
@@ -179,8 +180,8 @@ cdef Node converted(Node n, cnp.dtype want):
         else:
             value = cnp.PyArray_FROM_OTF(n.what, want.type_num, 0)
     except OverflowError:
-        return None
-    return new_node(NODE_CONSTANT, value, (), (), want, None)
+        pass
+    return None if value is None else new_node(NODE_CONSTANT, value, (), (), want, None)
 
 
 cdef Node call_node(ufunc u, tuple inputs, tuple shape, Resolved r, int output, Domain domain):

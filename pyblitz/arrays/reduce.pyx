@@ -683,7 +683,9 @@ cdef Node items_node(ndarray x):
 cdef object any_or_all(object op, bint negated, object a, object axis, object out, object keepdims, object where):
     """any, and all as "not any that is not"."""
     cdef ndarray x = as_array(a)
-    if not pays(cnp.PyArray_NBYTES(x), TRUTH_NS if x.dtype == np.bool_ else REDUCE_NS):
+    if x.dtype == np.bool_ and not pays(cnp.PyArray_NBYTES(x), TRUTH_NS):
+        return too_small
+    if not pays(cnp.PyArray_NBYTES(x), REDUCE_NS):
         return too_small
     if x.dtype.kind not in "biufc":
         return left_dtype(x.dtype)
