@@ -2,18 +2,14 @@
 
 Each cell is a clone of this commit with an environment of its own, in $MATRIX_DIR (a temporary
 directory otherwise).  The tests of the runtime, of pools and of arrays run in each; which cells
-passed is printed, and written to benchmarks/results/matrix.jsonl.  With NAMEs only those are
-run in that order, and replaced there; -j runs N beside each other.  A Python that this machine has
-not is made by .ci/python; a cell for which there is none, or no compiler, is not run, and its row
-says why.
+passed is printed, and written to benchmarks/results/matrix.jsonl, which docs/figures.md shows.  With NAMEs
+only those are run in that order, and replaced there; -j runs N beside each other.  A Python that
+this machine has not is made by .ci/python; a cell for which there is none, or no compiler, is not
+run, and its row says why.
 
 What the machine needs, beside a compiler and the Pythons of pyenv:
 
     apt-get install clang dpkg-dev libffi-dev libssl-dev zlib1g-dev
-
-    python .ci/matrix.py --table
-
-prints what is stored as a table, and runs nothing; docs/figures.md shows it, too.
 """
 
 from __future__ import annotations
@@ -209,17 +205,6 @@ def run(cell: Cell, place: Path) -> dict[str, str]:
     return row | {"said": last}
 
 
-def table(rows: list[dict]) -> str:
-    """What docs/figures.md shows."""
-    lines = ["| cell | Python | NumPy | tests |", "| --- | --- | --- | --- |"]
-    for row in rows:
-        said = row["said"].split(" in ")[0] if row["passed"] else row["said"]
-        lines.append(
-            f"| {row['what']} | {row.get('python', '')} | {row.get('numpy', '')} | {said} |"
-        )
-    return "\n".join(lines)
-
-
 def verdict(cell: Cell, place: Path) -> dict:
     """The cell's row: whether it passed, or None where it cannot be run, and what was said."""
     began = time.perf_counter()
@@ -242,14 +227,10 @@ def main() -> int:
     known = [cell.name for cell in CELLS]
     parser.add_argument("names", nargs="*", choices=[*known, []], metavar="NAME", help=str(known))
     parser.add_argument("-j", type=int, default=1, metavar="N", help="cells beside each other")
-    parser.add_argument("--table", action="store_true", help="print what is stored")
     asked = parser.parse_args()
 
     file = machine.RESULTS / "matrix.jsonl"
     kept = [json.loads(line) for line in file.read_text().splitlines()[1:]] if file.exists() else []
-    if asked.table:
-        print(table(kept))
-        return 0
     rows = {row["what"]: row for row in kept if asked.names}
     place = Path(os.environ.get("MATRIX_DIR") or tempfile.mkdtemp(prefix="pyblitz-matrix-"))
     commit = machine.git_commit()

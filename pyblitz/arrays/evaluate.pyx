@@ -16,7 +16,7 @@ from pyblitz.arrays.nodes cimport (
 from pyblitz.arrays.program cimport MAX_STEPS, Program, one_program
 from pyblitz.kernels.collect cimport (
     Collect, collect_begin, collect_free, collect_place, collect_run, collect_write)
-from pyblitz.kernels.find cimport CountNonzero, Find, FindWhich, Items, Items, count_nonzero_run, find_run
+from pyblitz.kernels.find cimport CountNonzero, Find, FindWhich, Items, count_nonzero_run, find_run
 from pyblitz.kernels.map cimport MAP_DIMS, MAP_OPERANDS, STEP_ARGS, Map, map_run
 from pyblitz.runtime.atomic cimport i64_load_relaxed
 from pyblitz.runtime.pool cimport Worker

@@ -683,15 +683,13 @@ cdef Node items_node(ndarray x):
 cdef object any_or_all(object op, bint negated, object a, object axis, object out, object keepdims, object where):
     """any, and all as "not any that is not"."""
     cdef ndarray x = as_array(a)
-    if x.dtype == np.bool_ and not pays(cnp.PyArray_NBYTES(x), TRUTH_NS):
+    if x.dtype == np.bool_ and (alone(cnp.PyArray_NBYTES(x)) or not pays(cnp.PyArray_NBYTES(x), TRUTH_NS)):
         return too_small
     if not pays(cnp.PyArray_NBYTES(x), REDUCE_NS):
         return too_small
     if x.dtype.kind not in "biufc":
         return left_dtype(x.dtype)
     if axis is None and out is None and truth_of(keepdims) == 0 and (where is no_value or where is True):
-        if x.dtype == np.bool_ and alone(cnp.PyArray_NBYTES(x)):
-            return too_small
         return np.bool_((find_node(items_node(x), FIND_ZERO if negated else FIND_NONZERO) >= 0) != negated)
     return reduce_ufunc(op, x, axis, None, out, keepdims, no_value, where)
 

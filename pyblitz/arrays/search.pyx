@@ -49,7 +49,8 @@ cdef object search(ndarray a, ndarray v, object side, object sorter):
     if dtype.hasobject or (dtype.kind in "SUT" and dtype.kind != a.dtype.kind):
         return left_dtype(dtype)
     if sorter is not None:
-        sorter = np.asarray(sorter)
+        # A copy: what is looked at here is what is read later, whoever writes to the caller's.
+        sorter = np.array(sorter)
         if sorter.dtype.kind not in "iu" or sorter.shape != (<object>a).shape:
             return left("a sorter of another shape")
         if sorter.size and (sorter.min() < 0 or sorter.max() >= sorter.size):

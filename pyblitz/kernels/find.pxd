@@ -12,6 +12,7 @@ from pyblitz.runtime.pool cimport Worker
 cdef enum FindWhich:
     FIND_FIRST
     FIND_LAST
+    # From here on nothing more is wanted after any hit.
     FIND_ANY
     # Whether an element is not zero, or is: the hit lies not far before it.
     FIND_NONZERO
