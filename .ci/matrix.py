@@ -2,10 +2,10 @@
 
 Each cell is a clone of this commit with an environment of its own, in $MATRIX_DIR (a temporary
 directory otherwise).  The tests of the runtime, of pools and of arrays run in each; which cells
-passed is printed, and written to benchmarks/results/matrix.jsonl, which docs/figures.md shows.  With NAMEs
-only those are run in that order, and replaced there; -j runs N beside each other.  A Python that
-this machine has not is made by .ci/python; a cell for which there is none, or no compiler, is not
-run, and its row says why.
+passed is printed, and written to benchmarks/results/matrix.jsonl, which docs/figures.md shows.
+With NAMEs only those are run in that order, and replaced there; -j runs N beside each other.  A
+Python that this machine has not is made by .ci/python; a cell for which there is none, or no
+compiler, is not run, and its row says why.
 
 What the machine needs, beside a compiler and the Pythons of pyenv:
 
