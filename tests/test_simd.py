@@ -13,8 +13,16 @@ from sorting import assert_same_bits
 import pyblitz as pb
 from pyblitz.kernels.simd import levels
 
-# What sorts are said to take, so that each is taken: NumPy's of words, pieces, NumPy's of floats.
-WAYS = [(1, 10**6, 10**6), (10**6, 10**6, 1), (20_000, 10**6, 10**6), (10**9, 1000, 10**9)]
+# What sorts are said to take, so that each is taken: NumPy's of words, pieces, NumPy's of floats,
+# and ours of words, or else as NumPy's.
+WAYS = [
+    (1, 10**6, 10**6),
+    (1, 10**6, 10**6, 2),
+    (10**6, 10**6, 1),
+    (20_000, 10**6, 10**6),
+    (20_000, 10**6, 10**6, 10**6),
+    (10**9, 1000, 10**9),
+]
 SIZES = [1, 7, 8, 15, 16, 17, 255, 256, 257, 1000, 4096, 100_003]
 
 
@@ -135,6 +143,52 @@ def test_words_go_to_their_parts_and_nowhere_else(words, parts, room, simd_level
                 mid = np.full_like(expected, 7)
                 assert native.kernels.moved(keys, splitters, starts.copy(), ends, mid)[0] is False
                 assert mid[ends[p]] in (7, *expected[starts[p] + counts[p] + room :][:1])
+
+
+def words_of_all_sorts(words, n, rng):
+    """Arrays of n words, and what each is."""
+    most = np.iinfo(words).max
+    some = rng.integers(0, most, n, dtype=words, endpoint=True)
+    ramp = np.arange(n).astype(words)
+    yield "random", some
+    yield "few", rng.choice(np.array([0, 1, 5, most - 1, most], words), n)
+    yield "small and large", np.where(some % 2, some % 100, most - some % 100).astype(words)
+    yield "the last", np.full(n, most, words)
+    yield "the last, and one less", most - (some % 50 == 0).astype(words)
+    yield "equal", np.full(n, 7, words)
+    yield "ascending", ramp
+    yield "descending", ramp[::-1].copy()
+    yield "organ pipes", np.minimum(ramp, ramp[::-1])
+    yield "saw", ramp % np.array(37, words)
+
+
+@pytest.mark.parametrize("words", ["u4", "u8"])
+@pytest.mark.parametrize("level", levels.names())
+def test_our_leaf_sorts_and_writes_nowhere_else(words, level, simd_level, native):
+    """Each number of rows of each network, and those on which words are parted, at any address."""
+    simd_level(level)
+    rng = np.random.default_rng(3)
+    for n in [*range(1, 600), 1000, 1023, 4097, 30_011]:
+        for what, a in words_of_all_sorts(words, n, rng):
+            around = rng.integers(0, 9, n + 128, dtype=words)
+            around[64 : 64 + n] = a
+            expected = around.copy()
+            expected[64 : 64 + n].sort()
+            if not native.kernels.leaf_sorted(around, 64, 64 + n):
+                assert level not in ("v3", "v4")
+                return
+            assert np.array_equal(around, expected), (n, what)
+
+
+@pytest.mark.parametrize("words", ["u4", "u8"])
+@pytest.mark.parametrize("pivots", [0, 1, 3, 10])
+def test_what_pivots_could_not_part_is_sorted(words, pivots, native):
+    rng = np.random.default_rng(4)
+    for n in (100, 129, 1000, 20_001):
+        for what, a in words_of_all_sorts(words, n, rng):
+            expected = np.sort(a)
+            native.kernels.sorted_with_few_pivots(a, pivots)
+            assert np.array_equal(a, expected), (n, what)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])

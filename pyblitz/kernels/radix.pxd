@@ -7,7 +7,8 @@ and ``store`` makes each into what the result holds.
 
 ``sort_words`` sorts words of 4 or 8 bytes by whichever of three ways is fastest on this machine:
 
-alone      A leaf sort (one of NumPy's SIMD kernels, which the caller hands in) sorts all of them.
+alone      A leaf sort sorts all of them: ours (``simd.sort_wide``, where the processor has vectors
+           for it) or one of NumPy's, which the caller hands in, whichever is faster here.
 buckets    A parallel pass moves the words to buckets, which are equal steps of the words' range or
            lie between splitters.  Each bucket fits into a cache.  The leaf sort sorts it, as a
            whole or cut once more into pieces of some hundred words.
@@ -29,7 +30,7 @@ cdef enum:
     RADIX_CHUNK = 256
     # A leaf of a pass over all words takes so many.
     BLOCK_WORDS = 65536
-    # So many words are one piece for a leaf sort: SIMD sorts do it as a network in registers.
+    # So many words are one piece for a leaf sort: SIMD sorts need little more for it than a network.
     LEAF_WORDS = 256
 
 # Writes items lo .. hi as words; hi - lo <= RADIX_CHUNK.
@@ -49,13 +50,13 @@ cdef struct Words:
     # Where the items are (which may be dst), for sorts of the items themselves; each is used only
     # where its result has the same bits.
     const char* src
-    sort_fn whole       # sorts all items in one thread, or NULL
+    sort_fn whole       # NumPy's sort of all items in one thread, or NULL
     bint floats         # whether leaves.floats may sort parts of them
 
 # There may be no worker for fewer than SHARED_WORDS.  Returns 0, ENOMEM, or -1 with an exception set.
 # After a failure, dst holds what it held before, in any order, if there is a spare.
 cdef int sort_words(Worker* w, Words* s) noexcept nogil
-# The SIMD sorts of 4 or of 8 bytes; NULL where NumPy has none.
+# NumPy's sorts of 4 or of 8 bytes, or NULL.
 cdef struct Leaves:
     sort_fn words       # of unsigned integers
     sort_fn signed      # of signed integers
@@ -63,11 +64,11 @@ cdef struct Leaves:
 
 cdef void use_leaves(Leaves narrow, Leaves wide) noexcept nogil
 cdef Leaves* leaves_of(bint wide) noexcept nogil
-# How many nanoseconds leaves.words needs for a word, each time that the number of words doubles.
+# How many nanoseconds the leaf sort needs for a word, each time that the number of words doubles.
 cdef double level_ns(bint wide) noexcept nogil
-# For tests: how many picoseconds a word takes the leaf sort, the pieces, and the leaf sort of floats.
-# With 0, it is timed when somebody asks for it next.
-cdef void set_paces(int64_t leaf, int64_t pieces, int64_t floats) noexcept nogil
+# For tests: how many picoseconds a word takes our leaf sort, NumPy's, the pieces, and NumPy's leaf
+# sort of floats.  With 0, it is timed when somebody asks for it next.
+cdef void set_paces(int64_t ours, int64_t leaf, int64_t pieces, int64_t floats) noexcept nogil
 
 cdef extern from *:
     """

@@ -66,9 +66,10 @@ cdef Leaves leaves_wide
 
 cdef struct Paces:
     # Picoseconds a word, of TIMED_WORDS; 0: not timed yet.
-    atomic_i64 leaf         # the leaf sort, all at once
+    atomic_i64 ours         # our leaf sort, all at once
+    atomic_i64 leaf         # NumPy's
+    atomic_i64 floats       # NumPy's of floats
     atomic_i64 pieces       # cut into pieces
-    atomic_i64 floats       # the leaf sort of floats
     atomic_i64 counts       # put between splitters, and counted
     atomic_i64 moves        # the same, and moved there
     atomic_i64 few          # both, by vectors, for each of few parts
@@ -86,18 +87,19 @@ cdef void use_leaves(Leaves narrow, Leaves wide) noexcept nogil:
     global leaves_narrow, leaves_wide
     leaves_narrow = narrow
     leaves_wide = wide
-    set_paces(0, 0, 0)
+    set_paces(0, 0, 0, 0)
 
 
 cdef inline Paces* paces_of(bint wide) noexcept nogil:
     return &wide_paces if wide else &narrow_paces
 
 
-cdef void set_paces(int64_t leaf, int64_t pieces, int64_t floats) noexcept nogil:
+cdef void set_paces(int64_t ours, int64_t leaf, int64_t pieces, int64_t floats) noexcept nogil:
     cdef Paces* paces
     cdef int wide
     for wide in range(2):
         paces = paces_of(wide)
+        i64_store_relaxed(&paces.ours, ours)
         i64_store_relaxed(&paces.leaf, leaf)
         i64_store_relaxed(&paces.pieces, pieces)
         i64_store_relaxed(&paces.floats, floats)
@@ -160,19 +162,37 @@ cdef int64_t pace(bint wide, sort_fn leaf, atomic_i64* kept) noexcept nogil:
     return found
 
 
+cdef inline sort_fn our_leaf(bint wide) noexcept nogil:
+    return simd.sort_wide if wide else simd.sort_narrow
+
+
+cdef bint ours_is_faster(bint wide) noexcept nogil:
+    """Than NumPy's leaf sort."""
+    cdef Paces* paces = paces_of(wide)
+    cdef sort_fn ours = our_leaf(wide), other = leaves_of(wide).words
+    return ours != NULL and (
+        other == NULL or pace(wide, ours, &paces.ours) <= pace(wide, other, &paces.leaf))
+
+
+cdef inline sort_fn faster_leaf(bint wide) noexcept nogil:
+    """NULL: there is none."""
+    return our_leaf(wide) if ours_is_faster(wide) else leaves_of(wide).words
+
+
 cdef double level_ns(bint wide) noexcept nogil:
     """What a word takes the leaf sort for each halving of what is to be sorted."""
-    if leaves_of(wide).words == NULL:
+    cdef bint ours = ours_is_faster(wide)
+    cdef sort_fn leaf = our_leaf(wide) if ours else leaves_of(wide).words
+    if leaf == NULL:
         return INT32_MAX
-    return pace(wide, leaves_of(wide).words, &paces_of(wide).leaf) / (
+    return pace(wide, leaf, &paces_of(wide).ours if ours else &paces_of(wide).leaf) / (
         1000.0 * TIMED_LEVELS)
 
 
 cdef double floats_level_ns(bint wide) noexcept nogil:
     if leaves_of(wide).floats == NULL:
         return INT32_MAX
-    return pace(wide, leaves_of(wide).floats, &paces_of(wide).floats) / (
-        1000.0 * TIMED_LEVELS)
+    return pace(wide, leaves_of(wide).floats, &paces_of(wide).floats) / (1000.0 * TIMED_LEVELS)
 
 
 cdef double whole_level_ns(const Words* s) noexcept nogil:
@@ -259,7 +279,7 @@ cdef void insertion_sort(Word* a, int64_t n) noexcept nogil:
 
 cdef void sort_few(Word* a, int64_t n) noexcept nogil:
     """No more than LEAF_WORDS."""
-    cdef sort_fn leaf = leaves_of(sizeof(Word) == 8).words
+    cdef sort_fn leaf = faster_leaf(sizeof(Word) == 8)
     if n < 12 or leaf == NULL:
         insertion_sort(a, n)
     else:
@@ -268,7 +288,7 @@ cdef void sort_few(Word* a, int64_t n) noexcept nogil:
 
 cdef bint whole_by_leaf(Word* a, int64_t n) noexcept nogil:
     """False: it had no memory, and the words are in some order."""
-    return leaves_of(sizeof(Word) == 8).words(a, n, NULL) >= 0
+    return faster_leaf(sizeof(Word) == 8)(a, n, NULL) >= 0
 
 
 cdef void range_of(const Word* a, int64_t n, uint64_t* low, uint64_t* high) noexcept nogil:
@@ -424,15 +444,19 @@ cdef int sort_unturned(const Words* s, char* room) noexcept nogil:
 
 cdef int sort_by_leaf(const Words* s) noexcept nogil:
     # Where the items are in dst, there is a spare: what another thread may write while it is
-    # sorted would lead a leaf sort astray.
+    # sorted would lead NumPy's leaf sort astray.  It does not mislead ours.
     cdef char* room = s.spare if s.spare != NULL else s.dst
+    cdef sort_fn leaf = faster_leaf(s.wide)
+    cdef bint ours = leaf == our_leaf(s.wide)
     cdef int rc = HAS_NANS
-    if s.whole != NULL or (s.floats and floats_level_ns(s.wide) < level_ns(s.wide)):
+    if not ours and s.whole != NULL or (s.floats and floats_level_ns(s.wide) < level_ns(s.wide)):
         rc = sort_unturned(s, room)
     if rc != HAS_NANS:
         return rc
+    if ours:
+        room = s.dst
     load_words(s, 0, s.n, room)
-    if leaves_of(s.wide).words(room, s.n, NULL) < 0:
+    if leaf(room, s.n, NULL) < 0:
         return ENOMEM
     s.store(s.ctx, room, s.n, 0)
     return 0

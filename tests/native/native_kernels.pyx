@@ -5,6 +5,23 @@ from pyblitz.kernels.radix cimport set_paces
 from pyblitz.kernels.simd.levels cimport NarrowSplitters, WideSplitters, simd
 from pyblitz.runtime.atomic cimport atomic_i64, i64_fetch_add_relaxed
 
+cdef extern from *:
+    """
+    #if defined(PB_X86)
+    #define few_pivots_narrow pb_narrow_v3_sort_some
+    #define few_pivots_wide pb_wide_v3_sort_some
+    #else
+    #define few_pivots_narrow(words, n, pivots, state) ((void)0)
+    #define few_pivots_wide(words, n, pivots, state) ((void)0)
+    #endif
+    """
+    void prepare_sorts "pb_prepare_sorts"()
+    void sort_some_narrow "few_pivots_narrow"(uint32_t* words, int64_t n, int pivots,
+                                              uint64_t* state) nogil
+    void sort_some_wide "few_pivots_wide"(uint64_t* words, int64_t n, int pivots,
+                                          uint64_t* state) nogil
+
+
 cdef api double half(double x) noexcept nogil:
     return x / 2
 
@@ -109,7 +126,37 @@ def moved(keys, splitters, to, ends, mid):
     return bool(fit), [counts[i] for i in range(len(splitters) + 1)]
 
 
-def leaves_take(leaf, pieces, floats):
-    """What a word of 4 or 8 bytes is to take NumPy's sort of words, in pieces, and NumPy's sort
-    of floats; 0: as timed."""
-    set_paces(leaf, pieces, floats)
+def leaves_take(leaf, pieces, floats, ours=None):
+    """What a word of 4 or 8 bytes is to take NumPy's sort of words, in pieces, NumPy's sort of
+    floats, and our sort of words (None: as NumPy's); 0: as timed."""
+    set_paces(leaf if ours is None else ours, leaf, pieces, floats)
+
+
+def leaf_sorted(words, lo, hi):
+    """Sorts words lo .. hi in place by our leaf sort.  False: this level has none."""
+    cdef uint32_t[::1] narrow
+    cdef uint64_t[::1] wide
+    cdef int64_t first = lo, n = hi - lo
+    if simd.sort_wide == NULL:
+        return False
+    if words.dtype.itemsize == 8:
+        wide = words
+        return simd.sort_wide(&wide[first], n, NULL) == 0
+    narrow = words
+    return simd.sort_narrow(&narrow[first], n, NULL) == 0
+
+
+def sorted_with_few_pivots(words, pivots):
+    """In place by vectors of 32 bytes, giving up after so many pivots; nothing without them."""
+    cdef uint32_t[::1] narrow
+    cdef uint64_t[::1] wide
+    cdef uint64_t state = 1
+    prepare_sorts()     # this module's own table
+    if simd.sort_wide == NULL:
+        words.sort()
+    elif words.dtype.itemsize == 8:
+        wide = words
+        sort_some_wide(&wide[0], len(words), pivots, &state)
+    else:
+        narrow = words
+        sort_some_narrow(&narrow[0], len(words), pivots, &state)

@@ -10,18 +10,19 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define PB_X86 1
-#define PB_CODE_V3 __attribute__((target("avx2,bmi,bmi2")))
+#define PB_CODE_V3 __attribute__((target("avx2,bmi,bmi2,popcnt")))
 #if defined(__clang__)
-#define PB_CODE_V4 __attribute__((target("avx2,bmi,bmi2,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")))
+#define PB_CODE_V4 __attribute__((target("avx2,bmi,bmi2,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")))
 #else
 #define PB_CODE_V4                                                            \
-  __attribute__((target("avx2,bmi,bmi2,avx512f,avx512bw,avx512cd,avx512dq,"   \
+  __attribute__((target("avx2,bmi,bmi2,popcnt,avx512f,avx512bw,avx512cd,avx512dq,"   \
                         "avx512vl,prefer-vector-width=512")))
 #endif
 #endif
 
 #include "pyblitz/kernels/simd/keys.h"
 #include "pyblitz/kernels/simd/lanes.h"
+#include "pyblitz/kernels/simd/quicksorts.h"
 #include "pyblitz/kernels/simd/split.h"
 
 typedef struct {
@@ -57,7 +58,9 @@ typedef struct {
   int (*doubtful_unsigned)(const uint64_t *x, const uint64_t *y, intptr_t n,
                            int descending, int strict);
   int few_narrow, few_wide; /* so many parts cost little more than two */
-  /* NULL where there are no vectors for it. */
+  /* NULL where there are no vectors for it: the rest, too. */
+  int (*sort_narrow)(void *words, intptr_t n, void *unused);
+  int (*sort_wide)(void *words, intptr_t n, void *unused);
   void (*count_narrow)(const uint32_t *words, intptr_t n,
                        const pb_narrow_splitters *s, int64_t *counts);
   int (*move_narrow)(const uint32_t *words, intptr_t n,
@@ -85,6 +88,7 @@ typedef struct {
         NARROW, WIDE, __VA_ARGS__                                             \
   }
 
+#define PB_NO_SORT NULL, NULL
 #define PB_NO_MOVE NULL, NULL, NULL, NULL
 
 PB_SUMS(pb_float_base, float, 16, )
@@ -114,10 +118,10 @@ PB_MOVE(pb_wide_v4, uint64_t, pb_wide_splitters, 64, 8, __mmask8)
  * Sums of v4 are v3's: arrays seldom begin on a cache line, and where each load straddles two,
  * vectors of 64 bytes are a tenth slower than of 32 (Zen 4). */
 static const pb_kernels pb_levels[] = {
-    PB_LEVEL("v2", base, base, 16, 16, PB_NO_MOVE),
-    PB_LEVEL("v3", v3, v3, 32, 16, PB_NO_MOVE),
-    PB_LEVEL("v4", v4, v3, 256, 128, pb_narrow_v4_count, pb_narrow_v4_move, pb_wide_v4_count,
-             pb_wide_v4_move)};
+    PB_LEVEL("v2", base, base, 16, 16, PB_NO_SORT, PB_NO_MOVE),
+    PB_LEVEL("v3", v3, v3, 32, 16, pb_narrow_v3_sort, pb_wide_v3_sort, PB_NO_MOVE),
+    PB_LEVEL("v4", v4, v3, 256, 128, pb_narrow_v4_sort, pb_wide_v4_sort, pb_narrow_v4_count,
+             pb_narrow_v4_move, pb_wide_v4_count, pb_wide_v4_move)};
 
 static inline int pb_best_level(void) {
   __builtin_cpu_init();
@@ -131,9 +135,9 @@ static inline int pb_best_level(void) {
 #else
 PB_SPLIT_LEVEL(base, , 16, 8)
 #if defined(__aarch64__)
-static const pb_kernels pb_levels[] = {PB_LEVEL("neon", base, base, 16, 16, PB_NO_MOVE)};
+static const pb_kernels pb_levels[] = {PB_LEVEL("neon", base, base, 16, 16, PB_NO_SORT, PB_NO_MOVE)};
 #else
-static const pb_kernels pb_levels[] = {PB_LEVEL("any", base, base, 16, 16, PB_NO_MOVE)};
+static const pb_kernels pb_levels[] = {PB_LEVEL("any", base, base, 16, 16, PB_NO_SORT, PB_NO_MOVE)};
 #endif
 static inline int pb_best_level(void) { return 0; }
 #endif

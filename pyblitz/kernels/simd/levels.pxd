@@ -55,6 +55,9 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
         # So many parts cost little more than two.
         int few_narrow
         int few_wide
+        # In place, in this thread; NULL: no vectors for it.
+        int (*sort_narrow)(void* words, intptr_t n, void* unused) noexcept nogil
+        int (*sort_wide)(void* words, intptr_t n, void* unused) noexcept nogil
         # Words to 4 or 8 parts, by the splitters' levels, which are 2 or 3: how many each has
         # more; and those of part p to mid + to[p] and on.  0: there are more than fit before
         # ends[p].  NULL: no vectors for it.

@@ -4,9 +4,12 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
     const Kernels* levels "pb_levels"
     int LEVELS "PB_LEVELS"
     int best_level "pb_best_level"()
+    void prepare_sorts "pb_prepare_sorts"()
 
 
 cdef int best = best_level()
+
+prepare_sorts()
 
 simd = levels[best]
 

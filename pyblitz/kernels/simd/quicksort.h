@@ -1,0 +1,292 @@
+/* A sort of words in a cache, for one kind of vector; quicksorts.h includes it once for each.
+ * Before that it defines
+ *
+ *   PB_NAME(x)                    a name of this kind's
+ *   PB_ATTR                       for which processor its functions are compiled
+ *   PB_WORD, PB_VECTOR, PB_LANES  a word, a vector of them, and how many it holds
+ *   PB_GET(p), PB_PUT(p, v)    at any address
+ *   PB_ALL(x)                     x in each lane
+ *   PB_MIN(a, b), PB_MAX(a, b)    lane by lane
+ *   PB_REVERSE_2(v), _4, _8, _16  each group of so many lanes, backwards
+ *   PB_SWAP_1(v), _2, _4          each group of so many lanes in the place of its neighbour
+ *   PB_MIX(a, b, MASK)            b's lanes where the mask has ones, else a's
+ *   PB_PACK, PB_PACKED            the vector with which words are parted, and its lanes, with
+ *   PB_PACK_GET(p), PB_PACK_PUT(p, v), PB_PACK_ALL(x)
+ *   PB_ABOVE(v, pivots)           a bit for each lane: whether it is not less than the pivot
+ *   PB_ORDER(v, bits)             lanes without a bit first, then those with one
+ *
+ * Quicksort: vectors are read from either end and stored at both, after Bramas, "A novel hybrid
+ * quicksort algorithm vectorized using AVX-512 on Intel Skylake" (2017).  What fits into
+ * PB_ROWS vectors is sorted in registers: each column by Green's network (Knuth, volume 3,
+ * 5.3.4), then columns are merged two by two by bitonic merges (Batcher, 1968), as in Blacher,
+ * Giesen, Sanders and Wassenberg, "Vectorized and performance-portable Quicksort" (2022).
+ *
+ * Each word is read once and stored where it was counted, so that what another thread writes
+ * meanwhile makes the result wrong, and nothing worse. */
+
+/* What is sorted in registers, and what is read from one end at once.  most >= 2 * ahead. */
+enum { PB_NAME(most) = PB_ROWS * PB_LANES, PB_NAME(ahead) = 8 * PB_PACKED };
+
+/* ---- in registers ------------------------------------------------------------------------ */
+
+/* Of a network for 16 rows, as if those from `rows` on held what comes last of all. */
+#define PB_IN_ORDER(i, j)                                                          \
+  if (j < rows) {                                                             \
+    const PB_VECTOR less = PB_MIN(v[i], v[j]);                                \
+    v[j] = PB_MAX(v[i], v[j]);                                                \
+    v[i] = less;                                                              \
+  }
+
+static inline __attribute__((always_inline)) PB_ATTR void
+PB_NAME(sort_columns)(PB_VECTOR *v, const int rows) {
+  PB_IN_ORDER(0, 1) PB_IN_ORDER(2, 3) PB_IN_ORDER(4, 5) PB_IN_ORDER(6, 7)
+  PB_IN_ORDER(8, 9) PB_IN_ORDER(10, 11) PB_IN_ORDER(12, 13) PB_IN_ORDER(14, 15)
+  PB_IN_ORDER(0, 2) PB_IN_ORDER(1, 3) PB_IN_ORDER(4, 6) PB_IN_ORDER(5, 7)
+  PB_IN_ORDER(8, 10) PB_IN_ORDER(9, 11) PB_IN_ORDER(12, 14) PB_IN_ORDER(13, 15)
+  PB_IN_ORDER(0, 4) PB_IN_ORDER(1, 5) PB_IN_ORDER(2, 6) PB_IN_ORDER(3, 7)
+  PB_IN_ORDER(8, 12) PB_IN_ORDER(9, 13) PB_IN_ORDER(10, 14) PB_IN_ORDER(11, 15)
+  PB_IN_ORDER(0, 8) PB_IN_ORDER(1, 9) PB_IN_ORDER(2, 10) PB_IN_ORDER(3, 11)
+  PB_IN_ORDER(4, 12) PB_IN_ORDER(5, 13) PB_IN_ORDER(6, 14) PB_IN_ORDER(7, 15)
+  PB_IN_ORDER(5, 10) PB_IN_ORDER(6, 9) PB_IN_ORDER(3, 12) PB_IN_ORDER(13, 14)
+  PB_IN_ORDER(4, 8) PB_IN_ORDER(7, 11) PB_IN_ORDER(1, 2)
+  PB_IN_ORDER(1, 4) PB_IN_ORDER(7, 13) PB_IN_ORDER(2, 8) PB_IN_ORDER(11, 14)
+  PB_IN_ORDER(2, 4) PB_IN_ORDER(5, 6) PB_IN_ORDER(9, 10) PB_IN_ORDER(11, 13)
+  PB_IN_ORDER(3, 8) PB_IN_ORDER(7, 12)
+  PB_IN_ORDER(6, 8) PB_IN_ORDER(10, 12) PB_IN_ORDER(3, 5) PB_IN_ORDER(7, 9)
+  PB_IN_ORDER(3, 4) PB_IN_ORDER(5, 6) PB_IN_ORDER(7, 8) PB_IN_ORDER(9, 10) PB_IN_ORDER(11, 12)
+  PB_IN_ORDER(6, 7) PB_IN_ORDER(8, 9)
+}
+
+#undef PB_IN_ORDER
+
+/* Within each row: lanes against others, which OTHERS has in their places. */
+#define PB_WITHIN(OTHERS, MASK)                                               \
+  _Pragma("GCC unroll 16") for (i = 0; i < rows; i++) {                       \
+    const PB_VECTOR other = OTHERS(v[i]);                                     \
+    v[i] = PB_MIX(PB_MIN(v[i], other), PB_MAX(v[i], other), MASK);            \
+  }
+
+/* Groups of lanes, each sorted row by row, become groups of twice as many.  Two sorted groups, the
+ * second one backwards, are a bitonic sequence; each stage compares its halves.  The half in the
+ * upper lanes of a group stands backwards, so that its partner is found by reversing. */
+#define PB_MERGE(REVERSE, MASK)                                               \
+  _Pragma("GCC unroll 16") for (half = PB_ROWS / 2; half > 0; half /= 2)      \
+    _Pragma("GCC unroll 16") for (i = 0; i < PB_ROWS / 2; i++) {              \
+      const int low = i / half * 2 * half + i % half;                         \
+      const int high = i / half * 2 * half + 2 * half - 1 - i % half;         \
+      if (high < rows) {                                                      \
+        const PB_VECTOR other = REVERSE(v[high]);                             \
+        v[high] = PB_MAX(v[low], other);                                      \
+        v[low] = PB_MIN(v[low], other);                                       \
+      }                                                                       \
+    }                                                                         \
+  PB_WITHIN(REVERSE, MASK)
+
+/* n words in `rows` vectors: at least all but the last two of them are full. */
+static inline __attribute__((always_inline)) PB_ATTR void
+PB_NAME(sort_rows)(PB_WORD *words, intptr_t n, const int rows) {
+  PB_WORD end[2 * PB_LANES];
+  PB_VECTOR v[PB_ROWS];
+  const int full = rows - 2;
+  int i, half;
+  n -= full * PB_LANES;
+  PB_PUT(end, PB_ALL(~(PB_WORD)0));
+  PB_PUT(end + PB_LANES, PB_ALL(~(PB_WORD)0));
+  memcpy(end, words + full * PB_LANES, n * sizeof(PB_WORD));
+  _Pragma("GCC unroll 16") for (i = 0; i < full; i++)
+    v[i] = PB_GET(words + i * PB_LANES);
+  v[full] = PB_GET(end);
+  v[full + 1] = PB_GET(end + PB_LANES);
+  PB_NAME(sort_columns)(v, rows);
+  PB_MERGE(PB_REVERSE_2, 0xAAAA)
+#if PB_LANES >= 4
+  PB_MERGE(PB_REVERSE_4, 0xCCCC)
+  PB_WITHIN(PB_SWAP_1, 0xAAAA)
+#endif
+#if PB_LANES >= 8
+  PB_MERGE(PB_REVERSE_8, 0xF0F0)
+  PB_WITHIN(PB_SWAP_2, 0xCCCC)
+  PB_WITHIN(PB_SWAP_1, 0xAAAA)
+#endif
+#if PB_LANES >= 16
+  PB_MERGE(PB_REVERSE_16, 0xFF00)
+  PB_WITHIN(PB_SWAP_4, 0xF0F0)
+  PB_WITHIN(PB_SWAP_2, 0xCCCC)
+  PB_WITHIN(PB_SWAP_1, 0xAAAA)
+#endif
+  _Pragma("GCC unroll 16") for (i = 0; i < full; i++)
+    PB_PUT(words + i * PB_LANES, v[i]);
+  PB_PUT(end, v[full]);
+  PB_PUT(end + PB_LANES, v[full + 1]);
+  memcpy(words + full * PB_LANES, end, n * sizeof(PB_WORD));
+}
+
+#undef PB_WITHIN
+#undef PB_MERGE
+
+static PB_ATTR void PB_NAME(sort_few)(PB_WORD *a, intptr_t n) {
+  switch ((n - 1) / (2 * PB_LANES)) {
+  case 0: PB_NAME(sort_rows)(a, n, 2); break;
+  case 1: PB_NAME(sort_rows)(a, n, 4); break;
+  case 2: PB_NAME(sort_rows)(a, n, 6); break;
+  case 3: PB_NAME(sort_rows)(a, n, 8); break;
+  case 4: PB_NAME(sort_rows)(a, n, 10); break;
+  case 5: PB_NAME(sort_rows)(a, n, 12); break;
+  case 6: PB_NAME(sort_rows)(a, n, 14); break;
+  default: PB_NAME(sort_rows)(a, n, 16);
+  }
+}
+
+/* ---- parts ------------------------------------------------------------------------------- */
+
+/* Stores a vector at both ends of the gap: what is less than the pivot stays at its low end, the
+ * rest at its high end. */
+#define PB_PUT_BOTH(v)                                                            \
+  do {                                                                        \
+    const PB_PACK some = (v);                                                 \
+    const unsigned bits = PB_ABOVE(some, pivots);                             \
+    const PB_PACK ordered = PB_ORDER(some, bits);                             \
+    const intptr_t above = __builtin_popcount(bits);                          \
+    PB_PACK_PUT(low, ordered);                                              \
+    PB_PACK_PUT(high - PB_PACKED, ordered);                                 \
+    low += PB_PACKED - above;                                                 \
+    high -= above;                                                            \
+  } while (0)
+
+/* Puts words less than the pivot before the others, and returns how many they are.
+ * n >= 2 * ahead. */
+static PB_ATTR intptr_t PB_NAME(partition)(PB_WORD *a, intptr_t n, PB_WORD pivot) {
+  enum { AHEAD = PB_NAME(ahead) };
+  const PB_PACK pivots = PB_PACK_ALL(pivot);
+  PB_PACK v[8];
+  PB_WORD first[AHEAD], last[AHEAD], rest[AHEAD];
+  PB_WORD *low = a, *high = a + n; /* stored before, and from */
+  const PB_WORD *left = a + AHEAD, *right = a + n - AHEAD; /* read before, and from */
+  intptr_t i, over;
+  memcpy(first, a, sizeof first);
+  memcpy(last, right, sizeof last);
+  while (right - left >= AHEAD) {
+    /* From the end with less room: then both have enough for what is read. */
+    const PB_WORD *from = left;
+    if (left - low > high - right)
+      from = right -= AHEAD;
+    else
+      left += AHEAD;
+    _Pragma("GCC unroll 8") for (i = 0; i < 8; i++)
+      v[i] = PB_PACK_GET(from + i * PB_PACKED);
+    _Pragma("GCC unroll 8") for (i = 0; i < 8; i++)
+      PB_PUT_BOTH(v[i]);
+  }
+  over = right - left;
+  memcpy(rest, left, over * sizeof(PB_WORD));
+  for (i = 0; i + PB_PACKED <= over; i += PB_PACKED)
+    PB_PUT_BOTH(PB_PACK_GET(rest + i));
+  for (; i < over; i++) {
+    const int above = rest[i] >= pivot;
+    *low = rest[i];
+    high[-1] = rest[i];
+    low += !above;
+    high -= above;
+  }
+  for (i = 0; i < AHEAD; i += PB_PACKED)
+    PB_PUT_BOTH(PB_PACK_GET(first + i));
+  for (i = 0; i < AHEAD; i += PB_PACKED)
+    PB_PUT_BOTH(PB_PACK_GET(last + i));
+  return low - a;
+}
+
+#undef PB_PUT_BOTH
+
+/* The middle of a sample. */
+static PB_ATTR PB_WORD PB_NAME(pivot)(const PB_WORD *a, intptr_t n, uint64_t *state) {
+  enum { SOME = 2 * PB_LANES };
+  PB_WORD sample[SOME];
+  const intptr_t stretch = n / SOME;
+  int i;
+  for (i = 0; i < SOME; i++) {
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    sample[i] = a[i * stretch + (intptr_t)(((*state >> 32) * (uint64_t)stretch) >> 32)];
+  }
+  PB_NAME(sort_rows)(sample, SOME, 2);
+  return sample[SOME / 2];
+}
+
+/* Of any words in O(n log n): what so many pivots could not part. */
+static void PB_NAME(sort_heap)(PB_WORD *a, intptr_t n) {
+  intptr_t start = n / 2, end = n, i, child;
+  while (end > 1) {
+    PB_WORD x;
+    if (start > 0) {
+      x = a[--start];
+    } else {
+      x = a[--end];
+      a[end] = a[0];
+    }
+    i = start;
+    while ((child = 2 * i + 1) < end) {
+      if (child + 1 < end && a[child + 1] > a[child])
+        child++;
+      if (a[child] <= x)
+        break;
+      a[i] = a[child];
+      i = child;
+    }
+    a[i] = x;
+  }
+}
+
+static PB_ATTR void PB_NAME(sort_some)(PB_WORD *a, intptr_t n, int parts, uint64_t *state) {
+  while (n > PB_NAME(most)) {
+    const PB_WORD pivot = PB_NAME(pivot)(a, n, state);
+    intptr_t less = PB_NAME(partition)(a, n, pivot);
+    if (parts-- == 0) {
+      PB_NAME(sort_heap)(a, n);
+      return;
+    }
+    if (less > 0) {
+      PB_NAME(sort_some)(a, less, parts, state);
+    } else if (pivot == (PB_WORD)~(PB_WORD)0) {
+      return;
+    } else {
+      /* None is less: those equal to it are in their places. */
+      less = PB_NAME(partition)(a, n, pivot + 1);
+    }
+    a += less;
+    n -= less;
+  }
+  if (n > 1)
+    PB_NAME(sort_few)(a, n);
+}
+
+static PB_ATTR int PB_NAME(sort)(void *words, intptr_t n, void *arr) {
+  uint64_t state = (uint64_t)n;
+  (void)arr;
+  PB_NAME(sort_some)((PB_WORD *)words, n, 2 * (63 - __builtin_clzll((uint64_t)n | 1)), &state);
+  return 0;
+}
+
+#undef PB_NAME
+#undef PB_ATTR
+#undef PB_WORD
+#undef PB_VECTOR
+#undef PB_LANES
+#undef PB_GET
+#undef PB_PUT
+#undef PB_ALL
+#undef PB_MIN
+#undef PB_MAX
+#undef PB_REVERSE_2
+#undef PB_REVERSE_4
+#undef PB_REVERSE_8
+#undef PB_REVERSE_16
+#undef PB_SWAP_1
+#undef PB_SWAP_2
+#undef PB_SWAP_4
+#undef PB_MIX
+#undef PB_PACK
+#undef PB_PACKED
+#undef PB_PACK_GET
+#undef PB_PACK_PUT
+#undef PB_PACK_ALL
+#undef PB_ABOVE
+#undef PB_ORDER

@@ -1,0 +1,178 @@
+/* Sorts of words, for each kind of vector: quicksort.h with what it needs. */
+#ifndef PYBLITZ_QUICKSORTS_H
+#define PYBLITZ_QUICKSORTS_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(PB_X86)
+#include <immintrin.h>
+
+/* Rows of a network; with fewer registers some of them wait in memory, and it is still worth it. */
+enum { PB_ROWS = 16 };
+
+/* By a bit for each of 8 lanes: in each byte the lane that comes there, if those without a bit
+ * come first.  And of 4 lanes of 8 bytes, as pairs of 4. */
+static uint64_t pb_orders[256], pb_pair_orders[16];
+
+static inline uint64_t pb_order(int bits, int lanes) {
+  uint64_t order = 0;
+  int places = 0, bit, lane;
+  for (bit = 0; bit < 2; bit++)
+    for (lane = 0; lane < lanes; lane++)
+      if ((bits >> lane & 1) == bit)
+        order |= (uint64_t)lane << 8 * places++;
+  return order;
+}
+
+/* Before any of these sorts. */
+static inline void pb_prepare_sorts(void) {
+  int bits, k;
+  for (bits = 0; bits < 256; bits++)
+    pb_orders[bits] = pb_order(bits, 8);
+  for (bits = 0; bits < 16; bits++) {
+    pb_pair_orders[bits] = 0;
+    for (k = 0; k < 4; k++)
+      pb_pair_orders[bits] |= ((pb_order(bits, 4) >> 8 * k & 3) * 0x0202 + 0x0100) << 16 * k;
+  }
+}
+
+static inline PB_CODE_V3 __m256i pb_order_of_8(const uint64_t *order) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)order));
+}
+
+/* ---- v3, words of 4 bytes ---------------------------------------------------------------- */
+
+#define PB_NAME(x) pb_narrow_v3_##x
+#define PB_ATTR PB_CODE_V3
+#define PB_WORD uint32_t
+#define PB_VECTOR __m256i
+#define PB_LANES 8
+#define PB_GET(p) _mm256_loadu_si256((const __m256i *)(p))
+#define PB_PUT(p, v) _mm256_storeu_si256((__m256i *)(p), v)
+#define PB_ALL(x) _mm256_set1_epi32((int32_t)(x))
+#define PB_MIN _mm256_min_epu32
+#define PB_MAX _mm256_max_epu32
+#define PB_REVERSE_2(v) _mm256_shuffle_epi32(v, 0xB1)
+#define PB_REVERSE_4(v) _mm256_shuffle_epi32(v, 0x1B)
+#define PB_REVERSE_8(v) _mm256_permutevar8x32_epi32(v, _mm256_set_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+#define PB_SWAP_1 PB_REVERSE_2
+#define PB_SWAP_2(v) _mm256_shuffle_epi32(v, 0x4E)
+#define PB_MIX(a, b, MASK) _mm256_blend_epi32(a, b, (MASK) & 0xFF)
+#define PB_PACK PB_VECTOR
+#define PB_PACKED PB_LANES
+#define PB_PACK_GET PB_GET
+#define PB_PACK_PUT PB_PUT
+#define PB_PACK_ALL PB_ALL
+#define PB_ABOVE(v, pivots)                                                   \
+  (unsigned)_mm256_movemask_ps(                                               \
+      _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_max_epu32(v, pivots), v)))
+#define PB_ORDER(v, bits) _mm256_permutevar8x32_epi32(v, pb_order_of_8(&pb_orders[bits]))
+#include "pyblitz/kernels/simd/quicksort.h"
+
+/* ---- v3, words of 8 bytes: compared as if they had a sign ---------------------------------- */
+
+static inline PB_CODE_V3 __m256i pb_turn_sign(__m256i v) {
+  return _mm256_xor_si256(v, _mm256_set1_epi64x(INT64_MIN));
+}
+
+static inline PB_CODE_V3 __m256i pb_min_signed(__m256i a, __m256i b) {
+  return _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(a, b));
+}
+
+static inline PB_CODE_V3 __m256i pb_max_signed(__m256i a, __m256i b) {
+  return _mm256_blendv_epi8(b, a, _mm256_cmpgt_epi64(a, b));
+}
+
+#define PB_NAME(x) pb_wide_v3_##x
+#define PB_ATTR PB_CODE_V3
+#define PB_WORD uint64_t
+#define PB_VECTOR __m256i
+#define PB_LANES 4
+#define PB_GET(p) pb_turn_sign(_mm256_loadu_si256((const __m256i *)(p)))
+#define PB_PUT(p, v) _mm256_storeu_si256((__m256i *)(p), pb_turn_sign(v))
+#define PB_ALL(x) pb_turn_sign(_mm256_set1_epi64x((int64_t)(x)))
+#define PB_MIN pb_min_signed
+#define PB_MAX pb_max_signed
+#define PB_REVERSE_2(v) _mm256_shuffle_epi32(v, 0x4E)
+#define PB_REVERSE_4(v) _mm256_permute4x64_epi64(v, 0x1B)
+#define PB_SWAP_1 PB_REVERSE_2
+#define PB_MIX(a, b, MASK)                                                    \
+  _mm256_blend_epi32(a, b, ((MASK) & 3) == 2 ? 0xCC : 0xF0)
+#define PB_PACK PB_VECTOR
+#define PB_PACKED PB_LANES
+#define PB_PACK_GET PB_GET
+#define PB_PACK_PUT PB_PUT
+#define PB_PACK_ALL PB_ALL
+#define PB_ABOVE(v, pivots)                                                   \
+  (0xFu & ~(unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpgt_epi64(pivots, v))))
+#define PB_ORDER(v, bits) _mm256_permutevar8x32_epi32(v, pb_order_of_8(&pb_pair_orders[bits]))
+#include "pyblitz/kernels/simd/quicksort.h"
+
+/* ---- v4, words of 4 bytes: parted 8 at a time, as there is no table for 16 -------------------- */
+
+#define PB_NAME(x) pb_narrow_v4_##x
+#define PB_ATTR PB_CODE_V4
+#define PB_WORD uint32_t
+#define PB_VECTOR __m512i
+#define PB_LANES 16
+#define PB_GET(p) _mm512_loadu_si512(p)
+#define PB_PUT(p, v) _mm512_storeu_si512(p, v)
+#define PB_ALL(x) _mm512_set1_epi32((int32_t)(x))
+#define PB_MIN _mm512_min_epu32
+#define PB_MAX _mm512_max_epu32
+#define PB_REVERSE_2(v) _mm512_shuffle_epi32(v, (_MM_PERM_ENUM)0xB1)
+#define PB_REVERSE_4(v) _mm512_shuffle_epi32(v, (_MM_PERM_ENUM)0x1B)
+#define PB_REVERSE_8(v)                                                       \
+  _mm512_permutexvar_epi32(                                                   \
+      _mm512_set_epi32(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7), v)
+#define PB_REVERSE_16(v)                                                      \
+  _mm512_permutexvar_epi32(                                                   \
+      _mm512_set_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), v)
+#define PB_SWAP_1 PB_REVERSE_2
+#define PB_SWAP_2(v) _mm512_shuffle_epi32(v, (_MM_PERM_ENUM)0x4E)
+#define PB_SWAP_4(v) _mm512_permutex_epi64(v, 0x4E)
+#define PB_MIX(a, b, MASK) _mm512_mask_mov_epi32(a, (__mmask16)(MASK), b)
+#define PB_PACK __m256i
+#define PB_PACKED 8
+#define PB_PACK_GET(p) _mm256_loadu_si256((const __m256i *)(p))
+#define PB_PACK_PUT(p, v) _mm256_storeu_si256((__m256i *)(p), v)
+#define PB_PACK_ALL(x) _mm256_set1_epi32((int32_t)(x))
+#define PB_ABOVE(v, pivots) _mm256_cmpge_epu32_mask(v, pivots)
+#define PB_ORDER(v, bits) _mm256_permutevar8x32_epi32(v, pb_order_of_8(&pb_orders[bits]))
+#include "pyblitz/kernels/simd/quicksort.h"
+
+/* ---- v4, words of 8 bytes ---------------------------------------------------------------- */
+
+#define PB_NAME(x) pb_wide_v4_##x
+#define PB_ATTR PB_CODE_V4
+#define PB_WORD uint64_t
+#define PB_VECTOR __m512i
+#define PB_LANES 8
+#define PB_GET(p) _mm512_loadu_si512(p)
+#define PB_PUT(p, v) _mm512_storeu_si512(p, v)
+#define PB_ALL(x) _mm512_set1_epi64((int64_t)(x))
+#define PB_MIN _mm512_min_epu64
+#define PB_MAX _mm512_max_epu64
+#define PB_REVERSE_2(v) _mm512_shuffle_epi32(v, (_MM_PERM_ENUM)0x4E)
+#define PB_REVERSE_4(v) _mm512_permutex_epi64(v, 0x1B)
+#define PB_REVERSE_8(v) _mm512_permutexvar_epi64(_mm512_set_epi64(0, 1, 2, 3, 4, 5, 6, 7), v)
+#define PB_SWAP_1 PB_REVERSE_2
+#define PB_SWAP_2(v) _mm512_permutex_epi64(v, 0x4E)
+#define PB_MIX(a, b, MASK) _mm512_mask_mov_epi64(a, (__mmask8)(MASK), b)
+#define PB_PACK PB_VECTOR
+#define PB_PACKED PB_LANES
+#define PB_PACK_GET PB_GET
+#define PB_PACK_PUT PB_PUT
+#define PB_PACK_ALL PB_ALL
+#define PB_ABOVE(v, pivots) _mm512_cmpge_epu64_mask(v, pivots)
+/* A table and a permutation, not compress, which is slower on Zen 4. */
+#define PB_ORDER(v, bits)                                                     \
+  _mm512_permutexvar_epi64(                                                   \
+      _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)&pb_orders[bits])), v)
+#include "pyblitz/kernels/simd/quicksort.h"
+
+#else
+static inline void pb_prepare_sorts(void) {}
+#endif
+#endif
