@@ -13,7 +13,7 @@ from sorting import assert_same_bits
 import pyblitz as pb
 from pyblitz.kernels.simd import levels
 
-# What sorts are said to take, so that each is taken: NumPy's of words, pieces, NumPy's of floats,
+# What sorts are said to take, so that each is taken: NumPy's of words, pieces, that of floats,
 # and ours of words, or else as NumPy's.
 WAYS = [
     (1, 10**6, 10**6),

@@ -66,8 +66,8 @@ cdef void use_leaves(Leaves narrow, Leaves wide) noexcept nogil
 cdef Leaves* leaves_of(bint wide) noexcept nogil
 # How many nanoseconds the leaf sort needs for a word, each time that the number of words doubles.
 cdef double level_ns(bint wide) noexcept nogil
-# For tests: how many picoseconds a word takes our leaf sort, NumPy's, the pieces, and NumPy's leaf
-# sort of floats.  With 0, it is timed when somebody asks for it next.
+# For tests: how many picoseconds a word takes our leaf sort, NumPy's, the pieces, and the leaf sort
+# of floats.  With 0, it is timed when somebody asks for it next.
 cdef void set_paces(int64_t ours, int64_t leaf, int64_t pieces, int64_t floats) noexcept nogil
 
 cdef extern from *:

@@ -68,7 +68,7 @@ cdef struct Paces:
     # Picoseconds a word, of TIMED_WORDS; 0: not timed yet.
     atomic_i64 ours         # our leaf sort, all at once
     atomic_i64 leaf         # NumPy's
-    atomic_i64 floats       # NumPy's of floats
+    atomic_i64 floats       # the one of floats
     atomic_i64 pieces       # cut into pieces
     atomic_i64 counts       # put between splitters, and counted
     atomic_i64 moves        # the same, and moved there
@@ -189,10 +189,15 @@ cdef double level_ns(bint wide) noexcept nogil:
         1000.0 * TIMED_LEVELS)
 
 
+cdef inline sort_fn floats_leaf(bint wide) noexcept nogil:
+    """NULL: there is none."""
+    return simd.sort_doubles if wide and simd.sort_doubles != NULL else leaves_of(wide).floats
+
+
 cdef double floats_level_ns(bint wide) noexcept nogil:
-    if leaves_of(wide).floats == NULL:
+    if floats_leaf(wide) == NULL:
         return INT32_MAX
-    return pace(wide, leaves_of(wide).floats, &paces_of(wide).floats) / (1000.0 * TIMED_LEVELS)
+    return pace(wide, floats_leaf(wide), &paces_of(wide).floats) / (1000.0 * TIMED_LEVELS)
 
 
 cdef double whole_level_ns(const Words* s) noexcept nogil:
@@ -407,7 +412,7 @@ cdef int sort_floats(Word* a, int64_t n) noexcept nogil:
         simd.look_narrow(a, n, &nans, &negative)
     if nans > 0:
         return HAS_NANS
-    if leaves_of(sizeof(Word) == 8).floats(a, n, NULL) < 0:
+    if floats_leaf(sizeof(Word) == 8)(a, n, NULL) < 0:
         return ENOMEM
     if negative > 0:
         while low < high:

@@ -127,7 +127,7 @@ def moved(keys, splitters, to, ends, mid):
 
 
 def leaves_take(leaf, pieces, floats, ours=None):
-    """What a word of 4 or 8 bytes is to take NumPy's sort of words, in pieces, NumPy's sort of
+    """What a word of 4 or 8 bytes is to take NumPy's sort of words, in pieces, the sort of
     floats, and our sort of words (None: as NumPy's); 0: as timed."""
     set_paces(leaf if ours is None else ours, leaf, pieces, floats)
 

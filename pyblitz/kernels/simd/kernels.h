@@ -61,6 +61,7 @@ typedef struct {
   /* NULL where there are no vectors for it: the rest, too. */
   int (*sort_narrow)(void *words, intptr_t n, void *unused);
   int (*sort_wide)(void *words, intptr_t n, void *unused);
+  int (*sort_doubles)(void *numbers, intptr_t n, void *unused);
   void (*count_narrow)(const uint32_t *words, intptr_t n,
                        const pb_narrow_splitters *s, int64_t *counts);
   int (*move_narrow)(const uint32_t *words, intptr_t n,
@@ -88,7 +89,7 @@ typedef struct {
         NARROW, WIDE, __VA_ARGS__                                             \
   }
 
-#define PB_NO_SORT NULL, NULL
+#define PB_NO_SORT NULL, NULL, NULL
 #define PB_NO_MOVE NULL, NULL, NULL, NULL
 
 PB_SUMS(pb_float_base, float, 16, )
@@ -119,9 +120,10 @@ PB_MOVE(pb_wide_v4, uint64_t, pb_wide_splitters, 64, 8, __mmask8)
  * vectors of 64 bytes are a tenth slower than of 32 (Zen 4). */
 static const pb_kernels pb_levels[] = {
     PB_LEVEL("v2", base, base, 16, 16, PB_NO_SORT, PB_NO_MOVE),
-    PB_LEVEL("v3", v3, v3, 32, 16, pb_narrow_v3_sort, pb_wide_v3_sort, PB_NO_MOVE),
-    PB_LEVEL("v4", v4, v3, 256, 128, pb_narrow_v4_sort, pb_wide_v4_sort, pb_narrow_v4_count,
-             pb_narrow_v4_move, pb_wide_v4_count, pb_wide_v4_move)};
+    PB_LEVEL("v3", v3, v3, 32, 16, pb_narrow_v3_sort, pb_wide_v3_sort,
+             pb_double_v3_sort, PB_NO_MOVE),
+    PB_LEVEL("v4", v4, v3, 256, 128, pb_narrow_v4_sort, pb_wide_v4_sort, NULL,
+             pb_narrow_v4_count, pb_narrow_v4_move, pb_wide_v4_count, pb_wide_v4_move)};
 
 static inline int pb_best_level(void) {
   __builtin_cpu_init();
