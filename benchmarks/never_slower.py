@@ -1,7 +1,8 @@
 """python benchmarks/never_slower.py: every function beside NumPy, at every size.
 
 Each public function that has a namesake, or a line of NumPy that does the same, is called with
-float64, int64, float32 and int32 arrays of 8 to 2^24 elements, by one thread and by two, at each
+arrays of 8 to 2^24 float64, int64, float32 and int32, and some of them with bool and uint8, by
+one thread and by two, at each
 of the levels for which this NumPy has kernels and this processor can be held to: each in a
 process of its own.  A cell is red when NumPy's time over ours is below 0.95 and ours is also more
 than 1.5 us longer; red cells are measured again before they are called red.
@@ -49,6 +50,8 @@ SECONDS = 0.15  # after which a cell of long calls has no more turns
 
 FLOATS = ("float64", "float32")
 NUMBERS = ("float64", "int64", "float32", "int32")
+BYTES = ("bool", "uint8")
+DTYPES = (*NUMBERS, *BYTES)
 
 
 class Made(NamedTuple):
@@ -63,13 +66,17 @@ class Made(NamedTuple):
     few: Any  # whole numbers below 1,000
 
 
+def random(n: int, kind: Any) -> Any:
+    if kind.kind == "f":
+        return RNG.random(n).astype(kind)
+    if kind.kind == "i":
+        high = min(np.iinfo(kind).max, 1 << 62)
+        return RNG.integers(-high, high, n).astype(kind)
+    return RNG.integers(0, 2 if kind.kind == "b" else 256, n).astype(kind)
+
+
 def made(n: int, dtype: str) -> Made:
-    kind = np.dtype(dtype)
-    high = min(np.iinfo(kind).max, 1 << 62) if kind.kind == "i" else 0
-    a, b = (
-        RNG.integers(-high, high, n).astype(kind) if high else RNG.random(n).astype(kind)
-        for _ in range(2)
-    )
+    a, b = (random(n, np.dtype(dtype)) for _ in range(2))
     ordered = np.sort(a)
     return Made(
         a,
@@ -110,6 +117,20 @@ def numpys_topk(a: Any, k: int) -> object:
     values = a[places]
     order = np.argsort(values)[::-1]
     return values[order], places[order]
+
+
+def numpys_rank(a: Any) -> Any:
+    """Means of equals; floats may have NaNs."""
+    order = np.argsort(a, kind="stable")
+    ordered = a[order]
+    begins = np.r_[True, ordered[1:] != ordered[:-1]]
+    ends = np.r_[np.flatnonzero(begins), a.size]
+    run = np.cumsum(begins) - 1
+    ranks = np.empty(a.size)
+    ranks[order] = (ends[run] + ends[run + 1] + 1) / 2
+    if a.dtype.kind == "f" and np.isnan(a).any():
+        ranks[:] = np.nan
+    return ranks
 
 
 def near_one(m: Made) -> Any:
@@ -178,8 +199,9 @@ FUNCTIONS: dict[str, Function] = {
     "where": Function(
         lambda m: lambda: pb.par_where(m.mask, m.a, m.b),
         lambda m: lambda: np.where(m.mask, m.a, m.b),
+        DTYPES,
     ),
-    "copy": same("copy"),
+    "copy": same("copy", DTYPES),
     "fill": Function(lambda m: filled(m, True), lambda m: filled(m, False)),
     "flatten": Function(lambda m: lambda: pb.par_flatten(m.a), lambda m: lambda: m.a.flatten()),
     "concatenate": Function(
@@ -190,10 +212,14 @@ FUNCTIONS: dict[str, Function] = {
         lambda m: lambda: pb.par_repeat(m.a, 2), lambda m: lambda: np.repeat(m.a, 2)
     ),
     "take": Function(
-        lambda m: lambda: pb.par_take(m.a, m.where), lambda m: lambda: np.take(m.a, m.where)
+        lambda m: lambda: pb.par_take(m.a, m.where),
+        lambda m: lambda: np.take(m.a, m.where),
+        DTYPES,
     ),
     "put": Function(lambda m: put(m, pb.par_put), lambda m: put(m, np.put)),
-    "filter": Function(lambda m: lambda: pb.par_filter(m.a, m.mask), lambda m: lambda: m.a[m.mask]),
+    "filter": Function(
+        lambda m: lambda: pb.par_filter(m.a, m.mask), lambda m: lambda: m.a[m.mask], DTYPES
+    ),
     "partition_by": Function(
         lambda m: lambda: pb.par_partition_by(m.a, m.mask),
         lambda m: lambda: (m.a[m.mask], m.a[~m.mask]),
@@ -203,14 +229,14 @@ FUNCTIONS: dict[str, Function] = {
         lambda m: lambda: np.flatnonzero(m.mask),
         ("float64",),
     ),
-    "sum": same("sum"),
+    "sum": same("sum", DTYPES),
     "reduce multiply": Function(
         lambda m: lambda: pb.par_reduce(np.multiply, m.a), lambda m: lambda: np.multiply.reduce(m.a)
     ),
     "reduceat": Function(lambda m: reduceat(m, True), lambda m: reduceat(m, False)),
     "prod": same("prod"),
-    "min": same("min"),
-    "max": same("max"),
+    "min": same("min", DTYPES),
+    "max": same("max", DTYPES),
     "minmax": Function(
         lambda m: lambda: pb.par_minmax(m.a), lambda m: lambda: (m.a.min(), m.a.max())
     ),
@@ -223,10 +249,12 @@ FUNCTIONS: dict[str, Function] = {
     "argmin": same("argmin"),
     "argmax": same("argmax"),
     "any, of none": Function(
-        lambda m: lambda: pb.par_any(zeros(m)), lambda m: lambda: np.any(zeros(m))
+        lambda m: lambda: pb.par_any(zeros(m)), lambda m: lambda: np.any(zeros(m)), DTYPES
     ),
-    "all": same("all"),
-    "count_nonzero": same("count_nonzero"),
+    "all": Function(
+        lambda m: lambda: pb.par_all(ones(m)), lambda m: lambda: np.all(ones(m)), DTYPES
+    ),
+    "count_nonzero": same("count_nonzero", DTYPES),
     "dot": Function(
         lambda m: lambda: pb.par_dot(m.a, m.b), lambda m: lambda: np.dot(m.a, m.b), pause=0.04
     ),
@@ -244,11 +272,23 @@ FUNCTIONS: dict[str, Function] = {
         lambda m: lambda: pb.par_find_first(m.a, 2),
         lambda m: lambda: (m.a == 2).any() and m.a[(m.a == 2).argmax()],
     ),
+    "find_last, of none": Function(
+        lambda m: lambda: pb.par_find_last(m.a, 2),
+        lambda m: lambda: (m.a == 2).any() and m.a[m.a.size - 1 - (m.a == 2)[::-1].argmax()],
+    ),
+    "find_any, of none": Function(
+        lambda m: lambda: pb.par_find_any(m.a, 2),
+        lambda m: lambda: (m.a == 2).any() and m.a[(m.a == 2).argmax()],
+    ),
+    "position, of none": Function(
+        lambda m: lambda: pb.par_position(m.a, 2),
+        lambda m: lambda: int((m.a == 2).argmax()) if (m.a == 2).any() else None,
+    ),
     "is_sorted": Function(
         lambda m: lambda: pb.par_is_sorted(m.ordered),
         lambda m: lambda: bool((m.ordered[1:] >= m.ordered[:-1]).all()),
     ),
-    "sort": same("sort"),
+    "sort": same("sort", DTYPES),
     "sort, stable": Function(
         lambda m: lambda: pb.par_sort(m.a, kind="stable"),
         lambda m: lambda: np.sort(m.a, kind="stable"),
@@ -265,6 +305,7 @@ FUNCTIONS: dict[str, Function] = {
         lambda m: lambda: pb.par_sort_by_key(m.a, m.b),
         lambda m: lambda: (lambda order: (m.a[order], m.b[order]))(np.argsort(m.a, kind="stable")),
     ),
+    "rank": Function(lambda m: lambda: pb.par_rank(m.a), lambda m: lambda: numpys_rank(m.a)),
     "partition": Function(
         lambda m: lambda: pb.par_partition(m.a, m.a.size // 2),
         lambda m: lambda: np.partition(m.a, m.a.size // 2),
@@ -281,7 +322,7 @@ FUNCTIONS: dict[str, Function] = {
         lambda m: lambda: pb.par_merge(m.ordered, m.other),
         lambda m: lambda: np.sort(np.concatenate([m.ordered, m.other]), kind="stable"),
     ),
-    "unique": same("unique"),
+    "unique": same("unique", DTYPES),
     "group_by": Function(lambda m: lambda: pb.par_group_by(m.few), numpys_group_by, ("int64",)),
     "isin": Function(
         lambda m: lambda: pb.par_isin(m.a, m.b[:1000]), lambda m: lambda: np.isin(m.a, m.b[:1000])
@@ -308,6 +349,15 @@ def zeros(m: Made) -> Any:
 
 
 zeros.made = np.zeros(0)  # type: ignore[attr-defined]
+
+
+def ones(m: Made) -> Any:
+    if ones.made.dtype != m.a.dtype or ones.made.size != m.a.size:  # type: ignore[attr-defined]
+        ones.made = np.ones(m.a.size, m.a.dtype)  # type: ignore[attr-defined]
+    return ones.made  # type: ignore[attr-defined]
+
+
+ones.made = np.ones(0)  # type: ignore[attr-defined]
 
 
 # ---- one process: a level, and a number of threads ---------------------------
@@ -361,7 +411,7 @@ def is_red(numpys: float, ours: float) -> bool:
 
 def measured(only: str, most: int) -> Iterator[Row]:
     """A row for each function and dtype: nanoseconds by the logarithm of the size."""
-    for dtype in NUMBERS:
+    for dtype in DTYPES:
         names = [k for k, f in FUNCTIONS.items() if re.search(only, k) and dtype in f.dtypes]
         rows: dict[str, Row] = {
             name: {"name": name, "dtype": dtype, "numpy": [], "ours": []} for name in names

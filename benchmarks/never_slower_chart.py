@@ -15,7 +15,7 @@ from html import escape
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from never_slower import FUNCTIONS, LEAST, LEVELS, NUMBERS, THREADS, Row, is_red  # noqa: E402
+from never_slower import DTYPES, FUNCTIONS, LEAST, LEVELS, THREADS, Row, is_red  # noqa: E402
 
 CELL, GAP, NAMES, TOP, KEY = 5, 12, 150, 54, 34
 # From NumPy's time over ours on: the colour on light ground, and on dark.
@@ -39,7 +39,7 @@ def colour_of(numpys: float, ours: float) -> int:
 def order(rows: list[Row]) -> list[tuple[str, str]]:
     """Functions as they stand in the table, each with its dtypes."""
     there = {(r["name"], r["dtype"]) for r in rows}
-    return [(f, d) for f in FUNCTIONS for d in NUMBERS if (f, d) in there]
+    return [(f, d) for f in FUNCTIONS for d in DTYPES if (f, d) in there]
 
 
 def runs(colours: list[int]) -> Iterator[tuple[int, int, int]]:
@@ -105,7 +105,7 @@ def draw(rows: list[Row], title: str) -> str:
             f'width="{width}" height="{bottom + KEY}" role="img" aria-labelledby="t d">',
             '<title id="t">NumPy&#8217;s time over pyblitz&#8217;s, function by function</title>',
             f'<desc id="d">{escape(title)}. Rows: functions, each for '
-            f'{escape(", ".join(NUMBERS))}, from the top; columns: elements.</desc>',
+            f'{escape(", ".join(DTYPES))}, from the top; columns: elements.</desc>',
             "<style>text{font:9.5px system-ui,-apple-system,'Segoe UI',sans-serif}"
             f".title{{font-size:13px;font-weight:600}}tspan{{font-size:7px}}{''.join(light)}"
             f"@media (prefers-color-scheme:dark){{{''.join(dark)}}}</style>",
