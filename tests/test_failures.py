@@ -9,6 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
+from programs import HELD
 
 import pyblitz as pb
 
@@ -519,7 +520,7 @@ def test_nothing_leaks(script, call):
     """Over 10^4 failures: no object more than before, and no memory."""
     print(
         script(f"""
-import gc, sys
+{HELD}
 import numpy as np, pyblitz as pb, native_capi as capi
 pb.set_num_threads(3)
 A = np.zeros((4, 524288 // 8))
@@ -543,12 +544,6 @@ def same(x, e=Failure()):
     raise e.with_traceback(None)
 def raised(result):
     raise result[0]
-def state():
-    for _ in range(3):
-        gc.collect()
-    with open("/proc/self/statm") as f:
-        return (len(gc.get_objects()), sys.getrefcount(Failure), sys.getallocatedblocks(),
-                int(f.read().split()[1]) * 4096)
 def run(n):
     with np.errstate(all="raise"):
         for _ in range(n):
@@ -560,13 +555,9 @@ def run(n):
                 continue
             raise AssertionError("did not fail")
 run(500)
-before = state()
+before = held(Failure, A, out, INTS)
 run(10_000)
-after = state()
-growth = [b - a for a, b in zip(before, after)]
-print(growth)
-# Blocks: interned and cached by Python itself.
-assert growth[0] <= 0 and growth[1] <= 0 and growth[2] < 100 and growth[3] < 2**20, growth
+print(assert_nothing_leaked(before, held(Failure, A, out, INTS), 10_000))
 """)
     )
 

@@ -17,6 +17,7 @@ from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
+from programs import HELD
 
 import pyblitz as pb
 
@@ -1163,8 +1164,8 @@ def test_nothing_leaks(script):
     """Over thousands of failures of each kind: no object more than before, and no memory."""
     print(
         script(
-            """
-import gc, sys
+            HELD
+            + """
 import numpy as np, pyblitz as pb
 pb.set_num_threads(3)
 class Failure(Exception):
@@ -1198,12 +1199,6 @@ from concurrent.futures import CancelledError as pb_cancelled
 A = np.zeros(100_000)
 with pb.scope() as ended:
     pass
-def state():
-    for _ in range(3):
-        gc.collect()
-    with open("/proc/self/statm") as f:
-        return (len(gc.get_objects()), sys.getrefcount(Failure), sys.getallocatedblocks(),
-                int(f.read().split()[1]) * 4096)
 def run(call, n):
     for _ in range(n):
         try:
@@ -1214,12 +1209,10 @@ def run(call, n):
 for name, call in calls.items():
     call = compile(call, name, "exec")
     run(call, 500)
-    before = state()
+    before = held(Failure, A)
     run(call, 4_000)
-    after = state()
-    growth = [b - a for a, b in zip(before, after)]
-    print(name, growth)
-    assert growth[0] <= 0 and growth[1] <= 0 and growth[2] < 100 and growth[3] < 2**20, name
+    print(name, flush=True)
+    print(assert_nothing_leaked(before, held(Failure, A), 4_000))
 """.replace("calls.items()", f"{LEAKS!r}.items()")
         )
     )
