@@ -879,6 +879,62 @@ def executors_page() -> str:
     )
 
 
+def spinning_page() -> str:
+    if not (RESULTS / "spinning.jsonl").exists():
+        return ""
+    facts, rows = load("spinning")
+    gaps = sorted({r["gap"] for r in rows if r["what"] == "loop"})
+    loops: dict[tuple[str, int, str], dict[int, float]] = {}
+    others: dict[tuple[str, str], dict[int, float]] = {}
+    for r in rows:
+        if r["what"] == "loop":
+            loops.setdefault((r["who"], r["threads"], r["spin"]), {})[r["gap"]] = r["us"]
+        else:
+            others.setdefault((r["what"], r["spin"]), {})[r["gap"]] = r["value"]
+    one, two = (loops["pyblitz", threads, "as it is"] for threads in (1, 2))
+    lines = [
+        [
+            who if spin == "as it is" else f"{who}, PYBLITZ_SPIN={spin}",
+            f"{threads}",
+            *(f"{us[gap]:.1f}" for gap in gaps),
+        ]
+        for (who, threads, spin), us in loops.items()
+    ]
+    lines.append(
+        ["**two threads of pyblitz, times one**", "", *(f"{one[g] / two[g]:.2f}" for g in gaps)]
+    )
+    alone = others["neighbour", "alone"][0]
+    costs = [
+        [
+            "a matrix product of 300 x 300 by OpenBLAS right after such a sum, us (after NumPy's: "
+            f"{others['blas', 'NumPy, as it is'][0]:.0f})",
+            *(f"{others['blas', f'pyblitz, {spin}'][0]:.0f}" for spin in ("as it is", "0")),
+        ],
+        *(
+            [
+                f"a process of Python beside such a loop with gaps of {gap} us, of its speed alone",
+                *(f"{others['neighbour', spin][gap] / alone:.2f}" for spin in ("as it is", "0")),
+            ]
+            for gap in gaps
+        ),
+        [
+            "CPU time in the 5 s after the last call, ms",
+            *(f"{others['idle', spin][0]:.2f}" for spin in ("as it is", "0")),
+        ],
+    ]
+    return (
+        "\n## Threads that wait awake\n\n"
+        f"{machine(facts)}\n\n"
+        "Microseconds, medians: a sum of 10^5 doubles, called in a loop, with so many microseconds "
+        "of Python between two calls (goal: 1.7 times one thread without a gap: "
+        f"{met(one[0] / two[0] >= 1.7)}):\n\n"
+        + table(["", "threads", *(f"{gap} us" for gap in gaps)], lines)
+        + "\nWhat that costs others, as it is and with `PYBLITZ_SPIN=0` (goal: less than 1 ms of "
+        f"CPU time when idle: {met(others['idle', 'as it is'][0] < 1)}):\n\n"
+        + table(["", "as it is", "without"], costs)
+    )
+
+
 def free_threaded_page() -> str:
     if not (RESULTS / "free_threaded.jsonl").exists():
         return ""
@@ -993,6 +1049,7 @@ def page() -> str:
         + sorting_page()
         + enable_page()
         + executors_page()
+        + spinning_page()
         + free_threaded_page()
         + distributed_page()
         + trust_page()
