@@ -748,12 +748,58 @@ def models_table(rows: list[Row]) -> str:
     return table(head, shown)
 
 
+def orders_tables(rows: list[Row]) -> str:
+    """What tests/model/c11 explored: scenarios by protocol, mutations by source file."""
+    scenarios = [row for row in rows if row["what"] == "scenario"]
+    mutations = [row for row in rows if row["what"] == "mutation"]
+    shown = []
+    for protocol in sorted({row["name"].split(",")[0] for row in scenarios}):
+        mine = [row for row in scenarios if row["name"].split(",")[0] == protocol]
+        wholly = [row for row in mine if row["complete"] and row["preemptions"] is None]
+        cut = [row for row in mine if not row["complete"]]
+        shown.append(
+            [
+                protocol,
+                f"{len(wholly)}",
+                f"{len(mine) - len(wholly) - len(cut)}",
+                f"{len(cut)}",
+                f"{sum(row['states'] for row in mine):,}",
+                f"{max(row['states'] for row in mine):,}",
+                f"{sum(row['broken'] is not None for row in mine)}",
+            ]
+        )
+    weakened = []
+    for source in sorted({row["source"] for row in mutations}):
+        mine = [row for row in mutations if row["source"] == source]
+        noticed = [row for row in mine if row["noticed_in"] is not None]
+        weakened.append(
+            [
+                source.removeprefix("pyblitz/"),
+                f"{len(mine)}",
+                f"{len(noticed)}",
+                f"{len(mine) - len(noticed)}",
+                f"{sum(row['states'] for row in mine):,}",
+                f"{sum(not row['as_expected'] for row in mine)}",
+            ]
+        )
+    head = ["protocol", "scenarios, every state", "few preemptions", "cut off"]
+    return (
+        table([*head, "states, all", "states, largest", "broken"], shown)
+        + "\nEach of their memory orders weakened, each fence taken away; those that no scenario "
+        "notices have a reason in `tests/model/c11/unneeded.py`:\n\n"
+        + table(
+            ["source", "mutations", "noticed", "with a reason", "states", "unexpected"], weakened
+        )
+    )
+
+
 def trust_page() -> str:
     facts, rows = load("trust")
     interrupt = next(row for row in rows if row["what"] == "KeyboardInterrupt")
     failures = next(row for row in rows if row["what"] == "failures")
     soaks = [row for row in rows if row["what"] == "soak"]
     _, models = load("models")
+    order_facts, orders = load("orders")
     cell_facts, cells = load("matrix") if (RESULTS / "matrix.jsonl").exists() else ({}, [])
     ran = [row for row in cells if row["passed"] is not None]
     passed = [row for row in ran if row["passed"]]
@@ -795,6 +841,9 @@ def trust_page() -> str:
         + (table(["cell", "tests", "commit"], cells_of(cells)) if cells else "")
         + "\nThe models, every state visited:\n\n"
         + models_table(models)
+        + "\nThe runtime's own sources under C11's memory orders "
+        + f"([how](../tests/model/c11/README.md)). {machine(order_facts)}\n\n"
+        + orders_tables(orders)
     )
 
 
