@@ -1245,3 +1245,60 @@ def test_mail_that_waits_for_one_who_broadcasts(pool_size):
         caller.join(60)
         assert not caller.is_alive()
         assert set(seen[0]) <= {0, 2, 3}
+
+
+def test_a_broadcast_on_top_of_a_deeper_wait(script):
+    """It hung.  A task waits for a future; on top of that lies a part of a broadcast of a lower
+    level, which broadcasts, too.  One part of that is for a thread that waits, at the task's
+    level, for the task itself."""
+    out = script("""
+import threading, pyblitz as pb
+begun, go, known, over, stolen, nested = (threading.Event() for _ in range(6))
+pb.set_num_threads(3)
+futures = []
+def ends():
+    begun.set()
+    go.wait()
+def hold():
+    # In no thread of the global pool.
+    with pb.scope() as s:
+        future = s.spawn(ends)
+        begun.wait()
+        futures.append(future)
+        known.set()
+        over.wait()
+other = pb.ThreadPool(2)
+holder = threading.Thread(target=other.install, args=(hold,))
+holder.start()
+known.wait()
+
+one = threading.Lock()
+def task():
+    global thread
+    thread = threading.get_ident()
+    stolen.set()
+    futures[0].result()
+def inner():
+    if threading.get_ident() != first.ident and one.acquire(blocking=False):
+        pb.join(stolen.wait, task)
+def outer():
+    if threading.get_ident() == first.ident:
+        pb.broadcast(inner)
+def unrelated():
+    if threading.get_ident() == thread:
+        nested.set()
+        pb.broadcast(int)
+first = threading.Thread(target=pb.broadcast, args=(outer,))
+first.start()
+stolen.wait()
+second = threading.Thread(target=pb.broadcast, args=(unrelated,))
+second.start()
+nested.wait()
+go.set()
+first.join()
+second.join()
+over.set()
+holder.join()
+print("done")
+""")
+    assert out == "done\n"

@@ -35,8 +35,8 @@ cdef struct Group:
     # Of its mail: one more than that of the call that made the scope.  What its mail
     # leads to has this level, too, on whatever worker; so a worker that waits in a
     # call of level n needs no mail but that of levels above n, and serves no other
-    # (where it waits for a future, parts of broadcasts of any level, too): its stack is as
-    # deep as scopes are within each other.
+    # (where it waits for a future, parts of broadcasts of any level, too, which then have the
+    # level of that wait at least): its stack is as deep as scopes are within each other.
     int level
 
 # What a fork runs.  0 is success; -1 says that an exception was raised, as
@@ -106,6 +106,7 @@ cdef struct Worker:
     # level the oldest.
     Job* mail
     Job* last_mail
+    int least_level             # of the part of a broadcast that it is about to run, see Group
     Job* bound                  # taken from the bound jobs, the oldest first
     # A guest that runs jobs for a pool without threads, and what they submitted
     # meanwhile, oldest first.

@@ -755,8 +755,11 @@ cdef void serve_broadcasts(Worker* w) noexcept nogil:
     """While it waits for what levels say nothing about (a future, say): runs parts of
     broadcasts of any level.  There are no more of them than callers that wait for one,
     so this is as deep as those are many."""
+    cdef int level = mail_level(w)
     cdef Job* job = take_broadcast(w)
     while job != NULL:
+        # Who waits for what is under it serves what it leads to only at a level above this one.
+        w.least_level = level
         execute_waiting(w, job)
         job = take_broadcast(w)
 

@@ -104,7 +104,8 @@ cdef void go_deeper(Worker* w, Scope* s, Call* call) noexcept nogil:
     """From here on the worker runs a part of the scope's mail: whatever is made below
     carries this call, hence the level."""
     call_init(call, INT64_MAX, call_of(s.mark_of_call))
-    call.level = s.group.level
+    call.level = max(s.group.level, w.least_level)
+    w.least_level = 0
     w.mark_of_call = mark_of(call)
 
 

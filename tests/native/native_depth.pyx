@@ -109,6 +109,60 @@ def calls_in_calls(int levels, int64_t ns):
     return i64_load_relaxed(&c.ran), i64_load_relaxed(&c.asked), i64_load_relaxed(&c.deepest)
 
 
+# ---- calls of Python functions, which may wait for futures -------------------
+
+cdef struct Called:
+    Count* count
+    void* f
+    int index       # the worker that letters are for
+    int64_t n       # how many
+
+cdef int call_python(Worker* w, void* ctx) except? -1 nogil:
+    cdef Called* c = <Called*>ctx
+    begin(c.count)
+    try:
+        # Another thread may take one half, so that this one waits for it.
+        join(w, nap, c.count, nap, c.count)
+        with gil:
+            (<object>c.f)()
+    finally:
+        come_up()
+    return 0
+
+cdef int post_calls(Worker* w, Scope* s, void* ctx) except? -1 nogil:
+    cdef int64_t i
+    for i in range((<Called*>ctx).n):
+        spawn_on(w, s, (<Called*>ctx).index, call_python, ctx)
+    return 0
+
+
+cdef class Meter:
+    """Counts the parts of broadcasts and the letters that are asked for through it."""
+    cdef Count count
+
+    def __cinit__(self, int64_t ns):
+        reset(&self.count)
+        self.count.ns = ns
+
+    def outcome(self):
+        """(How many ran, how many on top of each other in one thread.)"""
+        return result(&self.count)
+
+    def call_all(self, f):
+        """A broadcast, each of whose parts calls f()."""
+        cdef Called c
+        c.count, c.f = &self.count, <void*>f
+        with nogil:
+            broadcast(NULL, call_python, &c)
+
+    def post(self, int index, int64_t n, f):
+        """n letters to one worker, each of which calls f(); returns when they are done."""
+        cdef Called c
+        c.count, c.f, c.index, c.n = &self.count, <void*>f, index, n
+        with nogil:
+            scope(NULL, post_calls, &c)
+
+
 # ---- chains -----------------------------------------------------------------
 
 cdef struct Link:

@@ -1,5 +1,8 @@
 """Stacks are as deep as programs are, however many jobs there are."""
 
+import contextlib
+import threading
+
 import pytest
 
 import pyblitz as pb
@@ -36,6 +39,106 @@ def test_many_broadcasts_at_once(native, pool_size, crowd, threads):
             assert ran == asked
             # A letter of one caller may lie on top of another's of a lower level.
             assert deepest <= levels
+
+
+@contextlib.contextmanager
+def held_future():
+    """The future of a task of a scope that has begun, in no thread of the global pool, and an event
+    that ends it.  Who waits for such a one serves mail, and parts of broadcasts of any level."""
+    begun, go, made, over = (threading.Event() for _ in range(4))
+    futures = []
+
+    def task():
+        begun.set()
+        assert go.wait(60)
+
+    def scope():
+        with pb.scope() as s:
+            future = s.spawn(task)
+            # Not asked for before, or whoever asks would run it.
+            assert begun.wait(60)
+            futures.append(future)
+            made.set()
+            assert over.wait(60)
+
+    with pb.ThreadPool(2) as other:
+        thread = threading.Thread(target=other.install, args=(scope,))
+        thread.start()
+        try:
+            assert made.wait(60)
+            yield futures[0], go
+        finally:
+            go.set()
+            over.set()
+            thread.join()
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("levels", [1, 2])
+def test_broadcasts_in_waits_for_a_future_nest_as_their_callers_do(
+    native, pool_size, crowd, threads, levels
+):
+    """All of them have a part on each stack at the same time, whichever waits for the future first:
+    one for each broadcast that somebody waits for, and no more, however often that is done."""
+    pool_size(threads)
+    callers, rounds = 4, 3
+    # Parts of the callers' broadcasts; and of those that each of these parts makes.
+    outer = callers * threads
+    inner = 0 if levels == 1 else callers * (threads + (threads - 1) ** 2)
+    meter = native.depth.Meter(100_000)
+    for _ in range(rounds):
+        with held_future() as (future, go):
+            waiting = []  # an append of which one thread finds itself the last
+
+            def wait(future=future, go=go, waiting=waiting):
+                waiting.append(None)
+                if len(waiting) == (inner or outer):
+                    go.set()
+                future.result()
+
+            part = wait if levels == 1 else lambda wait=wait: meter.call_all(wait)
+            crowd(*[lambda part=part: meter.call_all(part)] * callers)
+    ran, deepest = meter.outcome()
+    assert ran == rounds * (outer + inner)
+    # One thread's stack has a part of each caller's, and of those that all their parts make.
+    assert deepest == callers + (callers * threads if levels == 2 else 0)
+
+
+def test_no_letters_between_broadcasts(native, pool_size, crowd):
+    """A part of a broadcast on top of a letter that waits has its level at least: where it waits
+    for a fork the next letter does not come, on top of which there would be the next part."""
+    pool_size(3)
+    callers, letters = 4, 200
+    meter = native.depth.Meter(1_000_000)
+    at_home = []  # parts in the thread that the letters are for
+    home, known = [], threading.Event()
+    with held_future() as (future, go):
+
+        def letter():
+            home.append(threading.get_ident())
+            known.set()
+            future.result()
+
+        def post():
+            # On the second worker; the letters that it writes are of the second level.
+            if not home:
+                meter.post(0, letters, letter)
+
+        def part():
+            if threading.get_ident() == home[0]:
+                at_home.append(None)
+                if len(at_home) == callers:
+                    go.set()
+            future.result()
+
+        def caller():
+            assert known.wait(60)
+            meter.call_all(part)
+
+        crowd(lambda: meter.post(1, 1, post), *[caller] * callers)
+    ran, deepest = meter.outcome()
+    assert ran == 1 + letters + callers * 3
+    assert deepest == callers + 1
 
 
 N = 100_000
