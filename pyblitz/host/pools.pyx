@@ -302,8 +302,8 @@ cdef void reap_dropped() noexcept:
     cdef Dropped* next
     while d != NULL:
         next = d.next
-        # One of their last jobs may have begun a recording.
-        if recorded == NULL and pool_ended(d.pool):
+        # In this order: one of their last jobs may have begun a recording.
+        if pool_ended(d.pool) and recorded == NULL:
             pool_join(d.pool)
             pool_free(d.pool)
             lanes_free(d.lanes)

@@ -145,7 +145,10 @@ cdef class NativePool:
         self._pending = set()
         # First, so that the end finds it, or it finds the end.
         open_pools[id(self)] = self
-        self._make()
+        with lock:
+            if self._pool != NULL:
+                raise RuntimeError("ThreadPool.__init__ was called twice")
+            self._make()
 
     def __dealloc__(self):
         cdef Dropped* d = self._left
@@ -162,6 +165,7 @@ cdef class NativePool:
         reap_dropped()
 
     cdef int _make(self) except -1:
+        """With the lock: it runs Python, which lets other threads in, critical section or not."""
         cdef Pool* p
         cdef int i
         reap_dropped()
@@ -189,8 +193,14 @@ cdef class NativePool:
         with cython.critical_section(self):
             if self._pool == NULL or self._closed:
                 raise RuntimeError("this ThreadPool is closed")
+            if not pool_is_stale(self._pool):
+                return self._pool
+        # A forked child: the parent's threads and blocks are not here.  Of those who come first
+        # at once, one makes the pool of all.
+        with lock:
+            if self._closed:
+                raise RuntimeError("this ThreadPool is closed")
             if pool_is_stale(self._pool):
-                # A forked child: the parent's threads and blocks are not here.
                 self._make()
                 self._blocks = 0
             return self._pool
@@ -375,8 +385,9 @@ cdef class NativePool:
         cdef Pool* p = self._pool
         if wait and p != NULL and is_inside(p):
             raise RuntimeError("a ThreadPool cannot be closed from inside itself")
-        with cython.critical_section(self):
+        with lock:
             self._closed = True
+            p = self._pool      # in a forked child, one may just have been made
         if cancel_futures:
             for future in list(self._pending):
                 future.cancel()
