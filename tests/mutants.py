@@ -1,4 +1,4 @@
-"""Breaks the package in some ninety places, one after another, and runs the tests that are to
+"""Breaks the package in some hundred places, one after another, and runs the tests that are to
 notice.  By hand, not as a part of the tests:
 
     python tests/mutants.py [-j 2] [--only WORD ...] [--results FILE] [--directory EMPTY]
@@ -187,6 +187,93 @@ MUTATIONS = [
         "i64_store_release(total, spent + now - begin)",
         "i64_store_release(total, now - begin)",
         "test_stats.py",
+    ),
+    # Those of what was found by reading: depth, lateness, crowds, inputs that others write.
+    Mutation(
+        "pool: mail is served on top of any wait",
+        "runtime/pool.pyx",
+        "    cdef Job* job = take_mail(w, mail_level(w))\n    while job != NULL:\n"
+        "        execute_waiting(w, job)\n        job = take_mail(w, mail_level(w))\n",
+        "    cdef Job* job = take_mail(w, 0)\n    while job != NULL:\n"
+        "        execute_waiting(w, job)\n        job = take_mail(w, 0)\n",
+        "runtime/test_depth.py",
+    ),
+    Mutation(
+        "pool: all broadcasts are served on top of a fork's wait",
+        "runtime/pool.pyx",
+        "        execute_waiting(w, job)\n        job = take_mail(w, mail_level(w))\n",
+        "        execute_waiting(w, job)\n        job = take_mail(w, mail_level(w))\n"
+        "    serve_broadcasts(w)\n",
+        "runtime/test_depth.py",
+    ),
+    Mutation(
+        "os: a wait begins anew with each signal",
+        "runtime/os.h",
+        "    timeout_ns += pb_now_ns();\n"
+        "    until.tv_sec = timeout_ns / 1000000000;\n"
+        "    until.tv_nsec = timeout_ns % 1000000000;\n"
+        "    limit = &until;\n"
+        "  }\n"
+        "  for (;;) {\n"
+        "    long rc = syscall(SYS_futex, &p->state, FUTEX_WAIT_BITSET_PRIVATE, PB_PARKED,\n",
+        "    until.tv_sec = timeout_ns / 1000000000;\n"
+        "    until.tv_nsec = timeout_ns % 1000000000;\n"
+        "    limit = &until;\n"
+        "  }\n"
+        "  for (;;) {\n"
+        "    long rc = syscall(SYS_futex, &p->state, FUTEX_WAIT_PRIVATE, PB_PARKED,\n",
+        "test_cancel.py",
+    ),
+    Mutation(
+        "pool: without threads jobs run on top of each other",
+        "runtime/pool.pyx",
+        "        if w.queued == NULL:\n            w.queued = job\n"
+        "        else:\n            w.last_queued.next = job\n"
+        "        w.last_queued = job\n        return\n",
+        "        execute(w, job)\n        return\n",
+        "runtime/test_depth.py",
+    ),
+    Mutation(
+        "pool: a caller's worker stays taken",
+        "runtime/pool.pyx",
+        "~(<uint64_t>1 << (w.index % GUEST_SLOTS)))",
+        "~<uint64_t>0)",
+        "runtime/test_pool.py",
+    ),
+    Mutation(
+        "pool: nobody helps the callers beyond the first 64",
+        "runtime/pool.pyx",
+        "        k += 1\n        block = guest_block(w.pool, k)\n    return NULL\n",
+        "        block = NULL\n    return NULL\n",
+        "runtime/test_pool.py",
+    ),
+    Mutation(
+        "pool: letters are served where a future is waited for",
+        "runtime/pool.pyx",
+        "while at[0] != NULL and (<Task*>at[0]).mail != MAIL_OR_NOBODY:",
+        "while False:",
+        "runtime/test_depth.py",
+    ),
+    Mutation(
+        "scope: a broadcast keeps its level on top of a deeper wait",
+        "runtime/scope.pyx",
+        "call.level = max(s.group.level, w.least_level)",
+        "call.level = s.group.level",
+        "runtime/test_depth.py test_tasks.py",
+    ),
+    Mutation(
+        "sleep: who was refused wakes the next one",
+        "runtime/sleep.pyx",
+        "    return_mail(one)\n    return REFUSED\n",
+        "    return_mail(one)\n    wake_any(s)\n    return REFUSED\n",
+        "runtime/test_depth.py",
+    ),
+    Mutation(
+        "sleep: who was refused is never tried again",
+        "runtime/sleep.pyx",
+        "if now - last < REVIVE_NS or not i64_cas_relaxed(&s.tried, last, now):",
+        "if True:",
+        "runtime/test_depth.py",
     ),
     # ---- kernels
     Mutation(
@@ -433,6 +520,20 @@ MUTATIONS = [
         "rc = MINUS_ONE",
         "rc = 0",
         "test_kernels.py",
+    ),
+    Mutation(
+        "repeat: what was summed up is taken for what is there",
+        "kernels/repeat.pyx",
+        "if not are_counts(bits) or <int64_t>sum != x.before[block + 1]:",
+        "if False:",
+        "test_writers.py",
+    ),
+    Mutation(
+        "count: items that are no bins are counted in some other",
+        "kernels/count.pyx",
+        "return all_bits <= last",
+        "return True",
+        "test_count.py test_writers.py",
     ),
     # ---- arrays
     Mutation(
@@ -694,6 +795,49 @@ MUTATIONS = [
         "        found.append(address)\n",
         "",
         "test_threadpool.py",
+    ),
+    Mutation(
+        "pools: refused threads are counted",
+        "host/pools.pyx",
+        "(threads_refused(p) if without_refused else 0)",
+        "0",
+        "runtime/test_depth.py",
+    ),
+    Mutation(
+        "pools: of many first callers the last one's pool stays",
+        "host/pools.pyx",
+        "if ptr_cas_acq_rel(&global_pool, old, p):",
+        "if ptr_exchange_acq_rel(&global_pool, p) != p:",
+        "test_first_calls.py",
+    ),
+    Mutation(
+        "threadpool: in a forked child each first caller makes the pool",
+        "host/threadpool.pyx",
+        "        with lock:\n            if self._closed:\n",
+        "        if True:\n            if self._closed:\n",
+        "test_first_calls.py",
+    ),
+    Mutation(
+        "threadpool: whoever drops one waits for its jobs",
+        "host/threadpool.pyx",
+        "        pool_retire(self._pool)\n        reap_dropped()\n",
+        "        pool_retire(self._pool)\n        with nogil:\n            pool_join(self._pool)\n"
+        "        reap_dropped()\n",
+        "test_threadpool.py",
+    ),
+    Mutation(
+        "interpreter: nobody hears of a failure under an unknown thread",
+        "host/interpreter.pyx",
+        "if unlikely(c.unheard and rc == -1):",
+        "if False:",
+        "test_capi.py",
+    ),
+    Mutation(
+        "interpreter: whoever runs a kernel keeps the GIL",
+        "host/interpreter.pyx",
+        "c.gil = py_let_go() if lets_go else NULL",
+        "c.gil = NULL",
+        "test_capi.py",
     ),
     Mutation(
         "capi: a reduction forgets what was in acc",

@@ -243,6 +243,13 @@ for _ in range(20):
     assert out == "on the right\n" * 20
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_kernel_runs_without_the_gil_of_its_caller(native, pool_size, threads):
+    """Not only its waits: it may itself wait for a thread that needs the GIL."""
+    pool_size(threads)
+    assert native.capi.holds_the_gil() == 0
+
+
 @pytest.fixture
 def unheard(monkeypatch):
     """What sys.unraisablehook was told."""

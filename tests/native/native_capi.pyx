@@ -893,6 +893,22 @@ def hold_the_gil(str what, bint inside, bint inner):
         run(ask_locked, &a)
 
 
+cdef extern from "Python.h":
+    int PyGILState_Check() nogil
+
+cdef int look_for_the_gil(Worker* w, void* ctx) except? -1 nogil:
+    (<int*>ctx)[0] = PyGILState_Check()
+    return 0
+
+
+def holds_the_gil():
+    """Whether a kernel has the GIL that is called by a holder of it."""
+    cdef int held = -1
+    run(look_for_the_gil, &held)
+    assert PyGILState_Check()
+    return held
+
+
 # As C calls them: -1 is all that it hears of an exception.
 ctypedef int (*raw_fn)(Worker*, void*) noexcept nogil
 ctypedef int (*raw_run)(raw_fn, void*) noexcept nogil
