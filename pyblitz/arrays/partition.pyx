@@ -25,7 +25,7 @@ from pyblitz.arrays.reduce import par_count_nonzero
 from pyblitz.arrays.sort cimport sort
 from pyblitz.arrays.sorting cimport key_kinds, sort_fields
 from pyblitz.kernels.numbers cimport NUMBER_TIME
-from pyblitz.kernels.radix cimport level_ns
+from pyblitz.kernels.radix cimport numpys_level_ns
 from pyblitz.kernels.select cimport (
     First, Split, first_run, split_blocks, split_count, split_sample, split_write)
 from pyblitz.runtime.atomic cimport u32_load_relaxed
@@ -254,7 +254,7 @@ cdef bint vectors_are_faster(object dtype, int64_t n, bint indices):
         limit = FAST_FLOATS if dtype.kind == "f" else FAST_INTEGERS
     if SHARE_NS == 0 or dtype.kind not in "iuf" or dtype.itemsize < 4 or not dtype.isnative:
         return False
-    return n < limit and level_ns(wide) < FAST_HALVING
+    return n < limit and numpys_level_ns(wide) < FAST_HALVING
 
 
 cdef object sorted_instead(ndarray x, object axis, object order, bint indices):

@@ -179,14 +179,19 @@ cdef inline sort_fn faster_leaf(bint wide) noexcept nogil:
     return our_leaf(wide) if ours_is_faster(wide) else leaves_of(wide).words
 
 
+cdef double timed_level_ns(bint wide, sort_fn leaf, atomic_i64* kept) noexcept nogil:
+    return INT32_MAX if leaf == NULL else pace(wide, leaf, kept) / (1000.0 * TIMED_LEVELS)
+
+
+cdef double numpys_level_ns(bint wide) noexcept nogil:
+    return timed_level_ns(wide, leaves_of(wide).words, &paces_of(wide).leaf)
+
+
 cdef double level_ns(bint wide) noexcept nogil:
     """What a word takes the leaf sort for each halving of what is to be sorted."""
-    cdef bint ours = ours_is_faster(wide)
-    cdef sort_fn leaf = our_leaf(wide) if ours else leaves_of(wide).words
-    if leaf == NULL:
-        return INT32_MAX
-    return pace(wide, leaf, &paces_of(wide).ours if ours else &paces_of(wide).leaf) / (
-        1000.0 * TIMED_LEVELS)
+    if ours_is_faster(wide):
+        return timed_level_ns(wide, our_leaf(wide), &paces_of(wide).ours)
+    return numpys_level_ns(wide)
 
 
 cdef inline sort_fn floats_leaf(bint wide) noexcept nogil:
@@ -195,9 +200,7 @@ cdef inline sort_fn floats_leaf(bint wide) noexcept nogil:
 
 
 cdef double floats_level_ns(bint wide) noexcept nogil:
-    if floats_leaf(wide) == NULL:
-        return INT32_MAX
-    return pace(wide, floats_leaf(wide), &paces_of(wide).floats) / (1000.0 * TIMED_LEVELS)
+    return timed_level_ns(wide, floats_leaf(wide), &paces_of(wide).floats)
 
 
 cdef double whole_level_ns(const Words* s) noexcept nogil:
