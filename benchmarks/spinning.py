@@ -123,7 +123,12 @@ def beside_child(gap: float) -> dict[str, float]:
 
     call = sums_of("pyblitz")
     ended = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+
+    def until_closed() -> None:
+        sys.stdin.read()
+        ended.set()
+
+    threading.Thread(target=until_closed, daemon=True).start()
     call()
     print("{}", flush=True)
     while not ended.is_set():
@@ -202,7 +207,7 @@ def loops(rounds: int) -> Iterator[Row]:
 
 
 def others(rounds: int) -> Iterator[Row]:
-    found: dict[tuple[str, str, float], list[float]] = {}
+    found: dict[tuple[str, str, int], list[float]] = {}
     for _ in range(rounds):
         for spin, value in SPINS.items():
             for who in ("NumPy", "pyblitz"):
