@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TESTS = [
     "tests/runtime",
     "tests/test_capi.py",
+    "tests/test_first_calls.py",
     "tests/test_threadpool.py",
     "tests/test_executor.py",
     "tests/test_cancel.py",
@@ -67,7 +68,7 @@ NOT = "256 or 1000"
 # What their threads, memory and own processes do not allow.
 NOT_UNDER = {
     "thread": "ctrl_c or python or fork or refused or child or RLIMIT or memory or cannot_start"
-    " or few_others",
+    " or few_others or made_once",
     # It keeps what was freed for a while, and a child forked while a thread holds a lock of its
     # allocator waits for that lock for ever (gcc 12).
     "address": "refused or RLIMIT or memory or cannot_start or are_freed or few_others"

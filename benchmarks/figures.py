@@ -1177,13 +1177,12 @@ def scale_pages() -> tuple[str, str]:
 NEVER_SLOWER = """\
 # Never slower than NumPy?
 
-Functions that have a namesake in NumPy, or a line of NumPy that does the same, beside it (of the
-searches `par_find_first` alone; without `par_rank` and `par_for`): with
-arrays of 8 to millions of elements of four types, on one thread and on two, at each of the
-levels of vector instructions for which NumPy has kernels (`v4`: AVX-512, `v3`: AVX2, `v2`:
-neither), of which it was held to the lower ones. Least times, in turn. A cell is red where
-NumPy's time over ours is below 0.95 and ours is also more than 1.5 us longer: those are what is
-left to do.
+Functions that have a namesake in NumPy, or some lines of NumPy that do the same, beside it (a
+`par_for` has none): with arrays of 8 to millions of elements of four types, some functions also of
+bools and bytes (since 2026-11-24), on one thread and on two, at each of the levels of vector
+instructions for which NumPy has kernels (`v4`: AVX-512, `v3`: AVX2, `v2`: neither), of which it was
+held to the lower ones. Least times, in turn. A cell is red where NumPy's time over ours is below
+0.95 and ours is also more than 1.5 us longer: those are what is left to do.
 
 Written by `python benchmarks/figures.py` from what `python benchmarks/never_slower.py` measured.
 It says something about the processors that are named here, and about no other.
