@@ -51,7 +51,7 @@ cdef struct Words:
     # where its result has the same bits.
     const char* src
     sort_fn whole       # NumPy's sort of all items in one thread, or NULL
-    bint floats         # whether leaves.floats may sort parts of them
+    bint floats         # whether a leaf sort of floats may sort them
 
 # There may be no worker for fewer than SHARED_WORDS.  Returns 0, ENOMEM, or -1 with an exception set.
 # After a failure, dst holds what it held before, in any order, if there is a spare.

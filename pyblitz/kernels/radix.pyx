@@ -12,7 +12,7 @@ from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, i64_load_relaxed, i64_store_relaxed, u32_load_relaxed, u32_store_relaxed)
 from pyblitz.runtime.bridge cimport (
     Bridge, bridge_init, bridge_limit, bridge_run, bridge_wants)
-from pyblitz.runtime.os cimport alloc_array, now_ns
+from pyblitz.runtime.os cimport alloc_array, denormals_are_zero, now_ns
 
 cdef enum:
     LINE_BYTES = 64
@@ -68,7 +68,7 @@ cdef struct Paces:
     # Picoseconds a word, of TIMED_WORDS; 0: not timed yet.
     atomic_i64 ours         # our leaf sort, all at once
     atomic_i64 leaf         # NumPy's
-    atomic_i64 floats       # the one of floats
+    atomic_i64 floats       # floats_leaf, all at once
     atomic_i64 pieces       # cut into pieces
     atomic_i64 counts       # put between splitters, and counted
     atomic_i64 moves        # the same, and moved there
@@ -452,17 +452,16 @@ cdef int sort_unturned(const Words* s, char* room) noexcept nogil:
 
 cdef int sort_by_leaf(const Words* s) noexcept nogil:
     # Where the items are in dst, there is a spare: what another thread may write while it is
-    # sorted would lead NumPy's leaf sort astray.  It does not mislead ours.
+    # sorted would lead NumPy's leaf sort astray, and be an item that nobody wrote after ours.
     cdef char* room = s.spare if s.spare != NULL else s.dst
     cdef sort_fn leaf = faster_leaf(s.wide)
     cdef bint ours = leaf == our_leaf(s.wide)
     cdef int rc = HAS_NANS
-    if not ours and s.whole != NULL or (s.floats and floats_level_ns(s.wide) < level_ns(s.wide)):
+    if leaf != NULL and (not ours and s.whole != NULL or (
+            s.floats and floats_level_ns(s.wide) < level_ns(s.wide) and not denormals_are_zero())):
         rc = sort_unturned(s, room)
     if rc != HAS_NANS:
         return rc
-    if ours:
-        room = s.dst
     load_words(s, 0, s.n, room)
     if leaf(room, s.n, NULL) < 0:
         return ENOMEM

@@ -324,6 +324,15 @@ static inline unsigned pb_fe_bits(void) {
 static inline void pb_fe_clear(void) { feclearexcept(FE_ALL_EXCEPT); }
 #endif
 
+/* Whether this thread takes subnormal numbers for zeros, as flush-to-zero libraries ask for. */
+static inline int pb_denormals_are_zero(void) {
+#if defined(__x86_64__)
+  return (__builtin_ia32_stmxcsr() & 0x40) != 0;
+#else
+  return 0;
+#endif
+}
+
 static inline int pb_fe_test(void) {
   unsigned f = pb_fe_bits() & PB_FE_REPORTED;
   if (!f)

@@ -43,4 +43,5 @@ cdef extern from "pyblitz/runtime/os.h" nogil:
     int FE_INVALID "PB_FE_INVALID"
     void fe_clear "pb_fe_clear"()
     int fe_test "pb_fe_test"()
+    bint denormals_are_zero "pb_denormals_are_zero"()
     void fe_raise "pb_fe_raise"(int flags)

@@ -7,14 +7,21 @@ from pyblitz.runtime.atomic cimport atomic_i64, i64_fetch_add_relaxed
 
 cdef extern from *:
     """
+    #include "pyblitz/kernels/simd/kernels.h"
     #if defined(PB_X86)
     #define few_pivots_narrow pb_narrow_v3_sort_some
     #define few_pivots_wide pb_wide_v3_sort_some
+    #define control() __builtin_ia32_stmxcsr()
+    #define set_control(bits) __builtin_ia32_ldmxcsr(bits)
     #else
     #define few_pivots_narrow(words, n, pivots, state) ((void)0)
     #define few_pivots_wide(words, n, pivots, state) ((void)0)
+    #define control() 0
+    #define set_control(bits) ((void)(bits))
     #endif
     """
+    unsigned int control()
+    void set_control(unsigned int bits)
     void prepare_sorts "pb_prepare_sorts"()
     void sort_some_narrow "few_pivots_narrow"(uint32_t* words, int64_t n, int pivots,
                                               uint64_t* state) nogil
@@ -146,8 +153,24 @@ def leaf_sorted(words, lo, hi):
     return simd.sort_narrow(&narrow[first], n, NULL) == 0
 
 
+def doubles_sorted(double[::1] numbers, lo, hi):
+    """As leaf_sorted."""
+    cdef int64_t first = lo, n = hi - lo
+    return simd.sort_doubles != NULL and simd.sort_doubles(&numbers[first], n, NULL) == 0
+
+
+def with_subnormals_as_zeros(f):
+    """f(), in a thread whose vector instructions take them for such (DAZ)."""
+    cdef unsigned int before = control()
+    set_control(before | 0x40)
+    try:
+        return f()
+    finally:
+        set_control(before)
+
+
 def sorted_with_few_pivots(words, pivots):
-    """In place by vectors of 32 bytes, giving up after so many pivots; nothing without them."""
+    """In place by vectors of 32 bytes, giving up after so many pivots; without them, by NumPy."""
     cdef uint32_t[::1] narrow
     cdef uint64_t[::1] wide
     cdef uint64_t state = 1

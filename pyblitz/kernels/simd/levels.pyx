@@ -24,6 +24,6 @@ def chosen():
 
 
 def choose(name):
-    """KeyError: there is no such level here."""
+    """Before any sort: what was timed is not timed anew.  KeyError: there is no such level here."""
     global simd
     simd = levels[dict(zip(names(), range(best + 1), strict=True))[name]]

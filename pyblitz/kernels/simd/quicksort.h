@@ -7,7 +7,7 @@
  *   PB_GET(p), PB_PUT(p, v)    at any address
  *   PB_ALL(x)                     x in each lane
  *   PB_LAST                       a word that none comes after
- *   PB_MIN(a, b), PB_MAX(a, b)    lane by lane
+ *   PB_MIN(a, b), PB_MAX(b, a)    lane by lane; of equal ones the second, where bits can tell
  *   PB_REVERSE_2(v), _4, _8, _16  each group of so many lanes, backwards
  *   PB_SWAP_1(v), _2, _4          each group of so many lanes in the place of its neighbour
  *   PB_MIX(a, b, MASK)            b's lanes where the mask has ones, else a's
@@ -23,19 +23,21 @@
  * 5.3.4), then columns are merged two by two by bitonic merges (Batcher, 1968), as in Blacher,
  * Giesen, Sanders and Wassenberg, "Vectorized and performance-portable Quicksort" (2022).
  *
- * Each word is read once and stored where it was counted, so that what another thread writes
- * meanwhile makes the result wrong, and nothing worse. */
+ * No address depends on more than how many lanes were counted, and these are stored as they were
+ * counted: what another thread writes meanwhile makes the result wrong, and nothing worse. */
 
 /* What is sorted in registers, and what is read from one end at once.  most >= 2 * ahead. */
 enum { PB_NAME(most) = PB_ROWS * PB_LANES, PB_NAME(ahead) = 8 * PB_PACKED };
 
 /* ---- in registers ------------------------------------------------------------------------ */
 
-/* Of a network for 16 rows, as if those from `rows` on held what comes last of all. */
+/* Of a network for 16 rows, as if those from `rows` on held what comes last of all: that stays
+ * there, as i < j throughout.  The operands stand so that of any two lanes, also those that are
+ * neither less nor greater, one comes out of each. */
 #define PB_IN_ORDER(i, j)                                                          \
   if (j < rows) {                                                             \
     const PB_VECTOR less = PB_MIN(v[i], v[j]);                                \
-    v[j] = PB_MAX(v[i], v[j]);                                                \
+    v[j] = PB_MAX(v[j], v[i]);                                                \
     v[i] = less;                                                              \
   }
 
@@ -69,8 +71,8 @@ PB_NAME(sort_columns)(PB_VECTOR *v, const int rows) {
   }
 
 /* Groups of lanes, each sorted row by row, become groups of twice as many.  Two sorted groups, the
- * second one backwards, are a bitonic sequence; each stage compares its halves.  The half in the
- * upper lanes of a group stands backwards, so that its partner is found by reversing. */
+ * second one backwards, are a bitonic sequence; each stage compares its halves.  Partners mirror
+ * each other in row and lane throughout, so that one is found by reversing the other's row. */
 #define PB_MERGE(REVERSE, MASK)                                               \
   _Pragma("GCC unroll 16") for (half = PB_ROWS / 2; half > 0; half /= 2)      \
     _Pragma("GCC unroll 16") for (i = 0; i < PB_ROWS / 2; i++) {              \
@@ -78,7 +80,7 @@ PB_NAME(sort_columns)(PB_VECTOR *v, const int rows) {
       const int high = i / half * 2 * half + 2 * half - 1 - i % half;         \
       if (high < rows) {                                                      \
         const PB_VECTOR other = REVERSE(v[high]);                             \
-        v[high] = PB_MAX(v[low], other);                                      \
+        v[high] = PB_MAX(other, v[low]);                                      \
         v[low] = PB_MIN(v[low], other);                                       \
       }                                                                       \
     }                                                                         \
@@ -250,16 +252,18 @@ static void PB_NAME(sort_heap)(PB_WORD *a, intptr_t n) {
   }
 }
 
-static PB_ATTR void PB_NAME(sort_some)(PB_WORD *a, intptr_t n, int parts, uint64_t *state) {
+static PB_ATTR void PB_NAME(sort_some)(PB_WORD *a, intptr_t n, int pivots_left, uint64_t *state) {
   while (n > PB_NAME(most)) {
-    const PB_WORD pivot = PB_NAME(pivot)(a, n, state);
-    intptr_t less = PB_NAME(less_first)(a, n, pivot);
-    if (parts-- == 0) {
+    PB_WORD pivot;
+    intptr_t less;
+    if (pivots_left-- == 0) {
       PB_NAME(sort_heap)(a, n);
       return;
     }
+    pivot = PB_NAME(pivot)(a, n, state);
+    less = PB_NAME(less_first)(a, n, pivot);
     if (less > 0)
-      PB_NAME(sort_some)(a, less, parts, state);
+      PB_NAME(sort_some)(a, less, pivots_left, state);
     else /* those equal to it are in their places then */
       less = PB_NAME(greater_last)(a, n, pivot);
     a += less;

@@ -31,9 +31,10 @@ static inline void pb_prepare_sorts(void) {
   for (bits = 0; bits < 256; bits++)
     pb_orders[bits] = pb_order(bits, 8);
   for (bits = 0; bits < 16; bits++) {
-    pb_pair_orders[bits] = 0;
+    uint64_t order = 0;
     for (k = 0; k < 4; k++)
-      pb_pair_orders[bits] |= ((pb_order(bits, 4) >> 8 * k & 3) * 0x0202 + 0x0100) << 16 * k;
+      order |= ((pb_order(bits, 4) >> 8 * k & 3) * 0x0202 + 0x0100) << 16 * k;
+    pb_pair_orders[bits] = order;
   }
 }
 
