@@ -183,7 +183,7 @@ def test_our_leaf_sorts_and_writes_nowhere_else(words, level, simd_level, native
 
 @pytest.mark.parametrize("level", levels.names())
 def test_doubles_are_sorted_as_doubles(level, simd_level, native):
-    """Also infinities, which stand beside what fills the rows; as many zeros come out as went in."""
+    """Also infinities, which stand beside what fills the rows; as many zeros come out as go in."""
     simd_level(level)
     rng = np.random.default_rng(5)
     special = np.array([0.0, -0.0, np.inf, -np.inf, 5e-324, -5e-324, 1.0])
@@ -204,13 +204,13 @@ def test_doubles_are_sorted_as_doubles(level, simd_level, native):
 @pytest.mark.parametrize("level", levels.names())
 def test_where_subnormals_are_zeros_none_is_lost(dtype, level, simd_level, leaves_take, native):
     """As torch.set_flush_denormal asks for: two that are equal then, by a leaf sort of floats, once
-    came out as two of one of them."""
+    came out as two of one of them. (Small arrays are NumPy's, for which all are equal then.)"""
     simd_level(level)
     tiny = np.finfo(dtype).smallest_subnormal
     rng = np.random.default_rng(6)
     for way in WAYS:
         leaves_take(*way)
-        for n in (300, 5000, 20_000):
+        for n in (5000, 20_000):
             a = (rng.integers(-1000, 1000, n).astype(dtype) * tiny).astype(dtype)
             a[::7] = -0.0
             expected = pb.par_sort(a)

@@ -90,14 +90,15 @@ cdef int look_at_block(void* state, const Block* b) noexcept nogil:
     cdef int64_t i
     if l.search.find.which >= FIND_NONZERO:
         return look_for_one(l, b)
-    if l.search.find.which == FIND_LAST:
-        for i in range(b.n - 1, -1, -1):
-            if mask[i]:
-                l.found = b.lo + i
-                break
-        return 0
+    # From the front also for the last one: that has vectors, and most blocks have none.
     i = first_true(mask, b.n)
     if i < 0:
+        return 0
+    if l.search.find.which == FIND_LAST:
+        i = b.n - 1
+        while not mask[i]:
+            i -= 1
+        l.found = b.lo + i
         return 0
     l.found = b.lo + i
     return 1
