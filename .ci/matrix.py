@@ -70,8 +70,8 @@ NOT_UNDER = {
     "thread": "ctrl_c or python or fork or refused or child or RLIMIT or memory or cannot_start"
     " or few_others or made_once or nothing_leaks or a_crash",
     # It keeps what was freed for a while, and a child forked while a thread holds a lock of its
-    # allocator waits for that lock for ever (gcc 12).  It reports crashes on purpose, and a gigabyte
-    # takes it longer to get than tests of progress take.
+    # allocator waits for that lock for ever (gcc 12).  It reports crashes on purpose, and takes
+    # longer to get a gigabyte than tests of progress take.
     "address": "refused or RLIMIT or memory or cannot_start or are_freed or few_others"
     " or fork_while or nothing_leaks or a_crash or not_finished or progress and ctrl_c",
 }

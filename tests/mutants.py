@@ -293,8 +293,8 @@ MUTATIONS = [
     Mutation(
         "find: the first of a block is never the last hit",
         "kernels/find.pyx",
-        "for i in range(b.n - 1, -1, -1):",
-        "for i in range(b.n - 1, 0, -1):",
+        "i = first_true(mask, b.n)",
+        "i = first_true(mask + 1, b.n - 1)",
         "test_find.py",
     ),
     Mutation(
@@ -342,8 +342,8 @@ MUTATIONS = [
     Mutation(
         "radix: NaNs lose their bits",
         "kernels/radix.pyx",
-        "        return HAS_NANS\n    if leaves",
-        "        pass\n    if leaves",
+        "        return HAS_NANS\n    if floats_leaf",
+        "        pass\n    if floats_leaf",
         "test_simd.py",
     ),
     Mutation(
