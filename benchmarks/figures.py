@@ -64,8 +64,7 @@ def met(yes: bool) -> str:
 
 
 # What of a row is shown, beside which goal (of the latency, how many times a futex's; of the
-# least time, where it is a difference of
-# two), and the same of the peers.
+# least time, where it is a difference of two), and the same of the peers.
 Entry = tuple[str, str, int, str, float]
 SCHEDULER: list[Entry] = [
     ("a join over the plain calls, empty tree of depth 20, 1 thread, ns", "join", 1, "ns_min", 3.5),

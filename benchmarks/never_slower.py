@@ -1,11 +1,10 @@
 """python benchmarks/never_slower.py: every function beside NumPy, at every size.
 
-Each public function that has a namesake, or a line of NumPy that does the same, is called with
-arrays of 8 to 2^24 float64, int64, float32 and int32, and some of them with bool and uint8, by
-one thread and by two, at each
-of the levels for which this NumPy has kernels and this processor can be held to: each in a
-process of its own.  A cell is red when NumPy's time over ours is below 0.95 and ours is also more
-than 1.5 us longer; red cells are measured again before they are called red.
+Each public function that has a namesake, or some lines of NumPy that do the same, is called with
+arrays of 8 to 2^24 float64, int64, float32 and int32, and some of them with bool and uint8, by one
+thread and by two, at each of the levels for which this NumPy has kernels and this processor can be
+held to: each in a process of its own.  A cell is red when NumPy's time over ours is below 0.95 and
+ours is also more than 1.5 us longer; red cells are measured again before they are called red.
 
 The rows go to benchmarks/results/never_slower/<the processor>.jsonl, so that processors stand
 side by side; figures.py draws them.
@@ -14,6 +13,7 @@ side by side; figures.py draws them.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import os
@@ -249,10 +249,10 @@ FUNCTIONS: dict[str, Function] = {
     "argmin": same("argmin"),
     "argmax": same("argmax"),
     "any, of none": Function(
-        lambda m: lambda: pb.par_any(zeros(m)), lambda m: lambda: np.any(zeros(m)), DTYPES
+        lambda m: lambda: pb.par_any(equal(m, 0)), lambda m: lambda: np.any(equal(m, 0)), DTYPES
     ),
     "all": Function(
-        lambda m: lambda: pb.par_all(ones(m)), lambda m: lambda: np.all(ones(m)), DTYPES
+        lambda m: lambda: pb.par_all(equal(m, 1)), lambda m: lambda: np.all(equal(m, 1)), DTYPES
     ),
     "count_nonzero": same("count_nonzero", DTYPES),
     "dot": Function(
@@ -341,23 +341,14 @@ FUNCTIONS: dict[str, Function] = {
 }
 
 
-def zeros(m: Made) -> Any:
-    """As many as there are items, made once."""
-    if zeros.made.dtype != m.a.dtype or zeros.made.size != m.a.size:  # type: ignore[attr-defined]
-        zeros.made = np.zeros(m.a.size, m.a.dtype)  # type: ignore[attr-defined]
-    return zeros.made  # type: ignore[attr-defined]
+def equal(m: Made, value: int) -> Any:
+    """As many as there are items, all of them this."""
+    return all_of(value, m.a.size, m.a.dtype)
 
 
-zeros.made = np.zeros(0)  # type: ignore[attr-defined]
-
-
-def ones(m: Made) -> Any:
-    if ones.made.dtype != m.a.dtype or ones.made.size != m.a.size:  # type: ignore[attr-defined]
-        ones.made = np.ones(m.a.size, m.a.dtype)  # type: ignore[attr-defined]
-    return ones.made  # type: ignore[attr-defined]
-
-
-ones.made = np.ones(0)  # type: ignore[attr-defined]
+@functools.lru_cache(2)
+def all_of(value: int, n: int, dtype: Any) -> Any:
+    return np.full(n, value, dtype)
 
 
 # ---- one process: a level, and a number of threads ---------------------------

@@ -31,7 +31,7 @@ cdef enum:
     COUNTED_PAIRS = 131072
     MANY_ROWS = 16
 
-# Which need no GIL.
+# NumPy's sort of a dtype, which needs no GIL.
 cdef sort_fn leaf_of(str name):
     cdef cnp.dtype dtype = np.dtype(name)
     return PyDataType_GetArrFuncs(<cnp.PyArray_Descr*>dtype).sort[0]
@@ -220,14 +220,14 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
     -----
     O(n log n) work at most.  NaN and NaT go last, as in NumPy.
 
-    - Integers, times and floats of 4 or 8 bytes: a quicksort with vector instructions (after
-      Bramas, 2017, and Blacher et al., 2022), or NumPy's where that is faster, sorts all of
-      them, where that is fastest.  Or one parallel pass moves them, as words, to buckets that fit into a
-      cache (steps of the range that a sample shows, after Zagha and Blelloch, 1991, or between
-      splitters, after Sanders and Winkel, 2004), which it sorts, whole or in pieces;
+    - Integers, times and floats of 4 or 8 bytes: one thread sorts all of them by a quicksort
+      with vector instructions (after Bramas, 2017, and Blacher et al., 2022), or by NumPy's
+      where that is faster.  Or one parallel pass moves them, as words, to buckets that fit into
+      a cache (steps of the range that a sample shows, after Zagha and Blelloch, 1991, or between
+      splitters, after Sanders and Winkel, 2004), and that sort sorts each, whole or in pieces;
       buckets that hold too much are shared in turn.  Or, with AVX-512, they move to 4 or 8
-      parts.  The speeds are measured once in a process.  All ways give the same
-      bits.  What is sorted already, up or down, is only copied.
+      parts.  The speeds are measured once in a process.  All ways give the same bits.  What is
+      sorted already, up or down, is only copied.
     - Booleans and integers of 1 or 2 bytes: counting sort.
     - Complex numbers, fixed-width strings, structured arrays, stable half precision: the
       order of ``par_argsort``, then every element is moved once.

@@ -27,7 +27,8 @@ cdef int64_t sum_counts(int64_t* counts, int64_t blocks, int64_t buckets) noexce
 # memcpy by all workers; without one, by this thread.  0, or what stopped it.
 cdef int copy_shared(Worker* w, void* to, const void* source, int64_t bytes) noexcept nogil
 
-# A sort of NumPy's, or ours.  It returns 0, or a negative number if it had no memory.  Some types need arr.
+# A sort of NumPy's, or ours.  It returns 0, or a negative number if it had no memory.  Some types of
+# NumPy's need arr.
 ctypedef int (*sort_fn)(void* start, intptr_t n, void* arr) noexcept nogil
 
 # How many items a leaf takes if it reads and writes so many bytes for each: at least one.

@@ -98,10 +98,8 @@ cdef int look_at_block(void* state, const Block* b) noexcept nogil:
         i = b.n - 1
         while not mask[i]:
             i -= 1
-        l.found = b.lo + i
-        return 0
     l.found = b.lo + i
-    return 1
+    return l.search.find.which != FIND_LAST
 
 
 cdef int find_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:

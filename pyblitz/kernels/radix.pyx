@@ -158,7 +158,8 @@ cdef int64_t pace(bint wide, sort_fn leaf, atomic_i64* kept) noexcept nogil:
     cdef int64_t found = i64_load_relaxed(kept)
     if found == 0:
         found = time_sort(wide, leaf)
-        i64_store_relaxed(kept, found)
+        if found < INT32_MAX:   # else there was no memory to time it
+            i64_store_relaxed(kept, found)
     return found
 
 

@@ -4,7 +4,7 @@
  *   PB_NAME(x)                    a name of this kind's
  *   PB_ATTR                       for which processor its functions are compiled
  *   PB_WORD, PB_VECTOR, PB_LANES  a word, a vector of them, and how many it holds
- *   PB_GET(p), PB_PUT(p, v)    at any address
+ *   PB_GET(p), PB_PUT(p, v)       at any address
  *   PB_ALL(x)                     x in each lane
  *   PB_LAST                       a word that none comes after
  *   PB_MIN(a, b), PB_MAX(b, a)    lane by lane; of equal ones the second, where bits can tell
@@ -12,7 +12,7 @@
  *   PB_SWAP_1(v), _2, _4          each group of so many lanes in the place of its neighbour
  *   PB_MIX(a, b, MASK)            b's lanes where the mask has ones, else a's
  *   PB_PACK, PB_PACKED            the vector with which words are parted, and its lanes, with
- *   PB_PACK_GET(p), PB_PACK_PUT(p, v), PB_PACK_ALL(x)
+ *   PB_PACK_GET(p), PB_PACK_PUT(p, v), PB_PACK_ALL(x); without them, the vector above
  *   PB_NOT_LESS(v, pivots)        a bit for each lane: whether it is not less than the pivot
  *   PB_GREATER(v, pivots)         the same: whether it is greater
  *   PB_ORDER(v, bits)             lanes without a bit first, then those with one
@@ -26,6 +26,14 @@
  * No address depends on more than how many lanes were counted, and these are stored as they were
  * counted: what another thread writes meanwhile makes the result wrong, and nothing worse. */
 
+#if !defined(PB_PACK)
+#define PB_PACK PB_VECTOR
+#define PB_PACKED PB_LANES
+#define PB_PACK_GET PB_GET
+#define PB_PACK_PUT PB_PUT
+#define PB_PACK_ALL PB_ALL
+#endif
+
 /* What is sorted in registers, and what is read from one end at once.  most >= 2 * ahead. */
 enum { PB_NAME(most) = PB_ROWS * PB_LANES, PB_NAME(ahead) = 8 * PB_PACKED };
 
@@ -34,7 +42,7 @@ enum { PB_NAME(most) = PB_ROWS * PB_LANES, PB_NAME(ahead) = 8 * PB_PACKED };
 /* Of a network for 16 rows, as if those from `rows` on held what comes last of all: that stays
  * there, as i < j throughout.  The operands stand so that of any two lanes, also those that are
  * neither less nor greater, one comes out of each. */
-#define PB_IN_ORDER(i, j)                                                          \
+#define PB_IN_ORDER(i, j)                                                     \
   if (j < rows) {                                                             \
     const PB_VECTOR less = PB_MIN(v[i], v[j]);                                \
     v[j] = PB_MAX(v[j], v[i]);                                                \
@@ -128,7 +136,7 @@ PB_NAME(sort_rows)(PB_WORD *words, intptr_t n, const int rows) {
 #undef PB_WITHIN
 #undef PB_MERGE
 
-static PB_ATTR void PB_NAME(sort_few)(PB_WORD *a, intptr_t n) {
+static PB_ATTR void PB_NAME(sort_in_registers)(PB_WORD *a, intptr_t n) {
   switch ((n - 1) / (2 * PB_LANES)) {
   case 0: PB_NAME(sort_rows)(a, n, 2); break;
   case 1: PB_NAME(sort_rows)(a, n, 4); break;
@@ -145,15 +153,15 @@ static PB_ATTR void PB_NAME(sort_few)(PB_WORD *a, intptr_t n) {
 
 /* Stores a vector at both ends of the gap: what is less than the pivot stays at its low end, the
  * rest at its high end. */
-#define PB_PUT_BOTH(v)                                                            \
+#define PB_PUT_BOTH(v)                                                        \
   do {                                                                        \
     const PB_PACK some = (v);                                                 \
     const unsigned bits =                                                     \
         greater ? PB_GREATER(some, pivots) : PB_NOT_LESS(some, pivots);       \
     const PB_PACK ordered = PB_ORDER(some, bits);                             \
     const intptr_t above = __builtin_popcount(bits);                          \
-    PB_PACK_PUT(low, ordered);                                              \
-    PB_PACK_PUT(high - PB_PACKED, ordered);                                 \
+    PB_PACK_PUT(low, ordered);                                                \
+    PB_PACK_PUT(high - PB_PACKED, ordered);                                   \
     low += PB_PACKED - above;                                                 \
     high -= above;                                                            \
   } while (0)
@@ -270,12 +278,12 @@ static PB_ATTR void PB_NAME(sort_some)(PB_WORD *a, intptr_t n, int pivots_left, 
     n -= less;
   }
   if (n > 1)
-    PB_NAME(sort_few)(a, n);
+    PB_NAME(sort_in_registers)(a, n);
 }
 
-static PB_ATTR int PB_NAME(sort)(void *words, intptr_t n, void *arr) {
+static PB_ATTR int PB_NAME(sort)(void *words, intptr_t n, void *unused) {
   uint64_t state = (uint64_t)n;
-  (void)arr;
+  (void)unused;
   PB_NAME(sort_some)((PB_WORD *)words, n, 2 * (63 - __builtin_clzll((uint64_t)n | 1)), &state);
   return 0;
 }

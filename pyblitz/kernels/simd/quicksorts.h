@@ -8,7 +8,7 @@
 #if defined(PB_X86)
 #include <immintrin.h>
 
-/* Rows of a network; with fewer registers some of them wait in memory, and it is still worth it. */
+/* Rows of a network, for all kinds; with fewer registers some of them wait in memory, and it is still worth it. */
 enum { PB_ROWS = 16 };
 
 /* By a bit for each of 8 lanes: in each byte the lane that comes there, if those without a bit
@@ -65,11 +65,6 @@ static inline PB_CODE_V3 unsigned pb_equal_lanes(__m256i a, __m256i b) {
 #define PB_SWAP_1 PB_REVERSE_2
 #define PB_SWAP_2(v) _mm256_shuffle_epi32(v, 0x4E)
 #define PB_MIX(a, b, MASK) _mm256_blend_epi32(a, b, (MASK) & 0xFF)
-#define PB_PACK PB_VECTOR
-#define PB_PACKED PB_LANES
-#define PB_PACK_GET PB_GET
-#define PB_PACK_PUT PB_PUT
-#define PB_PACK_ALL PB_ALL
 #define PB_NOT_LESS(v, pivots) pb_equal_lanes(_mm256_max_epu32(v, pivots), v)
 #define PB_GREATER(v, pivots) (0xFFu & ~pb_equal_lanes(_mm256_max_epu32(v, pivots), pivots))
 #define PB_ORDER(v, bits) _mm256_permutevar8x32_epi32(v, pb_order_of_8(&pb_orders[bits]))
@@ -109,11 +104,6 @@ static inline PB_CODE_V3 unsigned pb_greater_lanes(__m256i a, __m256i b) {
 #define PB_SWAP_1 PB_REVERSE_2
 #define PB_MIX(a, b, MASK)                                                    \
   _mm256_blend_epi32(a, b, ((MASK) & 3) == 2 ? 0xCC : 0xF0)
-#define PB_PACK PB_VECTOR
-#define PB_PACKED PB_LANES
-#define PB_PACK_GET PB_GET
-#define PB_PACK_PUT PB_PUT
-#define PB_PACK_ALL PB_ALL
 #define PB_NOT_LESS(v, pivots) (0xFu & ~pb_greater_lanes(pivots, v))
 #define PB_GREATER pb_greater_lanes
 #define PB_ORDER(v, bits) _mm256_permutevar8x32_epi32(v, pb_order_of_8(&pb_pair_orders[bits]))
@@ -137,11 +127,6 @@ static inline PB_CODE_V3 unsigned pb_greater_lanes(__m256i a, __m256i b) {
 #define PB_REVERSE_4(v) _mm256_permute4x64_pd(v, 0x1B)
 #define PB_SWAP_1 PB_REVERSE_2
 #define PB_MIX(a, b, MASK) _mm256_blend_pd(a, b, (MASK) & 0xF)
-#define PB_PACK PB_VECTOR
-#define PB_PACKED PB_LANES
-#define PB_PACK_GET PB_GET
-#define PB_PACK_PUT PB_PUT
-#define PB_PACK_ALL PB_ALL
 #define PB_NOT_LESS(v, pivots)                                                \
   (unsigned)_mm256_movemask_pd(_mm256_cmp_pd(v, pivots, _CMP_GE_OQ))
 #define PB_GREATER(v, pivots)                                                 \
@@ -205,11 +190,6 @@ static inline PB_CODE_V3 unsigned pb_greater_lanes(__m256i a, __m256i b) {
 #define PB_SWAP_1 PB_REVERSE_2
 #define PB_SWAP_2(v) _mm512_permutex_epi64(v, 0x4E)
 #define PB_MIX(a, b, MASK) _mm512_mask_mov_epi64(a, (__mmask8)(MASK), b)
-#define PB_PACK PB_VECTOR
-#define PB_PACKED PB_LANES
-#define PB_PACK_GET PB_GET
-#define PB_PACK_PUT PB_PUT
-#define PB_PACK_ALL PB_ALL
 #define PB_NOT_LESS _mm512_cmpge_epu64_mask
 #define PB_GREATER _mm512_cmpgt_epu64_mask
 /* A table and a permutation, not compress, which is slower on Zen 4. */
