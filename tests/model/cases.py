@@ -154,6 +154,17 @@ SMALL: Cases = {
         tasks, cancelled: CANCEL ASKERS=1: 871_819
         """,
     ),
+    **cases(
+        "futures.pml",
+        """
+        futures, held: HELD: 513_612
+        futures, nested: NESTED: 127_796
+        futures, parts: PARTS: 19_411
+        futures, claims: CLAIMS: 966
+        futures, callers: CALLERS: 28_517
+        futures, letters: LETTERS: 118_828
+        """,
+    ),
 }
 # Minutes, and up to 4 GB.
 FULL: Cases = {
@@ -264,9 +275,20 @@ FULL: Cases = {
         """,
     ),
     **cases("tasks.pml", "tasks, fail and stop: ASKERS=1 FAIL STOP: 1_627_243"),
+    **cases(
+        "futures.pml",
+        """
+        futures, nested, 3 workers: NESTED BACKGROUND=3: 8_653_446
+        futures, parts, 3 workers: PARTS BACKGROUND=3: 225_878
+        futures, claims, 3 workers: CLAIMS BACKGROUND=3: 1_756
+        futures, callers, 3 workers: CALLERS BACKGROUND=3: 315_378
+        futures, letters, 3 workers: LETTERS BACKGROUND=3: 1_610_489
+        """,
+    ),
 }
 # Each must break.  (late_push is not guaranteed, as sleep.pml says: a push that its pusher does
-# not wait for has no fence.)
+# not wait for has no fence; nor are fork_asks, fork_spawns, inner_asks and crossed, as futures.pml
+# says.)
 MUTANTS = [
     *mutants(
         "sleep.pml",
@@ -396,6 +418,18 @@ MUTANTS = [
         BACKGROUND=0 CANCEL: cancelled_runs
         """,
     ),
+    *mutants(
+        "futures.pml",
+        """
+        HELD: no_least_level wait_no_mail level_of_root scopes_flat
+        LETTERS: no_least_level same_level letters_too
+        PARTS: no_broadcasts future_no_mail waits_for_self result_waits
+        CALLERS: broadcasts_always
+        CLAIMS: claim_sinks
+        PARTS: fork_asks inner_asks crossed
+        PARTS BACKGROUND=3: fork_spawns
+        """,
+    ),
 ]
 # Each must hold: the model says why.
 HARMLESS = [
@@ -420,4 +454,11 @@ HARMLESS = [
         """,
     ),
     *mutants("scan.pml", "BLOCKS=3 IN_PLACE: wait_for_last never_last"),
+    *mutants(
+        "futures.pml",
+        """
+        HELD: least_stays
+        LETTERS: least_stays
+        """,
+    ),
 ]

@@ -30,6 +30,7 @@ BITE = {
     *("idle_by_store", "rest_last", "pool_after", "refused_keeps"),
     *("park_by_store", "timeout_store", "only_parked", "unpark_torn"),
     *("nests", "waits_only", "block_by_store", "queue_left"),
+    *("no_least_level", "no_broadcasts", "letters_too", "claim_sinks"),
 }
 # Of many states, and of what smaller ones have too: left to run.py.
 LARGE = {
