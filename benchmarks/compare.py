@@ -6,6 +6,9 @@ One process of each calls the same functions on the same data, in turn; what see
 measured again with more turns, in new processes, whose memory lies elsewhere: where small arrays
 lie in their cache lines and pages is worth up to half of their time.  Prints each call's time
 before and after, and fails when one is slower by more than --percent in all of them.
+
+Rows that end in "native" are those of scheduler.py: its kernels are built against each of the two.
+A row whose kernels cannot be built against the older one is not in both.
 """
 
 from __future__ import annotations
@@ -20,9 +23,11 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
+from types import ModuleType
 from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -32,8 +37,10 @@ TURN = 0.01  # seconds at least, by repeated calls
 TURNS = 15
 PAUSE = 0.001  # seconds between two turns: threads spin for a while after work
 PAIRS = 4  # of processes, for what seems to differ
+SLEEPS = 5  # jobs in a turn, for threads that sleep before each
 
 Call = Callable[[], object]
+Timed = Callable[[int], float]  # nanoseconds of one call, of so many
 
 
 # ---- what is called: in a process of each -----------------------------------
@@ -45,6 +52,38 @@ def line(x: Any) -> Any:
 
 def squares(x: Any) -> Any:
     return (x * x).sum()
+
+
+def timed(call: Call, times: int) -> float:
+    begun = time.perf_counter_ns()
+    for _ in range(times):
+        call()
+    return (time.perf_counter_ns() - begun) / times
+
+
+def native(threads: int, directory: pathlib.Path) -> Iterator[tuple[str, Timed]]:
+    """What scheduler.py times, by its own kernels; they are built when one is first called."""
+    import scheduler
+
+    @cache
+    def module() -> ModuleType:
+        return scheduler.compiled(directory, "_scheduler")
+
+    @cache
+    def tree() -> Any:
+        return module().EmptyTree(scheduler.DEPTH)
+
+    def latency(idle: float, times: int) -> float:
+        jobs = min(times, SLEEPS) if idle else times
+        found: list[float] = module().submit_ns(jobs, idle)
+        return statistics.median(found)
+
+    yield f"join, 2 ** {scheduler.DEPTH} leaves, native", partial(timed, lambda: tree().forked())
+    yield f"join_lazy, 2 ** {scheduler.DEPTH} leaves, native", partial(timed, lambda: tree().lazy())
+    # In a pool of one thread there is nobody to hand a job to.
+    if threads > 1:
+        yield "submit, threads awake, native", partial(latency, 0.0)
+        yield "submit, threads asleep, native", partial(latency, scheduler.IDLE)
 
 
 def calls(threads: int) -> Iterator[tuple[str, Call]]:
@@ -87,9 +126,11 @@ def calls(threads: int) -> Iterator[tuple[str, Call]]:
     yield "join(f, g)", partial(pb.join, int, int)
 
 
-def serve(threads: int, layout: int) -> int:
+def serve(threads: int, layout: int, directory: pathlib.Path) -> int:
     """Reads the number of a call, and how often to call; says what one took, in nanoseconds."""
     import warnings
+
+    sys.path.append(str(HERE))
 
     # Before NumPy takes its first memory: what follows lies elsewhere in each layout.
     rng = random.Random(layout)
@@ -97,16 +138,15 @@ def serve(threads: int, layout: int) -> int:
     del held[::2]
 
     warnings.simplefilter("ignore")
-    table = list(calls(threads))
+    table: list[tuple[str, Timed]] = [
+        *((name, partial(timed, call)) for name, call in calls(threads)),
+        *native(threads, directory),
+    ]
     print(json.dumps([name for name, _ in table]), flush=True)
     for line in sys.stdin:
         which, times = (int(word) for word in line.split())
-        call = table[which][1]
         try:
-            begun = time.perf_counter_ns()
-            for _ in range(times):
-                call()
-            took: float | None = (time.perf_counter_ns() - begun) / times
+            took: float | None = table[which][1](times)
         except Exception:  # what the older one had not yet
             took = None
         print(json.dumps(took), flush=True)
@@ -117,9 +157,12 @@ def serve(threads: int, layout: int) -> int:
 
 
 class Contestant:
-    def __init__(self, tree: pathlib.Path, threads: int, layout: int) -> None:
+    def __init__(
+        self, tree: pathlib.Path, threads: int, layout: int, directory: pathlib.Path
+    ) -> None:
+        serve = ["--serve", str(threads), str(layout), str(directory)]
         self.process = subprocess.Popen(
-            [sys.executable, str(HERE / "compare.py"), "--serve", str(threads), str(layout)],
+            [sys.executable, str(HERE / "compare.py"), *serve],
             env={**os.environ, "PYTHONPATH": str(tree), "PYTHONSAFEPATH": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -207,18 +250,28 @@ def main() -> int:
     parser.add_argument("--only", default="", help="calls whose name has this in it")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--percent", type=float, default=3.0)
-    parser.add_argument("--serve", type=int, nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve is not None:
-        return serve(*options.serve)
+        threads, layout, directory = options.serve
+        return serve(int(threads), int(layout), pathlib.Path(directory))
     trees = [built(options.before), built(options.after)]
+    with tempfile.TemporaryDirectory() as scratch:
+        return compare(trees, pathlib.Path(scratch), options)
+
+
+def compare(trees: list[pathlib.Path], scratch: pathlib.Path, options: argparse.Namespace) -> int:
+    # Kernels are built once for each tree.
+    directories = [scratch / "before", scratch / "after"]
+    for directory in directories:
+        directory.mkdir()
     bound = 1 + options.percent / 100
     slower = []
     for threads in options.threads:
         print(f"\n{threads} threads{'before':>41}{'after':>12}   after / before")
         rows: dict[str, Row | None] = {}
         for pair in range(PAIRS):
-            both = [Contestant(tree, threads, 2 * pair + i) for i, tree in enumerate(trees)]
+            both = [Contestant(trees[i], threads, 2 * pair + i, directories[i]) for i in (0, 1)]
             for which, name in enumerate(both[1].names):
                 row = rows.get(name)
                 if pair == 0 and options.only in name:

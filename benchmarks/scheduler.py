@@ -46,7 +46,19 @@ Peers = Mapping[str, Callable[[str, int], list[Row]]]
 
 
 def compiled(directory: pathlib.Path, name: str) -> ModuleType:
-    """The module ``name``.pyx of this folder, built in ``directory``."""
+    """The module ``name``.pyx of this folder, built in ``directory`` if it is not there yet."""
+    if not any(directory.glob(f"{name}.*.so")):
+        build(directory, name)
+    (library,) = directory.glob(f"{name}.*.so")
+    spec = importlib.util.spec_from_file_location(name, library)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def build(directory: pathlib.Path, name: str) -> None:
     shutil.copy(HERE / f"{name}.pyx", directory)
     package = pathlib.Path(pyblitz.__file__).resolve().parent.parent
     (directory / "setup.py").write_text(
@@ -66,14 +78,7 @@ def compiled(directory: pathlib.Path, name: str) -> ModuleType:
         text=True,
     )
     if done.returncode:
-        sys.exit(done.stdout)
-    (library,) = directory.glob(f"{name}.*.so")
-    spec = importlib.util.spec_from_file_location(name, library)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+        raise RuntimeError(done.stdout)
 
 
 def row(what: str, threads: int, values: list[float], who: str = "pyblitz", **more: object) -> Row:

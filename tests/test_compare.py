@@ -42,3 +42,23 @@ def test_a_slower_call_is_seen(tmp_path, which, mark):
     assert len(rows) == 1, done.stdout + done.stderr
     assert rows[0].endswith(mark)
     assert done.returncode == (mark == "slower")
+
+
+@pytest.mark.slow
+def test_native_rows(tmp_path):
+    """Kernels that are built against each of the two."""
+    for name in ("before", "after"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "pyblitz").symlink_to(PACKAGE)
+    done = subprocess.run(
+        [
+            *(sys.executable, str(COMPARE), str(tmp_path / "before"), str(tmp_path / "after")),
+            *("--only", "native", "--threads", "2"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    rows = [row for row in done.stdout.splitlines() if ", native  " in row]
+    assert len(rows) == 4, done.stdout + done.stderr
+    assert all(" us" in row for row in rows), done.stdout
