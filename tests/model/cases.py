@@ -165,6 +165,13 @@ SMALL: Cases = {
         futures, letters: LETTERS: 118_828
         """,
     ),
+    **cases(
+        "guests.pml",
+        """
+        guests: GUESTS=2: 28_519
+        guests, 2 places: GUESTS=2 SLOTS=2: 21_835
+        """,
+    ),
 }
 # Minutes, and up to 4 GB.
 FULL: Cases = {
@@ -278,11 +285,19 @@ FULL: Cases = {
     **cases(
         "futures.pml",
         """
+        futures, held, 3 workers: HELD BACKGROUND=3: 29_537_755
         futures, nested, 3 workers: NESTED BACKGROUND=3: 8_653_446
         futures, parts, 3 workers: PARTS BACKGROUND=3: 225_878
         futures, claims, 3 workers: CLAIMS BACKGROUND=3: 1_756
         futures, callers, 3 workers: CALLERS BACKGROUND=3: 315_378
         futures, letters, 3 workers: LETTERS BACKGROUND=3: 1_610_489
+        """,
+    ),
+    **cases(
+        "guests.pml",
+        """
+        guests, 3: GUESTS=3: 6_489_792
+        guests, 3, 2 places: GUESTS=3 SLOTS=2: 3_164_513
         """,
     ),
 }
@@ -428,6 +443,13 @@ MUTANTS = [
         CLAIMS: claim_sinks
         PARTS: fork_asks inner_asks crossed
         PARTS BACKGROUND=3: fork_spawns
+        """,
+    ),
+    *mutants(
+        "guests.pml",
+        """
+        GUESTS=2: take_torn block_by_store keeps_own ends_at_empty stays_taken
+        GUESTS=2 SLOTS=2: leave_torn
         """,
     ),
 ]

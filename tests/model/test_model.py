@@ -31,6 +31,7 @@ BITE = {
     *("park_by_store", "timeout_store", "only_parked", "unpark_torn"),
     *("nests", "waits_only", "block_by_store", "queue_left"),
     *("no_least_level", "no_broadcasts", "letters_too", "claim_sinks"),
+    *("take_torn", "leave_torn", "block_by_store", "ends_at_empty"),
 }
 # Of many states, and of what smaller ones have too: left to run.py.
 LARGE = {
