@@ -656,6 +656,13 @@ MUTATIONS = [
         "test_argsort.py test_is_sorted.py",
     ),
     Mutation(
+        "a task has its scope's level, not that of who spawned it",
+        "host/tasks.pyx",
+        "spawned.level = mail_level(w)",
+        "spawned.level = 0",
+        "test_tasks.py",
+    ),
+    Mutation(
         "tasks: those that failed are done",
         "host/tasks.pyx",
         "home._listener is not None and error is None and not future.cancelled()",

@@ -1251,6 +1251,32 @@ def test_mail_that_waits_for_one_who_broadcasts(pool_size):
         assert set(seen[0]) <= {0, 2, 3}
 
 
+def test_a_task_that_a_part_spawns_and_asks_for_broadcasts(script):
+    """It hung.  A part joins; the stolen half spawns a task into the scope around it all, and asks
+    for it, when a third thread has it.  That task broadcasts: its part for the thread that joins
+    was of the same level as this thread's wait, which did not serve it."""
+    out = script("""
+import threading, pyblitz as pb
+pb.set_num_threads(4)
+main, one = threading.get_ident(), threading.Lock()
+stolen, begun = threading.Event(), threading.Event()
+def rolls():
+    begun.set()
+    return len(pb.broadcast(int))
+def asks():
+    stolen.set()
+    future = s.spawn(rolls)
+    begun.wait()
+    return future.result()
+def part():
+    if threading.get_ident() != main and one.acquire(blocking=False):
+        return pb.join(stolen.wait, asks)[1]
+with pb.scope() as s:
+    print(sorted(filter(None, pb.broadcast(part))))
+""")
+    assert out.split() == ["[3]"]
+
+
 def test_a_broadcast_on_top_of_a_deeper_wait(script):
     """It hung.  A task waits for a future; on top of that lies a part of a broadcast of a lower
     level, which broadcasts, too.  One part of that is for a thread that waits, at the task's

@@ -70,6 +70,7 @@ cdef class Spawned:
     cdef Task task          # in use until its function runs; `home` refers to us till then
     cdef atomic_u32 state   # WAITS, TAKEN, CLAIMED, HANDED or CLAIM_DONE
     cdef int64_t index      # its place among the scope's tasks
+    cdef int level          # of the mail that it was spawned in
     cdef unsigned long thread  # the thread that runs it
     cdef scope home         # its scope
     cdef object future      # what spawn returned
@@ -120,11 +121,23 @@ cdef class Spawned:
             except BaseException as e:
                 home._fail(0, e)    # nobody is to go on
 
+    cdef void run_at(self, Worker* w, int level) noexcept:
+        """At the level of whoever waits for it, if that is deeper than the scope's: levels never sink on
+        a stack (Group in pool.pxd), nor from a task to one that it spawns and asks for."""
+        cdef void* mark = w.mark_of_call
+        cdef Call call
+        if level > mail_level(w):
+            call_init(&call, INT64_MAX, current_call(w))
+            call.level = level
+            w.mark_of_call = mark_of(&call)
+        self.run(w)
+        w.mark_of_call = mark
+
     cdef void run_task(self, Worker* w) noexcept:
         """Of the task that carries it."""
         cdef scope home = self.home
         if u32_cas_seq_cst(&self.state, WAITS, TAKEN):
-            self.run(w)
+            self.run_at(w, self.level)
         else:
             # Our share is given back when we return; who claimed it gets another one,
             # unless it is done.
@@ -161,7 +174,7 @@ cdef class Spawned:
         else:
             inline.job.run = run_inline
             inline.spawned = <void*>self
-            inline.level = mail_level(w)
+            inline.level = max(self.level, mail_level(w))
             if w == home._worker:
                 # The owner's own number: nobody else writes it, nor adds 0 to it.
                 home._inside += 1
@@ -191,8 +204,7 @@ cdef class Spawned:
 cdef struct Inline:
     Job job             # first: a Job* of this is its Inline*
     void* spawned
-    int level           # of the mail that waits for it
-    Call call           # where that is deeper than the scope
+    int level           # of the mail that waits for it, or that it was spawned in
 
 
 cdef void run_inline(void* worker, Job* job) noexcept nogil:
@@ -202,13 +214,8 @@ cdef void run_inline(void* worker, Job* job) noexcept nogil:
         inline = <Inline*>job
         spawned = <Spawned>inline.spawned
         w.mark_of_call = spawned.home._scope.mark_of_call
-        if inline.level > mail_level(w):
-            # Levels never sink on a stack: see Group in pool.pxd.
-            call_init(&inline.call, INT64_MAX, current_call(w))
-            inline.call.level = inline.level
-            w.mark_of_call = mark_of(&inline.call)
         w.part = &spawned.home._scope.part
-        spawned.run(w)
+        spawned.run_at(w, inline.level)
 
 
 cdef int run_spawned(Worker* w, void* ctx) noexcept nogil:
@@ -535,6 +542,7 @@ cdef class scope:
             spawned.home = self
             spawned.fn, spawned.args, spawned.kwargs = fn, args, kwargs
             u32_store_relaxed(&spawned.state, WAITS)
+            spawned.level = mail_level(w)
             spawned.task.fn = run_spawned
             spawned.task.ctx = <void*>spawned
             spawned.task.memory = TASK_CALLERS

@@ -1,7 +1,7 @@
 /* Waits for the futures of a scope's tasks, with broadcasts: whoever waits for a task that has
  * begun elsewhere runs parts of broadcasts of any level on top; pyblitz/runtime/pool.pyx
  * (serve_mailbox, serve_broadcasts), scope.pyx (go_deeper, run_task, scope_end, spawn_on,
- * broadcast), pyblitz/host/tasks.pyx (help_with, run_claim, run_inline, wait_for).  Checked with
+ * broadcast), pyblitz/host/tasks.pyx (help_with, run_claim, run_at, wait_for).  Checked with
  * Spin: see run.py.
  *
  * What it proves, within the bounds, by visiting every state:
@@ -26,6 +26,8 @@
  *   CLAIMS   a scope has a task that joins; of two letters to one worker one asks for it, and
  *            the other joins
  *   CALLERS  parts of two callers' broadcasts join
+ *   SPAWNS   a part of a broadcast joins; one half spawns a task that broadcasts, into the scope
+ *            around it all, and asks for it (it takes 3 workers)
  *   LETTERS  a part of a broadcast sends two letters to one worker, which ask for such a future; a
  *            part of another caller's broadcast joins there, and one half asks for it, too
  *
@@ -51,13 +53,13 @@
 #define letters_too 6        /* LETTERS: waits for futures serve letters of any level, too */
 #define broadcasts_always 7  /* CALLERS: waits for forks and scopes serve broadcasts of any level */
 #define claim_sinks 8        /* CLAIMS: who claims a task runs it at its scope's level */
+#define spawn_sinks 13       /* SPAWNS: a task has its scope's level, not that of who spawned it */
 #define level_of_root 9      /* HELD: a fork that was stolen has level 0 */
 #define scopes_flat 10       /* HELD: each scope's mail has level 1 */
 #define waits_for_self 11    /* PARTS: who asks for what is further out in its thread waits */
 #define result_waits 12      /* PARTS: who asks for a task that has not begun waits for a thread */
 /* Programs about which README.md, section 9, promises nothing: each of them gets stuck. */
 #define fork_asks 20         /* PARTS: a part joins, and one half asks for a task that broadcasts */
-#define fork_spawns 21       /* PARTS, 3 workers: ... for one that it has spawned */
 #define inner_asks 22        /* PARTS: a part of a broadcast in a broadcast asks for such a task */
 #define crossed 23           /* PARTS: two parts ask for such a task each, on top of the other */
 /* HARMLESS: a level may be too high; such a job only serves less in its waits. */
@@ -73,7 +75,7 @@
 #define without(x) (MUTATION != x)
 #define is(x) (MUTATION == x)
 
-#if !(NESTED || PARTS || CLAIMS || CALLERS || LETTERS)
+#if !(NESTED || PARTS || CLAIMS || CALLERS || SPAWNS || LETTERS)
 #define HELD 1
 #endif
 #ifndef BACKGROUND
@@ -153,11 +155,7 @@ inline program() {
     ONCE(2);
     DEFINE(1); DO(OPEN, 1); TASK_OF(3, 1); TASK_OF(9, 1); DO(SWAIT, 1); DO(END, 0);
     DEFINE(3); BROADCAST_OF(4, 2); DO(END, 0);
-#if MUTATION == fork_spawns
-    DEFINE(2); DO(OPEN, 5); BROADCAST_OF(5, 3); DO(SWAIT, 5); DO(END, 0);
-#else
     DEFINE(2); BROADCAST_OF(5, 3); DO(END, 0);
-#endif
 #if MUTATION == crossed
     DEFINE(9); BROADCAST_OF(8, 4); DO(END, 0);
     DEFINE(5); DO(CALL, 6); DO(CALL, 7); DO(END, 0);
@@ -168,10 +166,6 @@ inline program() {
 #if MUTATION == fork_asks
     DEFINE(5); DO(ONLY, 0); JOIN_OF(6, 7); DO(END, 0);
     DEFINE(7); DO(ASK, 3); DO(END, 0)
-#elif MUTATION == fork_spawns
-    DEFINE(5); DO(ONLY, 0); JOIN_OF(6, 7); DO(END, 0);
-    DEFINE(7); TASK_OF(8, 5); DO(ASK, 8); DO(END, 0);
-    DEFINE(8); BROADCAST_OF(10, 4); DO(END, 0)
 #elif MUTATION == inner_asks
     DEFINE(5); DO(ONLY, 0); BROADCAST_OF(7, 4); DO(END, 0);
     DEFINE(7); DO(ASK, 3); DO(END, 0)
@@ -195,6 +189,13 @@ inline program() {
     DEFINE(3); DO(ONLY, 0); JOIN_OF(5, 6); DO(END, 0);
     DEFINE(2); BROADCAST_OF(4, 2); DO(END, 0);
     DEFINE(4); DO(ONLY, 0); JOIN_OF(7, 8); DO(END, 0)
+#elif SPAWNS
+#define GUESTS 1
+#define DEPTH 4
+    DEFINE(1); DO(OPEN, 5); BROADCAST_OF(3, 1); DO(SWAIT, 5); DO(END, 0);
+    DEFINE(3); DO(ONLY, 0); JOIN_OF(4, 5); DO(END, 0);
+    DEFINE(5); TASK_OF(6, 5); DO(ASK, 6); DO(END, 0);
+    DEFINE(6); BROADCAST_OF(7, 2); DO(END, 0)
 #else
 #define GUESTS 2
 #define DEPTH 4
@@ -238,6 +239,7 @@ byte count[SCOPES], level_of[SCOPES];
 #define RUNS 2
 #define DONE 3
 byte future[FUNCTIONS], thread[FUNCTIONS]; /* worker + 1 */
+byte spawned_at[FUNCTIONS]; /* the level */
 
 #define OP op[at[sp - 1]]
 #define ARG arg[at[sp - 1]]
@@ -359,7 +361,7 @@ end_idle: /* worker_main, find_work; a valid end */
     :: atomic { DEEPER(0) -> set = letters | parts; take_mail(); execute_mail(); goto work }
     :: atomic {
             queued ->
-            set = queued; any_of_set(); run_task(); execute_at(level_of[scope_of[f]]); goto work
+            set = queued; any_of_set(); run_task(); execute_at(spawned_at[f]); goto work
         }
     ROB(0)
     ROB(1)
@@ -403,6 +405,7 @@ work:
             OP == SPAWN ->
             count[scope_of[ARG]]++;
             queued = queued | 1 << ARG; future[ARG] = WAITS;
+            spawned_at[ARG] = (is(spawn_sinks) -> level_of[scope_of[ARG]] : LEVEL);
             at[sp - 1]++
         }
     :: atomic {
@@ -448,7 +451,7 @@ work:
     :: atomic { OP == SWAIT && !count[ARG] -> at[sp - 1]++ }
     :: atomic {
             OP == SWAIT && count[ARG] && queued & tasks_of[ARG] ->
-            set = queued & tasks_of[ARG]; any_of_set(); run_task(); execute_at(level_of[ARG])
+            set = queued & tasks_of[ARG]; any_of_set(); run_task(); execute_at(spawned_at[f])
         }
     :: atomic {
             OP == SWAIT && count[ARG] && SERVES && without(wait_no_mail) -> serve_mailbox()
@@ -467,7 +470,7 @@ work:
             OP == ASK && future[ARG] == WAITS && without(result_waits) ->
             f = ARG;
             run_task();
-            x = (level_of[scope_of[f]] > LEVEL || is(claim_sinks) -> level_of[scope_of[f]] : LEVEL);
+            x = (spawned_at[f] > LEVEL || is(claim_sinks) -> spawned_at[f] : LEVEL);
             execute_at(x);
             x = 0
         }
