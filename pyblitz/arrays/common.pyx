@@ -263,21 +263,27 @@ cdef class Resolved:
     """What a ufunc does for given dtypes, as NumPy resolved it."""
 
 
-cdef dict resolved_maps = {}
+cdef dict resolved_maps = {}        # ufunc -> {what it is given: Resolved}
 
 
 cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint reduction):
     """``given``: dtype, Python number type (weak), or None for an output that
     is to be made."""
-    cdef tuple key = (fn, given)
+    cdef dict known = resolved_maps.get(fn)
+    cdef tuple key = given
+    cdef Resolved r
+    if known is None:
+        if len(resolved_maps) > 1024:
+            resolved_maps.clear()
+        known = resolved_maps.setdefault(fn, {})
     if signature is not None or reduction or casting != "same_kind":
-        key = (fn, given, signature, casting, reduction)
-    cdef Resolved r = resolved_maps.get(key)
+        key = (given, signature, casting, reduction)
+    r = known.get(key)
     if r is None:
         r = resolve_anew(fn, given, signature, casting, reduction)
-        if len(resolved_maps) > 4096:
-            resolved_maps.clear()
-        resolved_maps[key] = r
+        if len(known) > 1024:
+            known.clear()
+        known[key] = r
     return r
 
 

@@ -46,6 +46,11 @@ cdef enum:
     # A function that gets blocks of so many elements in all is checked; fewer may be one block.
     CHECKED_FROM = 4096
 
+# NumPy's, without a look into its module at each operator.
+cdef object add = np.add, subtract = np.subtract, multiply = np.multiply, power = np.power
+cdef object true_divide = np.true_divide, floor_divide = np.floor_divide, remainder = np.remainder
+cdef object where = np.where
+cdef dict no_options = {}
 # By Py_LT, Py_LE, and so on.
 cdef tuple comparisons = (np.less, np.less_equal, np.equal, np.not_equal, np.greater, np.greater_equal)
 
@@ -63,7 +68,7 @@ cdef ParIter wrap(list parts, bint traced=False):
 
 cdef object wrapped(object nodes, bint traced):
     """What apply gave, as the caller sees it."""
-    if isinstance(nodes, tuple):
+    if type(nodes) is tuple:
         return tuple([wrap([n], traced) for n in nodes])
     return wrap([nodes], traced)
 
@@ -235,9 +240,9 @@ def _array_function(x, fn, types, args, kwargs):
     refuse_lazy("out", args[place] if 0 <= place < len(args) else kwargs.get("out"))
     cdef bint ours = all([t is ParIter or t.__array_function__ is array_function for t in types])
     if ours:
-        if fn is np.where and len(args) == 3:
+        if fn is where and len(args) == 3:
             try:
-                return call(fn, args, {})
+                return call(fn, args, no_options)
             except (OverflowError, TypeError):
                 pass        # NumPy does it, or says why not
         # Where NumPy asks for what lazy arrays have, too, nothing need be computed.
@@ -252,7 +257,7 @@ def _array_function(x, fn, types, args, kwargs):
 
 
 cdef object applied(object fn, list args, dict options):
-    return apply(fn, args, options) if isinstance(fn, ufunc) else apply_where(args)
+    return apply_where(args) if fn is where else apply(fn, args, options)
 
 
 cdef object call(object fn, tuple inputs, dict options):
@@ -268,14 +273,14 @@ cdef object call(object fn, tuple inputs, dict options):
                 first = x
             a = x.parts[0]
         one.append(a)
+    if len(first.parts) == 1:
+        return wrapped(applied(fn, one, options), traced)
     if len(first.parts) > 1 and not all([splittable(a, first) for a in inputs]):
         inputs = tuple([(<ParIter>a).settled() if isinstance(a, ParIter) else a for a in inputs])
         return call(fn, inputs, options)
-    if len(first.parts) == 1:
-        return wrapped(applied(fn, one, options), traced)
     columns = [operand_parts(a, first.parts) if not is_scalar(a) else [a] * len(first.parts) for a in inputs]
     results = [applied(fn, list(row), options) for row in zip(*columns)]
-    if fn is np.where or fn.nout == 1:
+    if fn is where or fn.nout == 1:
         return wrap(results, traced)
     return tuple([wrap(list(column), traced) for column in zip(*results)])
 
@@ -597,22 +602,22 @@ cdef class ParIter:
     # Each is called with a lazy array on either side.
 
     def __add__(a, b):
-        return binary(np.add, a, b)
+        return binary(add, a, b)
 
     def __sub__(a, b):
-        return binary(np.subtract, a, b)
+        return binary(subtract, a, b)
 
     def __mul__(a, b):
-        return binary(np.multiply, a, b)
+        return binary(multiply, a, b)
 
     def __truediv__(a, b):
-        return binary(np.true_divide, a, b)
+        return binary(true_divide, a, b)
 
     def __floordiv__(a, b):
-        return binary(np.floor_divide, a, b)
+        return binary(floor_divide, a, b)
 
     def __mod__(a, b):
-        return binary(np.remainder, a, b)
+        return binary(remainder, a, b)
 
     def __divmod__(a, b):
         return binary(np.divmod, a, b)
@@ -644,7 +649,7 @@ cdef class ParIter:
             if before_2_3:
                 a, b = old_power(a, b)
             fn = power_of(a.dtype, b)
-        return binary(np.power, a, b) if fn is None else call(fn, (a,), {})
+        return binary(power, a, b) if fn is None else call(fn, (a,), no_options)
 
     def __richcmp__(self, other, int which):
         cdef bint anything = which == Py_EQ or which == Py_NE
@@ -664,28 +669,28 @@ cdef class ParIter:
     # As with arrays, the dtype stays, or NumPy's exception says that it cannot.
 
     def __iadd__(self, other):
-        return after_in_place(np.add, self, other, self + other)
+        return after_in_place(add, self, other, self + other)
 
     def __isub__(self, other):
-        return after_in_place(np.subtract, self, other, self - other)
+        return after_in_place(subtract, self, other, self - other)
 
     def __imul__(self, other):
-        return after_in_place(np.multiply, self, other, self * other)
+        return after_in_place(multiply, self, other, self * other)
 
     def __itruediv__(self, other):
-        return after_in_place(np.true_divide, self, other, self / other)
+        return after_in_place(true_divide, self, other, self / other)
 
     def __ifloordiv__(self, other):
-        return after_in_place(np.floor_divide, self, other, self // other)
+        return after_in_place(floor_divide, self, other, self // other)
 
     def __imod__(self, other):
-        return after_in_place(np.remainder, self, other, self % other)
+        return after_in_place(remainder, self, other, self % other)
 
     def __imatmul__(self, other):
         return par_iter(operator.imatmul(np.array(computed(self)), computed(other)))
 
     def __ipow__(self, other):
-        return after_in_place(np.power, self, other, self ** other)
+        return after_in_place(power, self, other, self ** other)
 
     def __iand__(self, other):
         return after_in_place(np.bitwise_and, self, other, self & other)
@@ -703,16 +708,16 @@ cdef class ParIter:
         return after_in_place(np.right_shift, self, other, self >> other)
 
     def __neg__(self):
-        return call(np.negative, (self,), {})
+        return call(np.negative, (self,), no_options)
 
     def __pos__(self):
-        return call(np.positive, (self,), {})
+        return call(np.positive, (self,), no_options)
 
     def __invert__(self):
-        return call(np.invert, (self,), {})
+        return call(np.invert, (self,), no_options)
 
     def __abs__(self):
-        return call(np.absolute, (self,), {})
+        return call(np.absolute, (self,), no_options)
 
     def clip(self, min=None, max=None, out=None, **options):
         """Its elements, held between two bounds, as ``ndarray.clip``.
@@ -1381,13 +1386,13 @@ cdef dict operators = {
 
 cdef object binary(object fn, object a, object b):
     if is_operand(a) and is_operand(b):
-        return call(fn, (a, b), {})
+        return call(fn, (a, b), no_options)
     other = b if isinstance(a, ParIter) else a
     if answers_operators(other):
         # Such a class has operators of its own, which take arrays, and not always lazy ones.
         return operators[fn](computed(a), computed(b))
     if isinstance(other, np.ndarray) or is_array_like(type(other)):
-        return call(fn, (a, b), {})
+        return call(fn, (a, b), no_options)
     return NotImplemented
 
 

@@ -56,22 +56,43 @@ cdef Node node_of(object x):
     else:
         a = np.asarray(x) if isinstance(x, np.generic) else member(x, "operand", "par_iter")
     return new_node(NODE_CONSTANT if cnp.PyArray_NDIM(a) == 0 else NODE_INPUT, a, (),
-                    tuple([cnp.PyArray_DIM(a, i) for i in range(cnp.PyArray_NDIM(a))]), a.dtype, None)
+                    shape_of(a), <object>cnp.PyArray_DESCR(a), None)
+
+
+cdef tuple shape_of(ndarray a):
+    cdef tuple shape = PyTuple_New(cnp.PyArray_NDIM(a))
+    cdef int i
+    for i in range(cnp.PyArray_NDIM(a)):
+        set_new(shape, i, cnp.PyArray_DIM(a, i))
+    return shape
 
 
 cdef tuple common_shape(tuple nodes):
     """Of nodes of one domain; None in a filtered one."""
     cdef Node n
-    shape = ()
+    cdef tuple shape = ()
     for node in nodes:
         n = node
         if n.kind == NODE_CONSTANT:
             continue
         if n.domain is not None:
             return None
-        if n.shape is not shape and n.shape != shape:
+        if not is_same(n.shape, shape):
             shape = np.broadcast_shapes(shape, n.shape) if shape else n.shape
     return shape
+
+
+cdef bint is_same(tuple a, tuple b) except -1:
+    """Whether two shapes are equal: lengths as numbers, for most are."""
+    cdef Py_ssize_t i
+    if a is b:
+        return True
+    if len(a) != len(b):
+        return False
+    for i in range(len(a)):
+        if <int64_t>a[i] != <int64_t>b[i]:
+            return False
+    return True
 
 
 cdef Domain common_domain(tuple nodes):
@@ -129,6 +150,9 @@ cdef object ufunc_node(ufunc u, list nodes, dict options):
     inputs = PyTuple_New(u.nin)
     for i in range(u.nin):
         n = nodes[i]
+        if n.dtype is r.dtypes[i] and n.kind != NODE_CONSTANT:
+            set_new(inputs, i, n)
+            continue
         if (<cnp.dtype>r.dtypes[i]).kind == b"m" and (n.dtype is None or n.dtype.kind != "m"):
             # NumPy 2.5 warns of numbers that are to be times.
             u(*[(<Node>x).what if (<Node>x).kind == NODE_CONSTANT else np.empty(0, (<Node>x).dtype)
@@ -169,18 +193,19 @@ cdef Resolved resolved_for(ufunc u, list nodes, dict options):
 
 cdef Node converted(Node n, cnp.dtype want):
     """An operand as what the loop takes; None: NumPy says why not."""
+    cdef ndarray value = None
     if n.kind != NODE_CONSTANT:
-        return n if n.dtype is want or n.dtype == want else cast(n, want)
-    value = None
+        return n if n.dtype == want else cast(n, want)
     try:
         if n.dtype is not None and type(n.what) is not bool:
             value = n.what.astype(want)
         elif want.kind == b"m":
             value = np.asarray(n.what, want)
         else:
-            value = cnp.PyArray_FROM_OTF(n.what, want.type_num, 0)
+            value = cnp.PyArray_EMPTY(0, NULL, want.type_num, 0)
+            cnp.PyArray_SETITEM(value, <char*>cnp.PyArray_DATA(value), n.what)
     except OverflowError:
-        pass
+        value = None
     return None if value is None else new_node(NODE_CONSTANT, value, (), (), want, None)
 
 
