@@ -85,6 +85,27 @@ def test_what_is_not_zero_is_counted(dtype, simd_level):
                 assert type(found) is type(np.count_nonzero(b))
 
 
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 64, 1000, 4096, 70_001])
+def test_bytes_that_are_not_zero_are_found(n, simd_level):
+    """At either end, in the middle, of any value; one that is zero among others; none."""
+    for level in levels.names():
+        simd_level(level)
+        for at in sorted({0, n // 3, n // 2, n - 1}):
+            for value in (1, 128):
+                mask = np.zeros(n, np.uint8)
+                mask[at] = value
+                for m in (mask.view(bool), mask.view(bool)[::-1].copy()):
+                    assert pb.par_position(m, m) == np.argmax(m)
+                    assert pb.par_find_any(np.arange(n), m) == np.argmax(m)
+                assert pb.par_any(mask.view(bool))
+                assert not pb.par_all(mask.view(bool)) or n == 1
+            full = np.full(n, 255, np.uint8)
+            assert pb.par_all(full.view(bool))
+            full[at] = 0
+            assert not pb.par_all(full.view(bool))
+        assert pb.par_position(np.zeros(n), 1) is None
+
+
 @pytest.mark.parametrize("words", ["u4", "u8"])
 @pytest.mark.parametrize("parts", [16, 32, 64, 128, 256])
 def test_parts_are_those_of_searchsorted(words, parts, simd_level, native):

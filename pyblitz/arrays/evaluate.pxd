@@ -5,7 +5,7 @@ that is too large for a program first, into an array.  What no program can do is
 NumPy, at once.  Errors and warnings are NumPy's; elements are read while one of these
 functions runs, not before.
 """
-from numpy cimport ufunc
+from numpy cimport ndarray, ufunc
 from pyblitz.arrays.nodes cimport Node
 from pyblitz.arrays.program cimport Program
 
@@ -18,6 +18,8 @@ cdef Program program_of(list nodes, list outs, bint in_order)
 # The node as an array, if it is so small that NumPy is done before a program would begin; else as
 # it is.
 cdef Node done_if_few(Node node)
+# Whether NumPy is done with such an array before a program would begin.
+cdef bint is_few_items(ndarray a) noexcept
 cdef object array_of(Node node)
 cdef list collect(list nodes, object out)
 cdef object find_node(Node node, int which)

@@ -213,6 +213,10 @@ def set_few_bytes(int64_t n):
     return was
 
 
+cdef bint is_few_items(ndarray a) noexcept:
+    return cnp.PyArray_NBYTES(a) <= few_bytes
+
+
 cdef bint is_few(Node node) noexcept:
     """Whether value_by_numpy does it, and faster than a program."""
     cdef int64_t items = 1

@@ -9,12 +9,13 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport Resolved, is_associative, report_flags, resolve, run, run_fn
 from pyblitz.arrays.compiled cimport CompiledKernel
-from pyblitz.arrays.evaluate cimport apply, array_of, done_if_few, find_node, program_of
+from pyblitz.arrays.evaluate cimport (
+    apply, array_of, count_node, done_if_few, find_node, is_few_items, program_of)
 from pyblitz.arrays.front cimport no_value
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CALL, NODE_CONSTANT, NODE_INPUT, Node, call_blocks, cast, node_of, side_by_side)
 from pyblitz.arrays.program cimport Program
-from pyblitz.kernels.find cimport FIND_NONZERO
+from pyblitz.kernels.find cimport FIND_NONZERO, FIND_ZERO
 from pyblitz.kernels.map cimport Map, loop_fn
 from pyblitz.kernels.reduce cimport (
     Fold, Reduce, arg_fn, dot_double, dot_float, reduce_run, sum_double, sum_float)
@@ -22,6 +23,8 @@ from pyblitz.kernels.user cimport scalar_loop
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 
 cnp.import_array()
+
+cdef object truth = np.dtype(bool)
 
 
 # ---- one pass ---------------------------------------------------------------
@@ -241,11 +244,18 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
     if r is None:
         r = resolve_reduction(op, node)
     node = done_if_few(node)
+    if same(node.dtype, truth) and initial is no_value and node.shape is not None and 0 not in node.shape:
+        found = reduce_truths(op, node)
+        if found is not None:
+            return found
     if node.kind == NODE_INPUT and r.dtypes is not None and r.loop != NULL and r.associative:
         a = node.what
         if (is_row(a) and same(r.dtypes[0], a.dtype) and same(r.dtypes[1], a.dtype)
                 and same(r.dtypes[2], a.dtype) and cnp.PyArray_SIZE(a) > 0):
             return from_start(op, fold_row(op, a, r), initial)
+        if is_few_items(a) and a.descr.kind in b"biu":
+            # Into a wider type, the same in any order: NumPy is done before a program would begin.
+            return op.reduce(a, axis=None, initial=initial)
     found = fold_node(op, node, r) if r.associative else None
     if found is None:
         return op.reduce(array_of(node), axis=None, initial=initial)
@@ -253,6 +263,25 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
     if items == 0:
         return op.reduce(np.empty(0, node.dtype), initial=initial)
     return from_start(op, result, initial)
+
+
+cdef object reduce_truths(object op, Node node):
+    """Of booleans a sum is a count, and extremes are found.  None: another reduction."""
+    cdef ndarray a
+    if node.kind == NODE_INPUT:
+        a = node.what
+        if is_few_items(a):
+            return op.reduce(a, axis=None)
+        if cnp.PyArray_IS_C_CONTIGUOUS(a):
+            # Which needs no copy in a register, as a mask does.
+            node = node_of(a.view(np.uint8))
+    if op is np.add:
+        return np.intp(count_node(node))
+    if op is np.maximum:
+        return np.bool_(find_node(node, FIND_NONZERO) >= 0)
+    if op is np.minimum:
+        return np.bool_(find_node(node, FIND_ZERO) < 0)
+    return None
 
 
 cdef object reduce_parts(object op, list parts, object initial):

@@ -1,6 +1,5 @@
 """Searches; see find.pxd."""
 from libc.stdint cimport INT64_MAX, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
 from pyblitz.kernels.blocks cimport run_blocks
 from pyblitz.kernels.map cimport Block, map_begin, map_walk
 from pyblitz.kernels.filter cimport count_true
@@ -29,23 +28,19 @@ cdef struct Look:
 
 cdef inline int64_t first_true(const char* mask, int64_t n) noexcept nogil:
     """The first byte that is not 0 (NumPy takes any such byte for true), or -1."""
-    cdef uint64_t words[8]
-    cdef uint64_t any
-    cdef int64_t i = 0
-    cdef int k
-    while i + 64 <= n:
-        memcpy(words, mask + i, 64)
-        any = 0
-        for k in range(8):
-            any |= words[k]
-        if any != 0:
-            break
-        i += 64
-    while i < n:
-        if mask[i]:
-            return i
+    cdef int64_t i = 0, half
+    if not simd.any_byte(<const uint8_t*>mask, n):
+        return -1
+    while n > 32:
+        half = n // 2
+        if simd.any_byte(<const uint8_t*>mask + i, half):
+            n = half
+        else:
+            i += half
+            n -= half
+    while not mask[i]:
         i += 1
-    return -1
+    return i
 
 
 cdef inline int64_t nonzero(const Items* items, const char* at, int64_t n) noexcept nogil:
@@ -58,18 +53,11 @@ cdef inline int64_t nonzero(const Items* items, const char* at, int64_t n) noexc
 
 cdef inline bint is_met(const Find* f, const char* at, int64_t n) noexcept nogil:
     """Whether one of these elements is what FIND_NONZERO or FIND_ZERO asks for."""
-    cdef const uint8_t* bytes = <const uint8_t*>at
-    cdef uint8_t all = 0, least = 255
-    cdef int64_t i
     if f.items.size > 1:
         return nonzero(&f.items, at, n) < n if f.which == FIND_ZERO else nonzero(&f.items, at, n) > 0
     if f.which == FIND_ZERO:
-        for i in range(n):
-            least = min(least, bytes[i])
-        return least == 0
-    for i in range(n):
-        all |= bytes[i]
-    return all != 0
+        return not simd.all_bytes(<const uint8_t*>at, n)
+    return simd.any_byte(<const uint8_t*>at, n)
 
 
 cdef int look_for_one(Look* l, const Block* b) noexcept nogil:

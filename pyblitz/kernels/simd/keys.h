@@ -1,5 +1,6 @@
 /* Floats as words whose unsigned order is theirs, and back: minus infinity is 0, and NaNs of
- * either sign come after infinity.  The source may be the target. */
+ * either sign come after infinity.  The source may be the target.  And what is asked of items
+ * in passing: by loops that the compiler makes vectors of. */
 #ifndef PYBLITZ_KEYS_H
 #define PYBLITZ_KEYS_H
 
@@ -92,7 +93,25 @@
     return bad != 0;                                                          \
   }
 
+/* Whether some byte is not 0, and whether none is. */
+#define PB_BYTES(NAME, ATTR)                                                  \
+  static ATTR int NAME##_any(const uint8_t *bytes, intptr_t n) {              \
+    uint8_t all = 0;                                                          \
+    intptr_t i;                                                               \
+    for (i = 0; i < n; i++)                                                   \
+      all |= bytes[i];                                                        \
+    return all != 0;                                                          \
+  }                                                                           \
+  static ATTR int NAME##_all(const uint8_t *bytes, intptr_t n) {              \
+    uint8_t least = 255;                                                      \
+    intptr_t i;                                                               \
+    for (i = 0; i < n; i++)                                                   \
+      least = bytes[i] < least ? bytes[i] : least;                            \
+    return least != 0;                                                        \
+  }
+
 #define PB_KEYS_LEVEL(LEVEL, ATTR)                                            \
+  PB_BYTES(pb_bytes_##LEVEL, ATTR)                                            \
   PB_KEYS(pb_narrow_##LEVEL, uint32_t, PB_NARROW_SHIFT, ATTR)                 \
   PB_KEYS(pb_wide_##LEVEL, uint64_t, PB_WIDE_SHIFT, ATTR)                     \
   PB_LOOK(pb_narrow_##LEVEL, uint32_t, UINT32_C(0xFF000000), ATTR)            \
