@@ -85,6 +85,32 @@ def test_what_is_not_zero_is_counted(dtype, simd_level):
                 assert type(found) is type(np.count_nonzero(b))
 
 
+@pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8", "q", "Q", ">i4", ">u8"])
+def test_integers_wrap_as_numpys_do(dtype, simd_level):
+    """Sums of 4 bytes are of 8; products of 4 bytes wrap at 4; with steps and backwards, too."""
+    info = np.iinfo(dtype)
+    rng = np.random.default_rng(2)
+    a = rng.integers(
+        info.min, info.max, 300_001, dtype=np.dtype(dtype).newbyteorder("="), endpoint=True
+    )
+    a = a.astype(dtype)
+    a[::3] = info.max
+    a[1::7] = info.min
+    b = a[::-1].copy()
+    for level in levels.names():
+        simd_level(level)
+        for x, y in ((a, b), (a[:1], b[:1]), (a[5:], b[5:]), (a[::2], b[::2]), (a[::-1], b)):
+            for found, expected in (
+                (pb.par_sum(x), np.sum(x)),
+                (pb.par_iter(x).sum(), np.sum(x)),
+                (pb.par_sum(x, initial=3), np.sum(x, initial=3)),
+                ((pb.par_iter(x) + y).sum(), np.sum(x + y)),
+                (pb.par_dot(x, y), np.dot(x, y)),
+            ):
+                assert found == expected
+                assert type(found) is type(expected)
+
+
 @pytest.mark.parametrize("n", [1, 31, 32, 33, 64, 1000, 4096, 70_001])
 def test_bytes_that_are_not_zero_are_found(n, simd_level):
     """At either end, in the middle, of any value; one that is zero among others; none."""

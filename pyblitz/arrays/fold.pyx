@@ -18,7 +18,8 @@ from pyblitz.arrays.program cimport Program
 from pyblitz.kernels.find cimport FIND_NONZERO, FIND_ZERO
 from pyblitz.kernels.map cimport Map, loop_fn
 from pyblitz.kernels.reduce cimport (
-    Fold, Reduce, arg_fn, dot_double, dot_float, reduce_run, sum_double, sum_float)
+    Fold, Reduce, arg_fn, dot_double, dot_float, dot_narrow, dot_wide, reduce_run, sum_double,
+    sum_float, sum_signed, sum_unsigned, sum_wide)
 from pyblitz.kernels.user cimport scalar_loop
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 
@@ -29,9 +30,9 @@ cdef object truth = np.dtype(bool)
 
 # ---- one pass ---------------------------------------------------------------
 
-cdef bint set_fold(Fold* f, object op, Resolved r, int slot) except -1:
-    """False: there is no loop for it."""
-    if r.dtypes is None or r.loop == NULL or not r.dtypes[0] == r.dtypes[1] == r.dtypes[2]:
+cdef bint set_fold(Fold* f, object op, Resolved r, int slot, object dtype) except -1:
+    """dtype: of the items.  False: there is no loop for it."""
+    if r.dtypes is None or r.loop == NULL or not (r.dtypes[0] == r.dtypes[1] == r.dtypes[2]):
         return False
     f.inputs = 1
     f.slots[0] = slot
@@ -44,22 +45,43 @@ cdef bint set_fold(Fold* f, object op, Resolved r, int slot) except -1:
         f.loop = sum_double
     elif op is np.add and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_FLOAT:
         f.loop = sum_float
+    elif op is np.add and adds_up(dtype, r.dtypes[0]):
+        set_integers(f, sum_wide if (<cnp.dtype>dtype).itemsize == 8 else
+                     sum_signed if (<cnp.dtype>dtype).kind == b"i" else sum_unsigned)
     return True
 
 
+cdef bint adds_up(cnp.dtype dtype, cnp.dtype to) noexcept:
+    """Whether integers are summed as they are, whatever they are summed to."""
+    return (dtype.kind in b"iu" and dtype.kind == to.kind and to.itemsize == 8
+            and (dtype.itemsize == 4 or dtype.itemsize == 8)
+            and cnp.PyDataType_ISNOTSWAPPED(dtype) and cnp.PyDataType_ISNOTSWAPPED(to))
+
+
+cdef void set_integers(Fold* f, loop_fn loop) noexcept:
+    f.loop = loop
+    f.join = sum_wide
+    f.itemsize = 8
+    f.has_start = True
+    f.start[0] = 0
+
+
 cdef void set_dot(Fold* f, object dtype, int first, int second):
-    """The sum of the products of a program's two values, of float or double."""
-    cdef bint double = dtype.char == "d"
+    """The sum of the products of two values, of numbers of 4 or 8 bytes."""
+    cdef bint wide = dtype.itemsize == 8
     cdef float zero = -0.0
-    f.loop = dot_double if double else dot_float
-    f.join = sum_double if double else sum_float
     f.inputs = 2
     f.slots[0] = first
     f.slots[1] = second
-    f.itemsize = 8 if double else 4
+    if dtype.kind in "iu":
+        set_integers(f, dot_wide if wide else dot_narrow)
+        return
+    f.loop = dot_double if wide else dot_float
+    f.join = sum_double if wide else sum_float
+    f.itemsize = dtype.itemsize
     # Which changes nothing, not even the sign of a zero.
     f.has_start = True
-    if double:
+    if wide:
         f.start[0] = -0.0
     else:
         memcpy(f.start, &zero, sizeof(float))
@@ -104,7 +126,7 @@ cdef tuple fold_node(object op, Node node, Resolved r):
         r = resolve_reduction(op, node)
     if r.dtypes is None or r.loop == NULL:
         return None
-    if node.dtype != r.dtypes[1]:
+    if node.dtype != r.dtypes[1] and not (op is np.add and adds_up(node.dtype, r.dtypes[1])):
         node = cast(node, r.dtypes[1])
     values = [node]
     if op is np.add and node.kind == NODE_CALL and node.dtype.char in "df" and (
@@ -117,9 +139,9 @@ cdef tuple fold_node(object op, Node node, Resolved r):
         p = program_of(values, None, False)
     if len(values) == 2:
         set_dot(&red.fold[0], node.dtype, p.slots[0], p.slots[1])
-    elif not set_fold(&red.fold[0], op, r, p.slots[0]):
+    elif not set_fold(&red.fold[0], op, r, p.slots[0], node.dtype):
         return None
-    values = reduce_program(p, &red, [node.dtype])
+    values = reduce_program(p, &red, [r.dtypes[0]])
     return values[0] if red.result.items else None, red.result.items
 
 
@@ -190,15 +212,15 @@ cdef object fold_row(object op, ndarray a, Resolved r):
     red.map = &m
     red.arg = NULL
     red.folds = 1
-    set_fold(&red.fold[0], op, r, 0)
+    set_fold(&red.fold[0], op, r, 0, a.dtype)
     fold_in_pool(&red)
-    result = np.empty((), a.dtype)
-    memcpy(cnp.PyArray_DATA(<ndarray>result), red.result.acc[0], cnp.PyArray_ITEMSIZE(a))
+    result = np.empty((), r.dtypes[0])
+    memcpy(cnp.PyArray_DATA(<ndarray>result), red.result.acc[0], cnp.PyArray_ITEMSIZE(<ndarray>result))
     return result
 
 
 cdef object dot_row(ndarray x, ndarray y):
-    """Of two rows of one of float's types, without a program."""
+    """Of two rows of numbers of 4 or 8 bytes, without a program."""
     cdef Map m
     cdef Reduce red
     map_of_row(&m, x)
@@ -212,9 +234,9 @@ cdef object dot_row(ndarray x, ndarray y):
     set_dot(&red.fold[0], x.dtype, 0, 1)
     run(<run_fn>reduce_run, &red, "the reduction")
     report_flags("dot", u32_load_relaxed(&red.flags))
-    result = np.empty((), x.dtype)
-    memcpy(cnp.PyArray_DATA(<ndarray>result), red.result.acc[0], cnp.PyArray_ITEMSIZE(x))
-    return result[()]
+    result = np.empty((), x.dtype if x.descr.kind == b"f" else np.uint64)
+    memcpy(cnp.PyArray_DATA(<ndarray>result), red.result.acc[0], red.fold[0].itemsize)
+    return result.astype(x.dtype)[()]
 
 
 cdef object started(object op, ndarray result, object initial):
@@ -250,8 +272,9 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
             return found
     if node.kind == NODE_INPUT and r.dtypes is not None and r.loop != NULL and r.associative:
         a = node.what
-        if (is_row(a) and same(r.dtypes[0], a.dtype) and same(r.dtypes[1], a.dtype)
-                and same(r.dtypes[2], a.dtype) and cnp.PyArray_SIZE(a) > 0):
+        if (is_row(a) and same(r.dtypes[0], r.dtypes[2]) and same(r.dtypes[1], r.dtypes[2])
+                and (same(r.dtypes[1], a.dtype) or (op is np.add and adds_up(a.dtype, r.dtypes[1])))
+                and cnp.PyArray_SIZE(a) > 0):
             return from_start(op, fold_row(op, a, r), initial)
         if is_few_items(a) and a.descr.kind in b"biu":
             # Into a wider type, the same in any order: NumPy is done before a program would begin.
@@ -310,8 +333,8 @@ cdef tuple reduce_two(object op1, Node one, object op2, Node two):
                     two if two.dtype == r2.dtypes[1] else cast(two, r2.dtypes[1])], None, False)
     if p is None:
         return None
-    if not (set_fold(&red.fold[0], op1, r1, p.slots[0])
-            and set_fold(&red.fold[1], op2, r2, p.slots[1])):
+    if not (set_fold(&red.fold[0], op1, r1, p.slots[0], r1.dtypes[1])
+            and set_fold(&red.fold[1], op2, r2, p.slots[1], r2.dtypes[1])):
         return None
     values = reduce_program(p, &red, [r1.dtypes[0], r2.dtypes[0]])
     return values[0][()], values[1][()], red.result.items

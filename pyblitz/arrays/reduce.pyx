@@ -823,7 +823,8 @@ def par_dot(a, b, out=None):
 cdef object dot_rows(ndarray x, ndarray y, object kind):
     if kind == np.bool_:
         return np.bool_(any_of([apply(np.logical_and, [x, y], {})]))
-    if kind.char in "df" and x.dtype == kind and y.dtype == kind and is_row(x) and is_row(y) and x.size > 0:
+    if (kind.kind in "iuf" and kind.itemsize in (4, 8) and x.dtype == kind and y.dtype == kind
+            and is_row(x) and is_row(y) and x.size > 0):
         return dot_row(x, y) + kind.type(0)     # NumPy starts from a zero, whose sign stays
     # Products of halves are summed as NumPy's are, in single precision.
     wide = np.dtype(np.float32) if kind == np.float16 else kind

@@ -55,6 +55,13 @@ cdef void sum_float(char** args, const intptr_t* dims, const intptr_t* steps, vo
 cdef void sum_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 cdef void dot_float(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 cdef void dot_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
+# Sums of integers, which wrap, into 8 bytes: of 4 bytes with and without a sign, and of 8.
+cdef void sum_signed(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
+cdef void sum_unsigned(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
+cdef void sum_wide(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
+# Sums of their products.  Of 4 bytes only the low ones count.
+cdef void dot_narrow(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
+cdef void dot_wide(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 # NaNs become zero: a block kernel (map.pxd).
 cdef void zero_nans_float(const float* items, float* to, intptr_t n, void* user) noexcept nogil
 cdef void zero_nans_double(const double* items, double* to, intptr_t n, void* user) noexcept nogil

@@ -1,5 +1,6 @@
 """Block reduction; see reduce.pxd."""
 from libc.errno cimport ENOMEM
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from pyblitz.kernels.blocks cimport combine_blocks, gather_flags
@@ -102,6 +103,66 @@ cdef void dot_float(char** args, const intptr_t* dims, const intptr_t* steps, vo
 
 cdef void dot_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
     dot_loop(args, dims[0], steps, <double*>args[0])
+
+
+# ---- sums of integers -------------------------------------------------------
+# They wrap, so the order does not matter.
+
+ctypedef fused Integer:
+    int32_t
+    uint32_t
+    uint64_t
+
+
+cdef inline uint64_t integer_at(const Integer* a, intptr_t step, intptr_t i) noexcept nogil:
+    return <uint64_t>(<const Integer*>(<const char*>a + i * step))[0]
+
+
+cdef inline void integer_sum(char** args, intptr_t n, const intptr_t* steps, const Integer* a) noexcept nogil:
+    cdef uint64_t* acc = <uint64_t*>args[0]
+    cdef intptr_t i
+    if steps[1] != sizeof(Integer):
+        for i in range(n):
+            acc[0] += integer_at(a, steps[1], i)
+    elif Integer is int32_t:
+        acc[0] += simd.sum_signed(a, n)
+    elif Integer is uint32_t:
+        acc[0] += simd.sum_unsigned(a, n)
+    else:
+        acc[0] += simd.sum_wide(a, n)
+
+
+cdef inline void integer_dot(char** args, intptr_t n, const intptr_t* steps, const Integer* a,
+                             const Integer* b) noexcept nogil:
+    cdef uint64_t* acc = <uint64_t*>args[0]
+    cdef intptr_t i
+    if steps[1] != sizeof(Integer) or steps[2] != sizeof(Integer):
+        for i in range(n):
+            acc[0] += integer_at(a, steps[1], i) * integer_at(b, steps[2], i)
+    elif Integer is uint32_t:
+        acc[0] += simd.dot_narrow(a, b, n)
+    elif Integer is uint64_t:
+        acc[0] += simd.dot_wide(a, b, n)
+
+
+cdef void sum_signed(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
+    integer_sum(args, dims[0], steps, <const int32_t*>args[1])
+
+
+cdef void sum_unsigned(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
+    integer_sum(args, dims[0], steps, <const uint32_t*>args[1])
+
+
+cdef void sum_wide(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
+    integer_sum(args, dims[0], steps, <const uint64_t*>args[1])
+
+
+cdef void dot_narrow(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
+    integer_dot(args, dims[0], steps, <const uint32_t*>args[1], <const uint32_t*>args[2])
+
+
+cdef void dot_wide(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
+    integer_dot(args, dims[0], steps, <const uint64_t*>args[1], <const uint64_t*>args[2])
 
 
 cdef inline void zero_nans(const Real* items, Real* to, intptr_t n) noexcept nogil:

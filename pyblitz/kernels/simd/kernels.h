@@ -31,6 +31,11 @@ typedef struct {
   double (*sum_doubles)(const double *a, intptr_t n);
   float (*dot_floats)(const float *a, const float *b, intptr_t n);
   double (*dot_doubles)(const double *a, const double *b, intptr_t n);
+  uint64_t (*sum_signed)(const int32_t *a, intptr_t n);
+  uint64_t (*sum_unsigned)(const uint32_t *a, intptr_t n);
+  uint64_t (*sum_wide)(const uint64_t *a, intptr_t n);
+  uint64_t (*dot_narrow)(const uint32_t *a, const uint32_t *b, intptr_t n);
+  uint64_t (*dot_wide)(const uint64_t *a, const uint64_t *b, intptr_t n);
   void (*split_narrow)(const uint32_t *words, intptr_t n,
                        const pb_narrow_splitters *s, uint8_t *parts);
   void (*split_wide)(const uint64_t *words, intptr_t n,
@@ -80,6 +85,8 @@ typedef struct {
   {                                                                           \
     NAME, pb_float_##SUMS##_sum, pb_double_##SUMS##_sum,                      \
         pb_float_##SUMS##_dot, pb_double_##SUMS##_dot,                        \
+        pb_sum_signed_##LEVEL, pb_sum_unsigned_##LEVEL, pb_sum_wide_##LEVEL,  \
+        pb_dot_narrow_##LEVEL, pb_dot_wide_##LEVEL,                           \
         pb_split_narrow_##LEVEL, pb_split_wide_##LEVEL,                       \
         pb_narrow_##LEVEL##_encode, pb_narrow_##LEVEL##_decode,               \
         pb_wide_##LEVEL##_encode, pb_wide_##LEVEL##_decode,                   \
@@ -97,13 +104,16 @@ typedef struct {
 
 PB_SUMS(pb_float_base, float, 16, )
 PB_SUMS(pb_double_base, double, 16, )
+PB_INTEGERS(base, )
 PB_KEYS_LEVEL(base, )
 #if defined(PB_X86)
 PB_SPLIT_LEVEL(base, , 0, 0)
 PB_SUMS(pb_float_v3, float, 32, PB_CODE_V3)
 PB_SUMS(pb_double_v3, double, 32, PB_CODE_V3)
+PB_INTEGERS(v3, PB_CODE_V3)
 PB_KEYS_LEVEL(v3, PB_CODE_V3)
 PB_SPLIT_LEVEL(v3, PB_CODE_V3, 32, 16)
+PB_INTEGERS(v4, PB_CODE_V4)
 PB_KEYS_LEVEL(v4, PB_CODE_V4)
 PB_SPLIT_BY_TREE(pb_split_narrow_v4_by_tree, uint32_t, pb_narrow_splitters, )
 PB_SPLIT_BY_TREE(pb_split_wide_v4_by_tree, uint64_t, pb_wide_splitters, )

@@ -1,6 +1,7 @@
 /* Sums and sums of products of a row, pairwise, in lanes.
  *
- * All widths of a vector give the same bits. */
+ * All widths of a vector give the same bits.  Those of integers wrap, and are the same in any
+ * order: the compiler makes vectors of them. */
 #ifndef PYBLITZ_LANES_H
 #define PYBLITZ_LANES_H
 
@@ -73,5 +74,28 @@ enum { PB_ROW = 512 };
       return NAME##_row(a, b, n);                                             \
     return NAME##_dot(a, b, half) + NAME##_dot(a + half, b + half, n - half); \
   }
+
+#define PB_INTEGER_SUM(NAME, T, ATTR)                                         \
+  static ATTR uint64_t NAME(const T *a, intptr_t n) {                         \
+    uint64_t sum = 0;                                                         \
+    intptr_t i;                                                               \
+    for (i = 0; i < n; i++)                                                   \
+      sum += (uint64_t)a[i];                                                  \
+    return sum;                                                               \
+  }
+#define PB_INTEGER_DOT(NAME, T, ATTR)                                         \
+  static ATTR uint64_t NAME(const T *a, const T *b, intptr_t n) {             \
+    T sum = 0;                                                                \
+    intptr_t i;                                                               \
+    for (i = 0; i < n; i++)                                                   \
+      sum += a[i] * b[i];                                                     \
+    return sum;                                                               \
+  }
+#define PB_INTEGERS(LEVEL, ATTR)                                              \
+  PB_INTEGER_SUM(pb_sum_signed_##LEVEL, int32_t, ATTR)                        \
+  PB_INTEGER_SUM(pb_sum_unsigned_##LEVEL, uint32_t, ATTR)                     \
+  PB_INTEGER_SUM(pb_sum_wide_##LEVEL, uint64_t, ATTR)                         \
+  PB_INTEGER_DOT(pb_dot_narrow_##LEVEL, uint32_t, ATTR)                       \
+  PB_INTEGER_DOT(pb_dot_wide_##LEVEL, uint64_t, ATTR)
 
 #endif

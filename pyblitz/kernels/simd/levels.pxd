@@ -3,7 +3,7 @@
 All levels give the same bits.  The best one is chosen at import; PYBLITZ_CPU holds it down.
 No Python, no NumPy in what kernels use of it.
 """
-from libc.stdint cimport int64_t, intptr_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, intptr_t, uint8_t, uint32_t, uint64_t
 
 cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
     enum:
@@ -24,6 +24,12 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
         double (*sum_doubles)(const double* a, intptr_t n) noexcept nogil
         float (*dot_floats)(const float* a, const float* b, intptr_t n) noexcept nogil
         double (*dot_doubles)(const double* a, const double* b, intptr_t n) noexcept nogil
+        # Of integers, which wrap; of a product of narrow ones the low 32 bits count.
+        uint64_t (*sum_signed)(const int32_t* a, intptr_t n) noexcept nogil
+        uint64_t (*sum_unsigned)(const uint32_t* a, intptr_t n) noexcept nogil
+        uint64_t (*sum_wide)(const uint64_t* a, intptr_t n) noexcept nogil
+        uint64_t (*dot_narrow)(const uint32_t* a, const uint32_t* b, intptr_t n) noexcept nogil
+        uint64_t (*dot_wide)(const uint64_t* a, const uint64_t* b, intptr_t n) noexcept nogil
         # How many splitters are not greater than each word; n <= 256.
         void (*split_narrow)(const uint32_t* words, intptr_t n, const NarrowSplitters* s,
                              uint8_t* parts) noexcept nogil
