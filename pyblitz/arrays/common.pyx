@@ -279,12 +279,27 @@ cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint
     if signature is not None or reduction or casting != "same_kind":
         key = (given, signature, casting, reduction)
     r = known.get(key)
+    if r is not None and not are_identical(given, r.given):
+        # C has two types of one size, which are equal as dtypes.
+        key = (key, tuple([getattr(x, "char", None) for x in given]))
+        r = known.get(key)
     if r is None:
         r = resolve_anew(fn, given, signature, casting, reduction)
+        r.given = given
         if len(known) > 1024:
             known.clear()
         known[key] = r
     return r
+
+
+cdef bint are_identical(tuple given, tuple other) noexcept:
+    """Of two that are equal."""
+    cdef Py_ssize_t i
+    for i in range(len(given)):
+        if given[i] is not other[i] and isinstance(given[i], cnp.dtype) and (
+                (<cnp.dtype>given[i]).type_num != (<cnp.dtype>other[i]).type_num):
+            return False
+    return True
 
 
 cdef Resolved resolve_anew(ufunc fn, tuple given, object signature, str casting, bint reduction):

@@ -203,7 +203,7 @@ cdef enum:
     FEW_NODES = 16
 
 # A result of so many bytes, of a few nodes, is done by NumPy before a program would be.
-cdef int64_t few_bytes = 0 if share_from() else 32768
+cdef int64_t few_bytes = 0 if share_from() else 65536
 
 
 def set_few_bytes(int64_t n):
