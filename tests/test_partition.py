@@ -26,7 +26,9 @@ pytestmark = pytest.mark.usefixtures("partitions_itself")
 
 def test_where_vectors_are_faster_numpy_does_it(partitions_itself):
     a = np.random.default_rng(0).random(500_000)
+    threads = pb.num_threads()
     try:
+        pb.set_num_threads(2)
         partitions_itself(1000, 1000, 1000)
         with pb.stats() as s:
             pb.par_partition(a, 1000)
@@ -39,7 +41,15 @@ def test_where_vectors_are_faster_numpy_does_it(partitions_itself):
         with pb.stats() as s:
             pb.par_partition(a, 1000)
         assert s.left == {}
+        # One thread is never faster.
+        pb.set_num_threads(1)
+        partitions_itself(1000, 1000, 1000)
+        with pb.stats() as s:
+            pb.par_argpartition(np.concatenate([a, a]), 1000)
+            pb.par_partition(np.concatenate([a, a, a]), 1000)
+        assert s.left == {("par_partition", why): 1, ("par_argpartition", why): 1}
     finally:
+        pb.set_num_threads(threads)
         partitions_itself(10**9, 1000, 10**9)
 
 

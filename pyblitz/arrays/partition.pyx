@@ -11,6 +11,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
+from pyblitz.host.pools cimport is_alone
 from pyblitz.arrays.common cimport at, axis_of, longest_axis, number_of, run, run_fn, slices
 from pyblitz.arrays.front cimport (
     FIRST_NS, PARTITION_NS, SHARE_NS, as_array, Left, left, left_dtype, pays, too_small)
@@ -247,14 +248,14 @@ cdef object partition_row(ndarray x, list kths, bint indices):
 
 cdef bint vectors_are_faster(object dtype, int64_t n, bint indices):
     """Of one row: where NumPy's partition has vector instructions, it is over before two threads
-    have sampled, counted and moved.  Measured where its sort takes 0.1 to 0.2 ns a halving."""
+    have sampled, counted and moved, and one thread never is.  Measured where its sort takes 0.1 to 0.2 ns a halving."""
     cdef bint wide = dtype.itemsize == 8
     cdef int64_t limit = FAST_ORDERS if indices else FAST_NARROW
     if wide and not indices:
         limit = FAST_FLOATS if dtype.kind == "f" else FAST_INTEGERS
     if SHARE_NS == 0 or dtype.kind not in "iuf" or dtype.itemsize < 4 or not dtype.isnative:
         return False
-    return n < limit and numpys_level_ns(wide) < FAST_HALVING
+    return (n < limit or is_alone()) and numpys_level_ns(wide) < FAST_HALVING
 
 
 cdef object sorted_instead(ndarray x, object axis, object order, bint indices):
