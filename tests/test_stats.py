@@ -214,7 +214,8 @@ def test_a_trace_that_cannot_be_written(tmp_path):
         pass
 
 
-def test_a_trace_of_what_fails(tmp_path):
+def test_a_trace_of_what_fails(tmp_path, pool_size):
+    pool_size(2)  # one thread leaves it to NumPy
     path = tmp_path / "trace.json"
     with pytest.raises(ZeroDivisionError), pb.trace(path):
         pb.par_map(lambda x: 1 / 0, A)
