@@ -39,6 +39,7 @@ cdef enum:
     FEW_PARTS = 4
     MIN_PARTS = 16
     MANY_PARTS = 64
+    FAR_BYTES = 1 << 24     # words of more do not stay in a cache between two halvings
     MAX_STEPS = 128         # where more parts are cheap, steps are not cheaper
     PART_WORDS = 32768      # between two splitters, aimed at
     MAX_PART_WORDS = 1048576    # where more splitters cost more
@@ -57,8 +58,10 @@ cdef double ALONE_NS = 100e6
 # To share must be estimated to take less than this part of what the leaf sort takes alone: estimates
 # are no better.
 cdef double SURELY = 0.85
-# What a halving of words that occur more than once costs, as a part of a usual one.
-cdef double REPEATED = 0.75
+# What a halving of words that occur more than once costs, as a part of a usual one; and, for each
+# byte of a word, where no cache holds them: there are few halvings then, each of all words.
+cdef double REPEATED = 1.0
+cdef double REPEATED_FAR = 0.375
 
 cdef Leaves leaves_narrow
 cdef Leaves leaves_wide
@@ -940,6 +943,7 @@ cdef struct KeySample:
     int64_t n                   # how many keys
     uint64_t keys[SAMPLES]      # in order
     double once                 # what part of them occur once
+    double often                # what part of them so often that they get a part of their own
     double levels               # see halvings
 
 
@@ -956,26 +960,32 @@ cdef KeySample* take_sample(const Words* s) noexcept nogil:
     for i in range(sample.n):
         sample.keys[i] = word_at(s, sample_place(&state, i, stretch))
     sort_plain(sample.keys, room, sample.n)
-    halvings(sample, s.n)
+    halvings(sample, s.n, s.wide)
     return sample
 
 
-cdef void halvings(KeySample* a, int64_t n) noexcept nogil:
+cdef void halvings(KeySample* a, int64_t n, bint wide) noexcept nogil:
     """How often n words such as these are halved until those of a part are equal, on average:
     the entropy of the sample, if keys that it has once are there once."""
-    cdef int64_t i = 0, j, once = 0
-    cdef double sum = 0
+    cdef int64_t i = 0, j, once = 0, often = 0
+    cdef int size = 8 if wide else 4
+    # To be loaded and stored costs as much as a halving there.
+    cdef bint far = n * size > FAR_BYTES
+    cdef double sum = 0, repeated = REPEATED_FAR * size if far else REPEATED
     while i < a.n:
         j = i + 1
         while j < a.n and a.keys[j] == a.keys[i]:
             j += 1
+        if (j - i) * MANY_PARTS >= a.n:
+            often += j - i
         if j - i == 1:
             once += 1
         else:
-            sum += REPEATED * (j - i) * log2(<double>a.n / (j - i))
+            sum += repeated * (j - i) * (log2(<double>a.n / (j - i)) + far)
         i = j
     a.levels = (sum + once * log2(<double>n)) / a.n
     a.once = <double>once / a.n
+    a.often = <double>often / a.n
 
 
 cdef int64_t worst_load(const Cut* c, const KeySample* a) noexcept nogil:
@@ -1336,8 +1346,8 @@ cdef double parts_ns(Worker* w, const Words* s, const KeySample* a) noexcept nog
     cdef Paces* paces = paces_of(s.wide)
     cdef double part = min(leaf_ns(s.wide, words_of_bucket(s.wide)),
                            pieces_ns(s.wide) * (1 if a.once >= MOSTLY else UNEVEN))
-    cdef atomic_i64* pass_ = &paces.steps if a.once >= MOSTLY else &paces.moves if a.once > 0 else &paces.counts
-    return (moves_ns(s.wide, pass_) + a.once * part + (1 - a.once) * EQUAL_NS) / (w.pool.n_background + 1)
+    cdef atomic_i64* pass_ = &paces.steps if a.once >= MOSTLY else &paces.moves if a.often < 1 else &paces.counts
+    return (moves_ns(s.wide, pass_) + (1 - a.often) * part + a.often * EQUAL_NS) / (w.pool.n_background + 1)
 
 
 cdef int few_parts(const Worker* w) noexcept nogil:
