@@ -1251,6 +1251,48 @@ def test_mail_that_waits_for_one_who_broadcasts(pool_size):
         assert set(seen[0]) <= {0, 2, 3}
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "pb.broadcast(leaves_one)",
+        "pb.join(leaves_one, leaves_one, leaves_one)",
+        "pb.broadcast(lambda: pb.join(leaves_one, leaves_one))",
+        "in_scope(lambda s: pb.broadcast(lambda: s.spawn(leaves_one).result()))",
+        "in_scope(lambda s: [s.spawn(leaves_one) for _ in range(10)])",
+    ],
+)
+def test_blocks_that_a_function_leaves_open(call, script):
+    """They end with it: they referred to its stack, and the process died when a task of theirs
+    was run later.  Their tasks run or are dropped, and the pool goes on."""
+    out = script(f"""
+import pyblitz as pb
+pb.set_num_threads(3)
+left, ran, dropped = [], [], []
+def block():
+    with pb.CancelScope(), pb.scope() as outer, pb.scope() as s:
+        tasks = [outer.spawn(ran.append, 1), s.spawn(ran.append, 2)]
+        yield tasks
+def leaves_one():
+    generator = block()
+    left.append((generator, next(generator)))
+def in_scope(f):
+    with pb.scope() as s:
+        f(s)
+{call}
+def deep(n):
+    return deep(n - 1) + 1 if n else 0
+deep(100)
+assert all(future.done() for _, tasks in left for future in tasks)
+for generator, tasks in left:
+    try:
+        generator.close()
+    except RuntimeError:
+        pass
+print(len(left) > 2, len(ran) <= 2 * len(left), pb.broadcast(int))
+""")
+    assert out.split("\n")[0] == "True True [0, 0, 0]"
+
+
 def test_a_task_that_a_part_spawns_and_asks_for_broadcasts(script):
     """It hung.  A part joins; the stolen half spawns a task into the scope around it all, and asks
     for it, when a third thread has it.  That task broadcasts: its part for the thread that joins

@@ -74,9 +74,25 @@ cdef int rank_of_error(object error) noexcept:
     return 2 if isinstance(error, concurrent.futures.CancelledError) else 1
 
 
+cdef end_block_fn end_block = NULL
+
+
+cdef void set_end_block(end_block_fn fn) noexcept:
+    global end_block
+    end_block = fn
+
+
+cdef void end_left_open(Worker* w, Part* part, void* mark) noexcept:
+    while w.part != part:
+        if not end_block(w):
+            w.part = part       # of a process that was forked meanwhile
+    w.mark_of_call = mark
+
+
 cdef int run_side(Worker* w, Sides* j, int64_t i) noexcept nogil:
     cdef Part part
     cdef Part* before = w.part
+    cdef void* mark = w.mark_of_call
     cdef bint stop
     cdef int64_t limit
     # relaxed: a hint; something before it failed, or an exit
@@ -90,6 +106,7 @@ cdef int run_side(Worker* w, Sides* j, int64_t i) noexcept nogil:
     with gil:
         side = <Side>(<list>j.sides)[i]
         side.run(stop)
+        end_left_open(w, &part, mark)
         limit = INT64_MAX if side.error is None else failed_from(i, side.error)
         side = None
     w.part = before

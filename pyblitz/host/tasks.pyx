@@ -9,7 +9,8 @@ import time
 cimport cython
 from libc.stdint cimport INT64_MAX, int64_t
 from pyblitz.host.cancel cimport Listener
-from pyblitz.host.forks cimport check_callable, failed_from, lower_limit, rank_of_error
+from pyblitz.host.forks cimport (
+    check_callable, end_left_open, failed_from, lower_limit, rank_of_error, set_end_block)
 from pyblitz.host.futures cimport begin_future, end_future
 from pyblitz.host.interpreter cimport check, raised
 from pyblitz.host.pools cimport Entry, borrow, enter, leave
@@ -84,6 +85,7 @@ cdef class Spawned:
         """By whoever won the race.  w: NULL without memory for one."""
         cdef Part part
         cdef Part* before = NULL
+        cdef void* mark = NULL
         cdef scope home = self.home
         future = self.future
         context, self.context = self.context, None
@@ -93,6 +95,7 @@ cdef class Spawned:
         result = error = None
         if w != NULL:
             before = w.part
+            mark = w.mark_of_call
             part.limit = &home._limit
             part.at = self.index
             part.outer = before
@@ -109,6 +112,8 @@ cdef class Spawned:
         except BaseException as e:
             error = e
             home._fail(self.index, e)
+        if w != NULL:
+            end_left_open(w, &part, mark)
         late = end_future(future, result, error)
         if late is not None:
             home._fail(self.index, late)
@@ -590,6 +595,20 @@ cdef void run_own(Worker* w, Scope* s) noexcept nogil:
         if job == NULL:
             return
         execute(w, job)
+
+
+cdef bint end_block(Worker* w) noexcept:
+    """The block whose Part is the worker's."""
+    cdef scope s
+    for s in list(open_scopes.values()):
+        if s._worker == w and &s._scope.part == w.part and not pool_is_stale(s._pool):
+            lower_limit(&s._limit, 0)
+            s._end()
+            return True
+    return False
+
+
+set_end_block(end_block)
 
 
 def _end_scopes():
