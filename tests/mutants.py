@@ -656,6 +656,13 @@ MUTATIONS = [
         "test_argsort.py test_is_sorted.py",
     ),
     Mutation(
+        "blocks that a function leaves open stay",
+        "host/forks.pyx",
+        "    while w.part != part:\n",
+        "    while False:\n",
+        "test_tasks.py",
+    ),
+    Mutation(
         "a task has its scope's level, not that of who spawned it",
         "host/tasks.pyx",
         "spawned.level = mail_level(w)",

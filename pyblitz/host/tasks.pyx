@@ -314,7 +314,8 @@ cdef class scope:
 
     The tasks belong to what the block belongs to: a `CancelScope` around it stops
     them.  A block belongs to the thread that entered it; in a coroutine it must not
-    contain an ``await``.
+    contain an ``await``.  One that a function of a task, a `join` or a `broadcast` leaves open,
+    in a generator that hangs, ends with that function: what has not begun is cancelled.
 
     Examples
     --------
