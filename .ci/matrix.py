@@ -67,7 +67,7 @@ TESTS = [
 NOT = "256 or 1000"
 # What their threads, memory and own processes do not allow.
 NOT_UNDER = {
-    # It runs ten times as long as what waits for progress takes.
+    # It is so slow that a test of progress ends before it is told of any.
     "thread": "ctrl_c or python or fork or refused or child or RLIMIT or memory or cannot_start"
     " or few_others or made_once or nothing_leaks or a_crash or not_finished",
     # It keeps what was freed for a while, and a child forked while a thread holds a lock of its

@@ -1259,13 +1259,14 @@ def test_mail_that_waits_for_one_who_broadcasts(pool_size):
         "pb.broadcast(lambda: pb.join(leaves_one, leaves_one))",
         "in_scope(lambda s: pb.broadcast(lambda: s.spawn(leaves_one).result()))",
         "in_scope(lambda s: [s.spawn(leaves_one) for _ in range(10)])",
+        "in_scope(calls_back)",
     ],
 )
 def test_blocks_that_a_function_leaves_open(call, script):
     """They end with it: they referred to its stack, and the process died when a task of theirs
     was run later.  Their tasks run or are dropped, and the pool goes on."""
     out = script(f"""
-import pyblitz as pb
+import threading, pyblitz as pb
 pb.set_num_threads(3)
 left, ran, dropped = [], [], []
 def block():
@@ -1278,6 +1279,11 @@ def leaves_one():
 def in_scope(f):
     with pb.scope() as s:
         f(s)
+def calls_back(s):
+    go = threading.Event()
+    for _ in range(3):
+        s.spawn(go.wait).add_done_callback(lambda future: leaves_one())
+    go.set()
 {call}
 def deep(n):
     return deep(n - 1) + 1 if n else 0

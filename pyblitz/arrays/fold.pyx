@@ -32,7 +32,7 @@ cdef object truth = np.dtype(bool)
 
 cdef bint set_fold(Fold* f, object op, Resolved r, int slot, object dtype) except -1:
     """dtype: of the items.  False: there is no loop for it."""
-    if r.dtypes is None or r.loop == NULL or not (r.dtypes[0] == r.dtypes[1] == r.dtypes[2]):
+    if r.dtypes is None or r.loop == NULL or not r.dtypes[0] == r.dtypes[1] == r.dtypes[2]:
         return False
     f.inputs = 1
     f.slots[0] = slot
@@ -45,15 +45,15 @@ cdef bint set_fold(Fold* f, object op, Resolved r, int slot, object dtype) excep
         f.loop = sum_double
     elif op is np.add and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_FLOAT:
         f.loop = sum_float
-    elif op is np.add and adds_up(dtype, r.dtypes[0]):
+    elif adds_up(op, dtype, r.dtypes[0]):
         set_integers(f, sum_wide if (<cnp.dtype>dtype).itemsize == 8 else
                      sum_signed if (<cnp.dtype>dtype).kind == b"i" else sum_unsigned)
     return True
 
 
-cdef bint adds_up(cnp.dtype dtype, cnp.dtype to) noexcept:
-    """Whether integers are summed as they are, whatever they are summed to."""
-    return (dtype.kind in b"iu" and dtype.kind == to.kind and to.itemsize == 8
+cdef bint adds_up(object op, cnp.dtype dtype, cnp.dtype to):
+    """Whether it sums integers that need no cast to what they are summed to."""
+    return (op is np.add and dtype.kind in b"iu" and dtype.kind == to.kind and to.itemsize == 8
             and (dtype.itemsize == 4 or dtype.itemsize == 8)
             and cnp.PyDataType_ISNOTSWAPPED(dtype) and cnp.PyDataType_ISNOTSWAPPED(to))
 
@@ -126,7 +126,7 @@ cdef tuple fold_node(object op, Node node, Resolved r):
         r = resolve_reduction(op, node)
     if r.dtypes is None or r.loop == NULL:
         return None
-    if node.dtype != r.dtypes[1] and not (op is np.add and adds_up(node.dtype, r.dtypes[1])):
+    if node.dtype != r.dtypes[1] and not adds_up(op, node.dtype, r.dtypes[1]):
         node = cast(node, r.dtypes[1])
     values = [node]
     if op is np.add and node.kind == NODE_CALL and node.dtype.char in "df" and (
@@ -266,19 +266,19 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
     if r is None:
         r = resolve_reduction(op, node)
     node = done_if_few(node)
-    if same(node.dtype, truth) and initial is no_value and node.shape is not None and 0 not in node.shape:
-        found = reduce_truths(op, node)
-        if found is not None:
-            return found
     if node.kind == NODE_INPUT and r.dtypes is not None and r.loop != NULL and r.associative:
         a = node.what
-        if (is_row(a) and same(r.dtypes[0], r.dtypes[2]) and same(r.dtypes[1], r.dtypes[2])
-                and (same(r.dtypes[1], a.dtype) or (op is np.add and adds_up(a.dtype, r.dtypes[1])))
+        if (a.descr.kind != b"b" and is_row(a) and same(r.dtypes[0], r.dtypes[2]) and same(r.dtypes[1], r.dtypes[2])
+                and (same(r.dtypes[1], a.dtype) or adds_up(op, a.dtype, r.dtypes[1]))
                 and cnp.PyArray_SIZE(a) > 0):
             return from_start(op, fold_row(op, a, r), initial)
         if is_few_items(a) and a.descr.kind in b"biu":
             # Into a wider type, the same in any order: NumPy is done before a program would begin.
             return op.reduce(a, axis=None, initial=initial)
+    if same(node.dtype, truth) and initial is no_value and node.shape is not None and 0 not in node.shape:
+        found = reduce_truths(op, node)
+        if found is not None:
+            return found
     found = fold_node(op, node, r) if r.associative else None
     if found is None:
         return op.reduce(array_of(node), axis=None, initial=initial)
@@ -293,8 +293,6 @@ cdef object reduce_truths(object op, Node node):
     cdef ndarray a
     if node.kind == NODE_INPUT:
         a = node.what
-        if is_few_items(a):
-            return op.reduce(a, axis=None)
         if cnp.PyArray_IS_C_CONTIGUOUS(a):
             # Which needs no copy in a register, as a mask does.
             node = node_of(a.view(np.uint8))

@@ -49,6 +49,9 @@ cdef enum:
 # NumPy's, without a look into its module at each operator.
 cdef object add = np.add, subtract = np.subtract, multiply = np.multiply, power = np.power
 cdef object true_divide = np.true_divide, floor_divide = np.floor_divide, remainder = np.remainder
+cdef object bitwise_and = np.bitwise_and, bitwise_or = np.bitwise_or, bitwise_xor = np.bitwise_xor
+cdef object left_shift = np.left_shift, right_shift = np.right_shift, invert = np.invert
+cdef object negative = np.negative, positive = np.positive, absolute = np.absolute
 cdef object where = np.where
 cdef dict no_options = {}
 # By Py_LT, Py_LE, and so on.
@@ -623,19 +626,19 @@ cdef class ParIter:
         return binary(np.divmod, a, b)
 
     def __and__(a, b):
-        return binary(np.bitwise_and, a, b)
+        return binary(bitwise_and, a, b)
 
     def __or__(a, b):
-        return binary(np.bitwise_or, a, b)
+        return binary(bitwise_or, a, b)
 
     def __xor__(a, b):
-        return binary(np.bitwise_xor, a, b)
+        return binary(bitwise_xor, a, b)
 
     def __lshift__(a, b):
-        return binary(np.left_shift, a, b)
+        return binary(left_shift, a, b)
 
     def __rshift__(a, b):
-        return binary(np.right_shift, a, b)
+        return binary(right_shift, a, b)
 
     def __matmul__(a, b):
         # NumPy's: BLAS has the whole of both.
@@ -693,31 +696,31 @@ cdef class ParIter:
         return after_in_place(power, self, other, self ** other)
 
     def __iand__(self, other):
-        return after_in_place(np.bitwise_and, self, other, self & other)
+        return after_in_place(bitwise_and, self, other, self & other)
 
     def __ior__(self, other):
-        return after_in_place(np.bitwise_or, self, other, self | other)
+        return after_in_place(bitwise_or, self, other, self | other)
 
     def __ixor__(self, other):
-        return after_in_place(np.bitwise_xor, self, other, self ^ other)
+        return after_in_place(bitwise_xor, self, other, self ^ other)
 
     def __ilshift__(self, other):
-        return after_in_place(np.left_shift, self, other, self << other)
+        return after_in_place(left_shift, self, other, self << other)
 
     def __irshift__(self, other):
-        return after_in_place(np.right_shift, self, other, self >> other)
+        return after_in_place(right_shift, self, other, self >> other)
 
     def __neg__(self):
-        return call(np.negative, (self,), no_options)
+        return call(negative, (self,), no_options)
 
     def __pos__(self):
-        return call(np.positive, (self,), no_options)
+        return call(positive, (self,), no_options)
 
     def __invert__(self):
-        return call(np.invert, (self,), no_options)
+        return call(invert, (self,), no_options)
 
     def __abs__(self):
-        return call(np.absolute, (self,), no_options)
+        return call(absolute, (self,), no_options)
 
     def clip(self, min=None, max=None, out=None, **options):
         """Its elements, held between two bounds, as ``ndarray.clip``.

@@ -77,13 +77,13 @@ cdef tuple common_shape(tuple nodes):
             continue
         if n.domain is not None:
             return None
-        if not is_same(n.shape, shape):
+        if not same_shape(n.shape, shape):
             shape = np.broadcast_shapes(shape, n.shape) if shape else n.shape
     return shape
 
 
-cdef bint is_same(tuple a, tuple b) except -1:
-    """Whether two shapes are equal: lengths as numbers, for most are."""
+cdef bint same_shape(tuple a, tuple b) except -1:
+    """Compares lengths as numbers, not as objects: most shapes are equal, and are compared at each step."""
     cdef Py_ssize_t i
     if a is b:
         return True

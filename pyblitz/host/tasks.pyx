@@ -112,12 +112,11 @@ cdef class Spawned:
         except BaseException as e:
             error = e
             home._fail(self.index, e)
-        if w != NULL:
-            end_left_open(w, &part, mark)
         late = end_future(future, result, error)
         if late is not None:
             home._fail(self.index, late)
         if w != NULL:
+            end_left_open(w, &part, mark)
             w.part = before
         future._spawned = None
         if home._listener is not None and error is None and not future.cancelled():

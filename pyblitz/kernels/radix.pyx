@@ -965,8 +965,8 @@ cdef KeySample* take_sample(const Words* s) noexcept nogil:
 
 
 cdef void halvings(KeySample* a, int64_t n, bint wide) noexcept nogil:
-    """How often n words such as these are halved until those of a part are equal, on average:
-    the entropy of the sample, if keys that it has once are there once."""
+    """What n words such as these take the leaf sort, in halvings of a usual word: the entropy of the
+    sample, if keys that it has once are there once.  And what part of them is there once, and often."""
     cdef int64_t i = 0, j, once = 0, often = 0
     cdef int size = 8 if wide else 4
     # To be loaded and stored costs as much as a halving there.

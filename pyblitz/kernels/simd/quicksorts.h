@@ -8,7 +8,8 @@
 #if defined(PB_X86)
 #include <immintrin.h>
 
-/* Rows of a network, for all kinds; with fewer registers some of them wait in memory, and it is still worth it. */
+/* Rows of a network, for all kinds; with fewer registers some of them wait in memory, and it is
+ * still worth it. */
 enum { PB_ROWS = 16 };
 
 /* By a bit for each of 8 lanes: in each byte the lane that comes there, if those without a bit
