@@ -293,8 +293,8 @@ MUTATIONS = [
     Mutation(
         "find: the first of a block is never the last hit",
         "kernels/find.pyx",
-        "i = first_true(mask, b.n)",
-        "i = first_true(mask + 1, b.n - 1)",
+        "i = true_at(mask, b.n, l.search.find.which)",
+        "i = true_at(mask + 1, b.n - 1, l.search.find.which)",
         "test_find.py",
     ),
     Mutation(
@@ -657,9 +657,30 @@ MUTATIONS = [
     ),
     Mutation(
         "blocks that a function leaves open stay",
-        "host/forks.pyx",
-        "    while w.part != part:\n",
-        "    while False:\n",
+        "host/blocks.pyx",
+        "    while has_left_open(w, part, mark) and",
+        "    while False and",
+        "test_tasks.py",
+    ),
+    Mutation(
+        "blocks that an array's function leaves open stay",
+        "runtime/bridge.pyx",
+        "    if unlikely(has_left_open(w, part, mark)) and",
+        "    if False and",
+        "test_tasks.py",
+    ),
+    Mutation(
+        "a broadcast changes the call over lazy forks",
+        "runtime/scope.pyx",
+        "    if not promote_all(w):\n        return ENOMEM\n    scope_begin",
+        "    scope_begin",
+        "test_tasks.py",
+    ),
+    Mutation(
+        "what a block that is left open raises is lost",
+        "host/blocks.pyx",
+        "    if failure is not None and (gravest is None or",
+        "    if False and (gravest is None or",
         "test_tasks.py",
     ),
     Mutation(

@@ -1546,3 +1546,43 @@ def test_times_equal_no_numbers():
     assert_same((pb.par_iter(t) != 1).collect(), t != 1)
     with pytest.raises(TypeError):
         pb.par_iter(t) < 1  # noqa: B015
+
+
+@pytest.mark.parametrize("n", [1, 70_001, 400_001])
+@pytest.mark.parametrize("cut", [np.s_[::2], np.s_[1::2], np.s_[::-1], np.s_[::-3]])
+def test_booleans_behind_a_cast_that_does_nothing(cut, n):
+    """Their bytes lie apart: a count went through those between them, and beyond the array."""
+    a = np.zeros(3 * n, bool)
+    a[1::2] = True
+    a = a[cut][:n]
+    x = pb.par_iter(a).astype(bool)
+    assert x.sum() == a.sum()
+    assert x.max() == a.max()
+    assert x.min() == a.min()
+    assert pb.par_count_nonzero(x) == np.count_nonzero(a)
+    assert x.any() == a.any()
+    assert x.all() == a.all()
+    at = np.flatnonzero(a)
+    assert x.position(True) == (at[0] if at.size else None)
+
+
+def test_extremes_of_booleans_look_at_everything():
+    """A search would end at a hit: what warns, raises or is shown behind it was lost, and which of
+    that depended on who was faster."""
+    n = 600_000
+    x = np.full(n, 3.0)
+    x[n // 2], x[n - 1] = 1.0, 0.0
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        assert (1 / pb.par_iter(x) > 0.5).max()
+    seen = []
+    assert pb.par_iter(x).inspect(lambda part: seen.append(part.size)).map(np.isfinite).max()
+    assert sum(seen) >= n
+
+    def raises(part):
+        if part[-1] == 0.0:
+            raise ZeroDivisionError
+        return part > 0.0
+
+    for extreme in (pb.ParIter.max, pb.ParIter.min):
+        with pytest.raises(ZeroDivisionError):
+            extreme(pb.par_iter(x).map(raises, dtype=bool, check=False))

@@ -24,6 +24,7 @@ ROWS = [
     ["kernels.*"],
     ["host.config", "host.futures"],
     ["host.build", "host.interpreter"],
+    ["host.blocks"],
     ["host.pools", "host.cancel"],
     ["host.threadpool", "host.forks", "host.progress"],
     ["capi", "host.executor", "host.recording", "host.tasks", "_html"],

@@ -1036,3 +1036,17 @@ def test_numbers_of_pythons_with_any_casting(n, number, casting):
         lambda: np.add(pb.par_iter(a), number, casting=casting).collect(),
     ):
         check(call, lambda: np.add(a, number, casting=casting))
+
+
+@pytest.mark.parametrize("types", ["lq", "ql", "LQ", "QL"])
+def test_types_of_one_size_that_are_asked_for(types):
+    """C has two of 8 bytes (or of 4), equal as dtypes: the second got the first one's result."""
+    first, second = types
+    a = np.arange(300_000, dtype=np.int32 if first in "lq" else np.uint32)
+    for fn in (np.add, np.bitwise_xor):
+        for char in (first, second):
+            mapped, scanned = pb.par_map(fn, a, a, dtype=char), pb.par_scan(fn, a, dtype=char)
+            assert mapped.dtype.char == fn(a, a, dtype=char).dtype.char
+            assert scanned.dtype.char == fn.accumulate(a, dtype=char).dtype.char
+    x, y = a.astype(first), a.astype(second)
+    assert pb.par_dot(x, y).dtype.char == np.dot(x, y).dtype.char

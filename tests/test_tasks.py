@@ -1260,25 +1260,41 @@ def test_mail_that_waits_for_one_who_broadcasts(pool_size):
         "in_scope(lambda s: pb.broadcast(lambda: s.spawn(leaves_one).result()))",
         "in_scope(lambda s: [s.spawn(leaves_one) for _ in range(10)])",
         "in_scope(calls_back)",
+        "in_scope(lambda s: [s.spawn(int) for _ in range(10)], progress=leaves_one)",
+        "pb.par_map(leaves_one, np.arange(300_000.0))",
+        "pb.par_iter(np.arange(300_000)).map(leaves_one).sum()",
+        "pb.par_map(np.sqrt, np.arange(4e6), progress=leaves_one)",
+        "pb.par_for(20, leaves_one)",
+        "[pool.install(leaves_one) for _ in range(3)]",
+        "in_pool(lambda pool: [pool.submit(leaves_one) for _ in range(3)])",
+        "in_pool(lambda pool: [pool.submit(leaves_one, affinity=1) for _ in range(3)])",
+        "pb.broadcast(lambda: [pool.install(leaves_one) for _ in range(3)])",
     ],
 )
 def test_blocks_that_a_function_leaves_open(call, script):
     """They end with it: they referred to its stack, and the process died when a task of theirs
     was run later.  Their tasks run or are dropped, and the pool goes on."""
     out = script(f"""
-import threading, pyblitz as pb
+import threading, numpy as np, pyblitz as pb
 pb.set_num_threads(3)
+pool = pb.ThreadPool(2)
 left, ran, dropped = [], [], []
 def block():
-    with pb.CancelScope(), pb.scope() as outer, pb.scope() as s:
-        tasks = [outer.spawn(ran.append, 1), s.spawn(ran.append, 2)]
-        yield tasks
-def leaves_one():
+    with pb.CancelScope() as c, pb.scope() as outer:
+        tasks = [outer.spawn(ran.append, 1)]
+        with pb.threads(2), pb.scope() as s:
+            tasks.append(s.spawn(ran.append, 2))
+            yield c, tasks
+def leaves_one(x=None, *_):
     generator = block()
-    left.append((generator, next(generator)))
-def in_scope(f):
-    with pb.scope() as s:
+    left.append((generator, *next(generator)))
+    return x
+def in_scope(f, **options):
+    with pb.scope(**options) as s:
         f(s)
+def in_pool(f):
+    with pb.ThreadPool(2) as pool:
+        f(pool)
 def calls_back(s):
     go = threading.Event()
     for _ in range(3):
@@ -1288,15 +1304,88 @@ def calls_back(s):
 def deep(n):
     return deep(n - 1) + 1 if n else 0
 deep(100)
-assert all(future.done() for _, tasks in left for future in tasks)
-for generator, tasks in left:
-    try:
-        generator.close()
-    except RuntimeError:
-        pass
-print(len(left) > 2, len(ran) <= 2 * len(left), pb.broadcast(int))
+assert all(future.done() for _, _, tasks in left for future in tasks)
+assert not any(c.cancelled() for _, c, _ in left)
+for generator, _, _ in left:
+    generator.close()
+pool.close()
+print(len(left) > 0, len(ran) <= 2 * len(left), pb.broadcast(pb.num_threads))
 """)
-    assert out.split("\n")[0] == "True True [0, 0, 0]"
+    assert out.split("\n")[0] == "True True [3, 3, 3]"
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda leaves: pb.join(int, leaves),
+        lambda leaves: pb.broadcast(leaves),
+        lambda leaves: with_scope(lambda s: s.spawn(leaves)),
+        lambda leaves: with_scope(lambda s: s.spawn(leaves).result()),
+        lambda leaves: pb.par_map(lambda x: leaves() or x, np.arange(300_000.0)),
+        lambda leaves: in_pool(lambda pool: pool.install(leaves)),
+    ],
+)
+def test_what_a_block_that_is_left_open_raises(call, error):
+    """Whoever has called the function gets it: exits and Ctrl-C were lost."""
+    kept = []
+
+    def block():
+        with pb.scope() as s:
+            yield s.spawn(raises)
+
+    def raises():
+        raise error("in a block")
+
+    def leaves():
+        kept.append(block())
+        next(kept[-1]).exception()
+
+    with pytest.raises(error, match="in a block"):
+        call(leaves)
+    assert len(pb.broadcast(int)) == pb.num_threads()
+
+
+def with_scope(f):
+    with pb.scope() as s:
+        f(s)
+
+
+def in_pool(f):
+    with pb.ThreadPool(2) as pool:
+        f(pool)
+
+
+@pytest.mark.parametrize(
+    "inner", ["pb.broadcast(lambda: pb.join(int, int))", "np.sin(large)", "pb.join(int, int)"]
+)
+def test_a_call_in_a_leaf(inner, script):
+    """Halves of the loop that were promoted in it got the call of the inner operation, which lies
+    on a stack that goes: threads that stole them were told to stop, or the process died."""
+    out = script(f"""
+import threading, time, numpy as np, pyblitz as pb
+pb.set_num_threads(3)
+pb.enable()
+main, large, calls = threading.main_thread(), np.random.rand(300_000), []
+def deep(n):
+    return max(map(deep, [n - 1])) + 1 if n else len(sorted([3, 1, 2], key=lambda v: -v))
+def f(x):
+    if threading.current_thread() is main:
+        calls.append(x)
+        if len(calls) == 2:
+            {inner}
+        for _ in range(4):
+            deep(25)
+    else:
+        time.sleep(0.0002)
+    return x
+end = time.monotonic() + 2
+while time.monotonic() < end:
+    calls.clear()
+    pb.par_map(f, np.arange(400_000.0))
+print("done")
+""")
+    assert out == "done\n"
 
 
 def test_a_task_that_a_part_spawns_and_asks_for_broadcasts(script):

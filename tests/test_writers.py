@@ -256,6 +256,18 @@ def test_counts_and_searches():
             assert 0 <= pb.par_position(mask, mask) <= 7
 
 
+def test_a_hit_that_goes():
+    """Found by vectors, and then looked for by itself: not beyond the mask."""
+    mask = np.zeros(N, bool)
+    lazy = pb.par_iter(mask).astype(bool)
+    with flickering(mask, N - 1, False, True):
+        for _ in range(100 * CALLS):
+            assert pb.par_position(mask, mask) in (None, N - 1)
+            assert lazy.position(True) in (None, N - 1)
+            # The item is read once more.
+            assert pb.par_find_last(mask[::-1], mask[::-1]) in (None, True, False)
+
+
 # ---- repeats
 
 

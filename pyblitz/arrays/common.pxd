@@ -86,7 +86,7 @@ cdef extern from "numpy/arrayobject.h":
 cdef class Resolved:
     cdef loop_fn loop       # the ufunc's inner loop; NULL: it must not be called without the GIL
     cdef void* data         # what the loop takes as its last argument
-    cdef tuple given        # what it was resolved for
+    cdef tuple asked        # what it was resolved for: what was given, and the signature if there is one
     cdef tuple dtypes       # the dtypes of all operands; None: NumPy refuses these
     # How many nanoseconds an element took one thread, when it was last timed; 0: it never was.
     # It decides how a map is computed, never its result.

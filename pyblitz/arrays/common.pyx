@@ -279,13 +279,14 @@ cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint
     if signature is not None or reduction or casting != "same_kind":
         key = (given, signature, casting, reduction)
     r = known.get(key)
-    if r is not None and not are_identical(given, r.given):
+    asked = given if signature is None else given + signature
+    if r is not None and not are_identical(asked, r.asked):
         # C has two types of one size, which are equal as dtypes.
-        key = (key, tuple([getattr(x, "char", None) for x in given]))
+        key = (key, tuple([getattr(x, "char", None) for x in asked]))
         r = known.get(key)
     if r is None:
         r = resolve_anew(fn, given, signature, casting, reduction)
-        r.given = given
+        r.asked = asked
         if len(known) > 1024:
             known.clear()
         known[key] = r

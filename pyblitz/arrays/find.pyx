@@ -3,7 +3,7 @@
 import numpy as np
 
 cimport numpy as cnp
-from libc.stdint cimport int64_t
+from libc.stdint cimport uint8_t
 from numpy cimport ndarray
 
 from pyblitz.arrays.evaluate cimport find_node
@@ -11,7 +11,7 @@ from pyblitz.arrays.front cimport FIND_NS, as_array, Left, convert, left_dtype, 
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport node_of
 from pyblitz.arrays.predicates cimport fitting, is_lazy, predicate_mask, predicate_node
-from pyblitz.kernels.find cimport FIND_ANY, FIND_FIRST, FIND_LAST, FindWhich
+from pyblitz.kernels.find cimport FIND_ANY, FIND_FIRST, FIND_LAST, FindWhich, true_at
 
 cnp.import_array()
 
@@ -27,13 +27,10 @@ cdef object find(ndarray x, object predicate, FindWhich which):
 
 cdef object find_alone(ndarray x, object predicate, FindWhich which):
     """The same, by NumPy."""
-    cdef int64_t i
-    mask = fitting(predicate_mask(x, predicate, "predicate", True), (<object>x).shape, "predicate")
-    if mask.size == 0:
-        return -1
-    mask = mask.reshape(-1)
-    i = mask.size - 1 - mask[::-1].argmax() if which == FIND_LAST else mask.argmax()
-    return i if mask[i] else -1
+    cdef ndarray mask
+    mask = np.ascontiguousarray(
+        fitting(predicate_mask(x, predicate, "predicate", True), (<object>x).shape, "predicate"))
+    return true_at(<const uint8_t*>cnp.PyArray_DATA(mask), cnp.PyArray_SIZE(mask), which)
 
 
 cdef object position_or_none(object at):

@@ -289,15 +289,18 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
 
 
 cdef object reduce_truths(object op, Node node):
-    """Of booleans a sum is a count, and extremes are found.  None: another reduction."""
+    """Of booleans a sum is a count, and extremes of an array are found.  None: another reduction."""
     cdef ndarray a
-    if node.kind == NODE_INPUT:
+    cdef bint is_array = node.kind == NODE_INPUT
+    if is_array:
         a = node.what
         if cnp.PyArray_IS_C_CONTIGUOUS(a):
             # Which needs no copy in a register, as a mask does.
             node = node_of(a.view(np.uint8))
     if op is np.add:
         return np.intp(count_node(node))
+    if not is_array:
+        return None     # steps may warn, raise or be looked at: those behind a hit, too
     if op is np.maximum:
         return np.bool_(find_node(node, FIND_NONZERO) >= 0)
     if op is np.minimum:

@@ -584,8 +584,9 @@ cdef Program lowered(list nodes, list outs, bint in_order):
     for node in nodes:
         n = node
         where = p.emit(n)
-        if outs is None and (n.domain is not None or n.kind == NODE_CONSTANT or (
-                n.kind == NODE_INPUT and n.dtype == np.bool_)):
+        # A mask may be an array of the caller's, also behind a cast that does nothing: strided, and
+        # others write to it.
+        if outs is None and (n.domain is not None or n.kind == NODE_CONSTANT or n.dtype == np.bool_):
             where = p.in_register(where)
         p.values[i] = where
         i += 1

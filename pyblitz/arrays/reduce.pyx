@@ -804,6 +804,9 @@ def par_dot(a, b, out=None):
     if x.dtype.kind not in "biufc" or y.dtype.kind not in "biufc":
         return left_dtype(x.dtype if x.dtype.kind not in "biufc" else y.dtype)
     kind = np.result_type(x, y)
+    if x.dtype == y.dtype and x.dtype.num != y.dtype.num:
+        # C has two types of one size; which of them NumPy's function gives is its own.
+        kind = np.dot(np.zeros(1, x.dtype), np.zeros(1, y.dtype)).dtype
     if not kind.isnative:
         kind = kind.newbyteorder("=")
     if x.ndim == y.ndim == 1 and x.size == y.size:
@@ -825,7 +828,7 @@ cdef object dot_rows(ndarray x, ndarray y, object kind):
         return np.bool_(any_of([apply(np.logical_and, [x, y], {})]))
     if (kind.kind in "iuf" and kind.itemsize in (4, 8) and x.dtype == kind and y.dtype == kind
             and is_row(x) and is_row(y) and x.size > 0):
-        return dot_row(x, y) + kind.type(0)     # NumPy starts from a zero, whose sign stays
+        return kind.type(dot_row(x, y)) + kind.type(0)  # NumPy starts from a zero, whose sign stays
     # Products of halves are summed as NumPy's are, in single precision.
     wide = np.dtype(np.float32) if kind == np.float16 else kind
     product = apply(np.multiply, [cast(node_of(x), wide), cast(node_of(y), wide)], {})

@@ -3,8 +3,10 @@ import inspect
 import threading
 
 cimport cython
-from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.object cimport PyObject
 from libc.stdint cimport INT64_MAX, int64_t
+from pyblitz.host.blocks cimport (
+    Block, block_begins, block_ends, end_inside, innermost_block)
 from pyblitz.runtime.atomic cimport i64_load_relaxed
 from pyblitz.runtime.call cimport (
     GO_ON, STOP_CANCELLED, Call, Part, call_begin, call_init, call_stop, call_stopped,
@@ -12,12 +14,12 @@ from pyblitz.runtime.call cimport (
 from pyblitz.runtime.join cimport promote_all
 from pyblitz.runtime.os cimport now_ns
 from pyblitz.runtime.pool cimport (
-    Worker, current_call, current_worker, mark_of, pool_is_stale, set_thread_call, thread_call)
+    Worker, change_call, current_call, current_worker, pool_is_stale, set_thread_call, thread_call)
 
 from pyblitz.host.config import check_seconds
 
 
-cdef class CancelScope:
+cdef class CancelScope(Block):
     """What the operations inside a ``with`` block may take, and a way to stop them.
 
     Parameters
@@ -131,15 +133,17 @@ cdef class CancelScope:
             deadline = now_ns() + <int64_t>self._timeout
         call_begin(&self._call, deadline, self._before)
         if w != NULL:
-            w.mark_of_call = mark_of(&self._call)
+            change_call(w, &self._call)
         else:
             set_thread_call(&self._call)
-        # The thread refers to it until the block ends.
-        Py_INCREF(self)
+        block_begins(self)
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, type, exc, traceback):
         cdef Worker* w = self._worker
+        if self._ended:
+            self._too_late(exc)
+            return
         if self._thread != threading.get_ident():
             raise RuntimeError("a CancelScope must be left in the thread that entered it")
         # A block of tasks in it keeps the call that it belongs to, and tells by the part.
@@ -147,14 +151,19 @@ cdef class CancelScope:
                 thread_call() if w == NULL else current_call(w)) != &self._call or (
                 w != NULL and w.part != self._part):
             raise RuntimeError("CancelScopes must be left in the reverse order")
-        if w != NULL:
-            w.mark_of_call = mark_of(self._before)
+        self._end_left_open()
+        block_ends(self)
+
+    cdef int _end_left_open(self) except -1:
+        if self._worker != NULL:
+            change_call(self._worker, self._before)
         else:
             set_thread_call(self._before)
         self._thread = None
         self._worker = NULL
         self._call.outer = NULL
-        Py_DECREF(self)
+        self._call.progress = NULL
+        return 0
 
 
 cdef class Listener:
@@ -173,7 +182,13 @@ cdef class Listener:
         cdef int64_t total = i64_load_relaxed(&self.progress.total)
         self.total = max(self.total, total)
         self.done = self.total if finished else max(self.done, min(done, self.total))
-        self.context.run(self.callback, self.done, self.total)
+        cdef PyObject* block = innermost_block()
+        try:
+            self.context.run(self.callback, self.done, self.total)
+        finally:
+            late = end_inside(block)
+            if late is not None:
+                raise late
         return 0
 
     cdef int count(self, int64_t items) except -1:
@@ -205,6 +220,9 @@ cdef class ProgressScope(CancelScope):
         self._call.progress = &self._listener.progress
         return self
 
-    def __exit__(self, *exc):
-        CancelScope.__exit__(self)
-        self._call.progress = NULL
+    def __exit__(self, type, exc, traceback):
+        # Of functions that the operation has called in this thread.
+        late = end_inside(<PyObject*>self)
+        CancelScope.__exit__(self, type, exc, traceback)
+        if late is not None and exc is None:
+            raise late

@@ -5,10 +5,10 @@ raises reaches that one with its traceback.  Of several failures the one with th
 lowest index is raised; all that comes before it has run, and of what comes after it
 only what had begun: the bridge's principle, with a limit that only sinks.
 """
-import concurrent.futures
 import contextvars
 
 from libc.stdint cimport INT64_MAX, int64_t
+from pyblitz.host.blocks cimport end_left_open, rank_of_error
 from pyblitz.host.interpreter cimport raised
 from pyblitz.host.pools cimport Entry, enter, leave
 from pyblitz.runtime.atomic cimport (
@@ -52,6 +52,13 @@ cdef class Side:
         except BaseException as error:
             self.error = error
 
+    cdef int add(self, object error) except -1:
+        """Of what the call has left open; None: nothing."""
+        if error is not None and (self.error is None or rank_of_error(error) < rank_of_error(self.error)):
+            self.error = error
+            self.ran = False
+        return 0
+
 
 cdef struct Sides:
     void* sides         # list of Side
@@ -66,27 +73,6 @@ cdef struct SideRange:
 
 cdef int64_t failed_from(int64_t i, object error) noexcept:
     return i if isinstance(error, Exception) else -1
-
-
-cdef int rank_of_error(object error) noexcept:
-    if not isinstance(error, Exception):
-        return 0
-    return 2 if isinstance(error, concurrent.futures.CancelledError) else 1
-
-
-cdef end_block_fn end_block = NULL
-
-
-cdef void set_end_block(end_block_fn fn) noexcept:
-    global end_block
-    end_block = fn
-
-
-cdef void end_left_open(Worker* w, Part* part, void* mark) noexcept:
-    while w.part != part:
-        if not end_block(w):
-            w.part = part       # of a process that was forked meanwhile
-    w.mark_of_call = mark
 
 
 cdef int run_side(Worker* w, Sides* j, int64_t i) noexcept nogil:
@@ -106,7 +92,7 @@ cdef int run_side(Worker* w, Sides* j, int64_t i) noexcept nogil:
     with gil:
         side = <Side>(<list>j.sides)[i]
         side.run(stop)
-        end_left_open(w, &part, mark)
+        side.add(end_left_open(w, &part, mark))
         limit = INT64_MAX if side.error is None else failed_from(i, side.error)
         side = None
     w.part = before

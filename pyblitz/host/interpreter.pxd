@@ -1,6 +1,10 @@
 """The interpreter as the runtime needs it: thread states, exceptions, signals; and what a caller
 does about the GIL.
 """
+from pyblitz.runtime.pool cimport Hooks
+
+cdef Hooks the_hooks        # ours for the runtime; blocks.pyx adds one
+
 cdef struct Caller:
     void* gil           # what it let go of, or NULL
     bint unheard        # Python does not know this thread: nobody hears of an exception

@@ -6,7 +6,7 @@ import threading
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from pyblitz.runtime.atomic cimport unlikely
 from pyblitz.runtime.call cimport STOP_FORKED, STOP_NOT_WANTED, STOP_TIME_IS_UP, Stop
-from pyblitz.runtime.pool cimport Hooks, current_worker, set_hooks
+from pyblitz.runtime.pool cimport current_worker, set_hooks
 
 cdef extern from *:
     """
@@ -261,7 +261,6 @@ cdef void exit_child() noexcept nogil:
         Py_Exit(0)
 
 
-cdef Hooks the_hooks
 the_hooks.stop = stop
 the_hooks.capture = capture
 the_hooks.restore = restore

@@ -15,10 +15,11 @@ from pyblitz.runtime.atomic cimport (
     ptr_store_relaxed, u32_load_relaxed, u32_store_relaxed, unlikely)
 from pyblitz.runtime.call cimport GO_ON, STOP_INTERRUPTED, Call, Part, call_init, call_stop
 from pyblitz.runtime.chaos cimport chaos
+from pyblitz.runtime.join cimport promote_all
 from pyblitz.runtime.lane cimport Lane, lanes_free, lanes_new
 from pyblitz.runtime.pool cimport (
-    POOL_CLOSED, Worker, add_user, current_call, current_worker, enter_as_user, mail_level,
-    mark_of, must_stop, pool_ended, pool_free, pool_is_stale, pool_join, pool_leave, pool_new,
+    POOL_CLOSED, Worker, add_user, call_of, change_call, current_call, current_worker,
+    enter_as_user, mail_level, must_stop, pool_ended, pool_free, pool_is_stale, pool_join, pool_leave, pool_new,
     pool_retire, process_generation, share_inside, thread_call, threads_refused)
 
 from pyblitz.host.config import (
@@ -223,17 +224,20 @@ cdef int run_to_end(job_to_end fn, void* ctx, bint* ran) noexcept nogil:
             drop(capture())
         else:
             w = enter_as_user(p)
+    if w != NULL and not promote_all(w):
+        w = NULL        # no memory
     ran[0] = w != NULL
     if w != NULL:
         mark, part, poll_at = w.mark_of_call, w.part, w.poll_at
         # Of nobody's, but with the mail that may run here: see Group in pool.pxd.
         call_init(&call, INT64_MAX, NULL)
         call.level = mail_level(w)
-        w.mark_of_call = mark_of(&call)
+        change_call(w, &call)
         w.part = NULL
         w.poll_at = 0
         rc = fn(w, ctx)
-        w.mark_of_call, w.part, w.poll_at = mark, part, poll_at
+        change_call(w, call_of(mark))
+        w.part, w.poll_at = part, poll_at
         if entered:
             pool_leave(w)
     take_back(gil)

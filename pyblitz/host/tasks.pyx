@@ -8,9 +8,9 @@ import time
 
 cimport cython
 from libc.stdint cimport INT64_MAX, int64_t
+from pyblitz.host.blocks cimport Block, block_begins, block_ends, end_left_open, rank_of_error
 from pyblitz.host.cancel cimport Listener
-from pyblitz.host.forks cimport (
-    check_callable, end_left_open, failed_from, lower_limit, rank_of_error, set_end_block)
+from pyblitz.host.forks cimport check_callable, failed_from, lower_limit
 from pyblitz.host.futures cimport begin_future, end_future
 from pyblitz.host.interpreter cimport check, raised
 from pyblitz.host.pools cimport Entry, borrow, enter, leave
@@ -115,19 +115,24 @@ cdef class Spawned:
         late = end_future(future, result, error)
         if late is not None:
             home._fail(self.index, late)
-        if w != NULL:
-            end_left_open(w, &part, mark)
-            w.part = before
         future._spawned = None
         if home._listener is not None and error is None and not future.cancelled():
             try:
                 home._listener.count(1)
             except BaseException as e:
                 home._fail(0, e)    # nobody is to go on
+        if w != NULL:
+            # Also of what the future and the listener have called.  The future does not wait for it:
+            # such a block's tasks may ask for its result.
+            late = end_left_open(w, &part, mark)
+            if late is not None:
+                home._fail(self.index, late)
+            w.part = before
 
     cdef void run_at(self, Worker* w, int level) noexcept:
-        """At the level of whoever waits for it, if that is deeper than the scope's: levels never sink on
-        a stack (Group in pool.pxd), nor from a task to one that it spawns and asks for."""
+        """At this level, of whoever waits for it or has spawned it, if that is deeper than the scope's:
+        levels never sink on a stack (Group in pool.pxd), nor from a task to one that it spawns and
+        asks for."""
         cdef void* mark = w.mark_of_call
         cdef Call call
         if level > mail_level(w):
@@ -232,8 +237,8 @@ cdef int run_spawned(Worker* w, void* ctx) noexcept nogil:
 
 cdef int help_with(object future) except -1:
     """Runs the future's task here if it has not begun, so that no task waits for one that waits for it.
-    A task that has begun waits for nothing but what it asks for, for nothing but mail is ever run on
-    top of it."""
+    A task that has begun waits for what it asks for, and for blocks that it leaves open; nothing but
+    that and mail is ever run on top of it."""
     cdef Spawned spawned = future._spawned
     if spawned is None or future.done():
         return 0
@@ -278,7 +283,7 @@ cdef void serve_mail(Worker* w) noexcept:
 cdef dict open_scopes = {}
 
 
-cdef class scope:
+cdef class scope(Block):
     """Tasks that run in parallel, and are all done when the ``with`` block ends.
 
     Parameters
@@ -313,8 +318,9 @@ cdef class scope:
 
     The tasks belong to what the block belongs to: a `CancelScope` around it stops
     them.  A block belongs to the thread that entered it; in a coroutine it must not
-    contain an ``await``.  One that a function of a task, a `join` or a `broadcast` leaves open,
-    in a generator that hangs, ends with that function: what has not begun is cancelled.
+    contain an ``await``.  One that a function which pyblitz calls leaves open, in a generator
+    that hangs, ends with that function: what has not begun is cancelled, and what the end of
+    the block raises, that function's caller gets.
 
     Examples
     --------
@@ -384,10 +390,14 @@ cdef class scope:
         scope_begin(self._worker, &self._scope)
         self._worker.part = &self._scope.part
         open_scopes[id(self)] = self
+        block_begins(self)
         return self
 
     def __exit__(self, type, exc, traceback):
         cdef Worker* w = self._worker
+        if self._ended:
+            self._too_late(exc)
+            return
         if w == NULL or self._thread != PyThread_get_thread_ident():
             raise RuntimeError("a scope must be left in the thread that entered it")
         if w != current_worker() and not pool_is_stale(self._pool) or (
@@ -396,12 +406,19 @@ cdef class scope:
         if exc is not None:
             lower_limit(&self._limit, 0)
         stopped = self._end()
+        block_ends(self)
         try:
             self._raise_failure(exc, stopped)
             if exc is None and self._listener is not None:
                 self._listener.tell(True)
         finally:
             self._listening.__exit__(None, None, None)
+
+    cdef int _end_left_open(self) except -1:
+        lower_limit(&self._limit, 0)
+        stopped = self._end()
+        self._listening.__exit__(None, None, None)
+        return self._raise_failure(None, stopped)
 
     cdef int _raise_failure(self, object exc, object stopped) except -1:
         """exc: what the block has raised, which comes out of it unless we raise, or None."""
@@ -597,20 +614,6 @@ cdef void run_own(Worker* w, Scope* s) noexcept nogil:
         execute(w, job)
 
 
-cdef bint end_block(Worker* w) noexcept:
-    """The block whose Part is the worker's."""
-    cdef scope s
-    for s in list(open_scopes.values()):
-        if s._worker == w and &s._scope.part == w.part and not pool_is_stale(s._pool):
-            lower_limit(&s._limit, 0)
-            s._end()
-            return True
-    return False
-
-
-set_end_block(end_block)
-
-
 def _end_scopes():
     """Ends blocks that nobody will leave, so that their pools can end: of generators
     that hang in this thread, or did in one that ended."""
@@ -621,6 +624,8 @@ def _end_scopes():
                 and (s._thread == PyThread_get_thread_ident() or s._thread not in alive)):
             lower_limit(&s._limit, 0)
             s._end()
+            s._ended = True
+            block_ends(s)
 
 
 atexit.register(_end_scopes)

@@ -9,6 +9,7 @@ cimport cython
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc
+from pyblitz.host.blocks cimport Block, block_begins, block_ends, end_left_open
 from pyblitz.host.futures cimport begin_future, end_future
 from pyblitz.host.pools cimport (
     Dropped, add_dropped, lock, new_lanes, new_pool, open_pools, reap_dropped)
@@ -57,9 +58,15 @@ cdef struct PyJob:
 
 
 cdef void run_call(tuple call) noexcept:
-    """Never raises: what the future's own callbacks raise is unraisable."""
+    """Never raises: what the future's own callbacks raise, and blocks that are left open, is
+    unraisable."""
+    cdef Worker* w = current_worker()
+    cdef void* mark = NULL
+    cdef Part* part = NULL
     future, context, fn, args, kwargs, pending = call
     result = error = None
+    if w != NULL:
+        mark, part = w.mark_of_call, w.part
     if pending is not None:
         pending.discard(future)
     try:
@@ -68,6 +75,9 @@ cdef void run_call(tuple call) noexcept:
     except BaseException as e:
         error = e
     late = end_future(future, result, error)
+    if w != NULL:
+        left = end_left_open(w, part, mark)
+        late = left if late is None else late
     if late is not None:
         if not isinstance(late, KeyboardInterrupt):
             raise late
@@ -257,14 +267,21 @@ cdef class NativePool:
         3
         """
         cdef Worker* w = current_worker()
+        cdef void* mark
+        cdef Part* part
         if w != NULL and w.pool == self._native():
             return fn(*args, **kwargs)
         w = self._enter()
+        mark = w.mark_of_call
+        part = w.part
         try:
             return fn(*args, **kwargs)
         finally:
+            late = end_left_open(w, part, mark)
             with nogil:
                 pool_leave(w)
+            if late is not None:
+                raise late
 
     def submit(self, fn, /, *args, affinity=None, **kwargs):
         """Hands ``fn(*args, **kwargs)`` to the pool's threads.
@@ -419,7 +436,7 @@ cdef class NativePool:
 cdef dict kept = {}     # number of threads -> the pool of all blocks of so many
 
 
-cdef class threads:
+cdef class threads(Block):
     """How many threads the operations inside a ``with`` block use.
 
     Parameters
@@ -490,20 +507,28 @@ cdef class threads:
         self._part = self._worker.part
         # The thread is in it until the block ends.
         self._pool._count_blocks(1)
-        Py_INCREF(self)
+        block_begins(self)
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, type, exc, traceback):
         cdef Worker* w = self._worker
+        if self._ended:
+            self._too_late(exc)
+            return
         if self._thread != threading.get_ident():
             raise RuntimeError("a block of threads must be left in the thread that entered it")
         if not pool_is_stale(w.pool) and (
                 w != current_worker() or w.mark_of_call != self._mark or w.part != self._part):
             raise RuntimeError("blocks of threads must be left in the reverse order")
+        self._end_left_open()
+        block_ends(self)
+
+    cdef int _end_left_open(self) except -1:
+        cdef Worker* w = self._worker
         if not pool_is_stale(w.pool):
             self._pool._count_blocks(-1)
         with nogil:
             pool_leave(w)
         self._worker = NULL
         self._thread = None
-        Py_DECREF(self)
+        return 0

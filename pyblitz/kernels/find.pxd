@@ -4,7 +4,7 @@ The mask is one byte an element, the last thing that a map gives (or an array of
 The first and the last hit are exact: whatever lies behind a hit is not looked at
 any more, whatever lies before it still is.  No Python, no NumPy.
 """
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 from pyblitz.kernels.map cimport Map
 from pyblitz.runtime.atomic cimport atomic_i64
 from pyblitz.runtime.pool cimport Worker
@@ -38,4 +38,6 @@ cdef struct CountNonzero:
     int64_t* counts     # one for each block
 
 cdef int find_run(Worker* w, Find* f) noexcept nogil
+# Where the first byte that is not 0 stands, or the last one; -1: nowhere.
+cdef int64_t true_at(const uint8_t* mask, int64_t n, FindWhich which) noexcept nogil
 cdef int count_nonzero_run(Worker* w, CountNonzero* c) noexcept nogil

@@ -26,21 +26,33 @@ cdef struct Look:
     int64_t found           # in this leaf; -1: nothing
 
 
-cdef inline int64_t first_true(const char* mask, int64_t n) noexcept nogil:
-    """The first byte that is not 0 (NumPy takes any such byte for true), or -1."""
+cdef int64_t true_at(const uint8_t* mask, int64_t n, FindWhich which) noexcept nogil:
+    """NumPy takes any byte that is not 0 for true."""
     cdef int64_t i = 0, half
-    if not simd.any_byte(<const uint8_t*>mask, n):
+    cdef bint last = which == FIND_LAST
+    # Most masks and blocks of them have none: vectors look at all, and then at halves.
+    if not simd.any_byte(mask, n):
         return -1
     while n > 32:
         half = n // 2
-        if simd.any_byte(<const uint8_t*>mask + i, half):
+        if last:
+            if simd.any_byte(mask + i + n - half, half):
+                i += n - half
+                n = half
+            else:
+                n -= half
+        elif simd.any_byte(mask + i, half):
             n = half
         else:
             i += half
             n -= half
-    while not mask[i]:
-        i += 1
-    return i
+    if last:
+        i += n - 1
+    # Another thread may write to the mask: no further than it goes.
+    while n > 0 and not mask[i]:
+        i += -1 if last else 1
+        n -= 1
+    return i if n > 0 else -1
 
 
 cdef inline int64_t nonzero(const Items* items, const char* at, int64_t n) noexcept nogil:
@@ -74,18 +86,13 @@ cdef int look_for_one(Look* l, const Block* b) noexcept nogil:
 
 cdef int look_at_block(void* state, const Block* b) noexcept nogil:
     cdef Look* l = <Look*>state
-    cdef const char* mask = b.at[l.search.find.items.slot]
+    cdef const uint8_t* mask = <const uint8_t*>b.at[l.search.find.items.slot]
     cdef int64_t i
     if l.search.find.which >= FIND_NONZERO:
         return look_for_one(l, b)
-    # From the front also for the last one: that has vectors, and most blocks have none.
-    i = first_true(mask, b.n)
+    i = true_at(mask, b.n, l.search.find.which)
     if i < 0:
         return 0
-    if l.search.find.which == FIND_LAST:
-        i = b.n - 1
-        while not mask[i]:
-            i -= 1
     l.found = b.lo + i
     return l.search.find.which != FIND_LAST
 

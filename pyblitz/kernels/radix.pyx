@@ -1326,6 +1326,8 @@ cdef void time_moves(bint wide, Paces* paces) noexcept nogil:
             r.moves = False
         free(sample)
     free(t)
+    if steps == INT32_MAX:
+        return      # no memory: it is timed when there is some
     # relaxed: as in pace
     i64_store_relaxed(&paces.steps, steps)
     i64_store_relaxed(&paces.few, (few + FEW_PARTS - 1) // FEW_PARTS)
@@ -1338,7 +1340,8 @@ cdef double moves_ns(bint wide, atomic_i64* kept) noexcept nogil:
     # relaxed: as in pace
     if i64_load_relaxed(kept) == 0:
         time_moves(wide, paces_of(wide))
-    return i64_load_relaxed(kept) / 1000.0
+    cdef int64_t took = i64_load_relaxed(kept)
+    return (took if took > 0 else INT32_MAX) / 1000.0
 
 
 cdef double parts_ns(Worker* w, const Words* s, const KeySample* a) noexcept nogil:

@@ -13,7 +13,7 @@ from pyblitz.runtime.join cimport (
 from pyblitz.runtime.lazy cimport lazy_any, lazy_pop, lazy_push
 from pyblitz.runtime.os cimport now_ns
 from pyblitz.runtime.call cimport Part, progress_made, progress_of, progress_told
-from pyblitz.runtime.pool cimport Fork, current_call, hooks, must_stop
+from pyblitz.runtime.pool cimport Fork, current_call, has_left_open, hooks, must_stop
 from pyblitz.runtime.sleep cimport wake_any, wished_for
 
 cdef enum:
@@ -133,6 +133,8 @@ cdef int run_right_half(Worker* w, void* ctx) noexcept nogil:
 cdef void bridge_node(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept nogil:
     cdef BridgeNode right
     cdef int64_t mid, leaves
+    cdef void* mark
+    cdef Part* part
     cdef int rc
     if not bridge_wants(b, lo):
         return
@@ -164,19 +166,28 @@ cdef void bridge_node(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept nog
     elif wait_for_fork(w, &right.fork, &b.limit):
         bridge_fail(b, 0, -1)
     if b.combine != NULL and bridge_wants(b, mid):
-        rc = b.combine(w, b.ctx, lo, mid, hi)
+        mark, part = w.mark_of_call, w.part
+        rc = after_call(w, part, mark, b.combine(w, b.ctx, lo, mid, hi))
         if rc != 0:
             bridge_fail(b, lo, rc)
 
 
+cdef inline int after_call(Worker* w, Part* part, void* mark, int rc) noexcept nogil:
+    """What this frame's function, or a block that it has left open, failed with."""
+    if unlikely(has_left_open(w, part, mark)) and hooks().end_left_open(w, part, mark) != 0:
+        return -1
+    return rc
+
+
 cdef inline void run_leaf(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept nogil:
     cdef Part part
+    cdef void* mark = w.mark_of_call
     cdef int rc
     part.limit = &b.limit
     part.at = lo
     part.outer = b.outer
     w.part = &part
-    rc = b.leaf(w, b.ctx, lo, hi)
+    rc = after_call(w, &part, mark, b.leaf(w, b.ctx, lo, hi))
     w.part = b.outer
     if rc != 0:
         bridge_fail(b, lo, rc)
@@ -234,6 +245,7 @@ cdef void count_progress(Worker* w, Bridge* b, int64_t items) noexcept nogil:
     """A leaf has ended, and somebody wants to know.  What that one raises ends the
     operation."""
     cdef Part part
+    cdef void* mark = w.mark_of_call
     cdef int rc
     if not progress_made(b.progress, items):
         return
@@ -242,7 +254,7 @@ cdef void count_progress(Worker* w, Bridge* b, int64_t items) noexcept nogil:
     part.at = 0
     part.outer = b.outer
     w.part = &part
-    rc = b.progress.tell(b.progress.listener)
+    rc = after_call(w, &part, mark, b.progress.tell(b.progress.listener))
     w.part = b.outer
     if rc != 0:
         bridge_fail(b, 0, rc)   # `telling` stays taken: it is not called again

@@ -11,12 +11,12 @@ each other's work.
 """
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from pyblitz.runtime.atomic cimport (
-    atomic_i64, atomic_ptr, atomic_u32, atomic_u64, u32_load_relaxed, unlikely)
+    atomic_i64, atomic_ptr, atomic_u32, atomic_u64, invariant, u32_load_relaxed, unlikely)
 from pyblitz.runtime.call cimport Call, Part, Stop
 from pyblitz.runtime.deque cimport Deque, deque_bottom, deque_pop, deque_push
 from pyblitz.runtime.injector cimport Inbox, Injector
 from pyblitz.runtime.job cimport Job
-from pyblitz.runtime.lazy cimport Lazy, LazyList
+from pyblitz.runtime.lazy cimport Lazy, LazyList, lazy_any
 from pyblitz.runtime.latch cimport LATCH_SLEEPING, SpinLatch
 from pyblitz.runtime.os cimport LockLatch, Thread, unpark
 from pyblitz.runtime.sleep cimport Sleep, Sleeper, post_internal
@@ -178,6 +178,9 @@ cdef struct Hooks:
     # that it holds, or NULL.
     void* (*let_go)() noexcept nogil
     void (*take_back)(void* held) noexcept nogil
+    # Of a worker whose function has_left_open; -1: an exception is set, the function's or one of
+    # such a block.
+    int (*end_left_open)(Worker* w, Part* part, void* mark) noexcept nogil
 
 cdef const Hooks* hooks() noexcept nogil
 cdef void set_hooks(const Hooks* h) noexcept nogil
@@ -231,6 +234,16 @@ cdef inline int mail_level(Worker* w) noexcept nogil:
 
 cdef inline void* mark_of(Call* c) noexcept nogil:
     return <void*>(<size_t>c + 1)
+
+cdef inline void change_call(Worker* w, Call* c) noexcept nogil:
+    """Forks that are promoted later get the call of then: so where there are lazy ones, it stays."""
+    invariant(not lazy_any(&w.lazy), "a call changes where there is no lazy fork")
+    w.mark_of_call = mark_of(c)
+
+cdef inline bint has_left_open(Worker* w, const Part* part, void* mark) noexcept nogil:
+    """Whether a function that this worker has called entered a block, and returned without leaving
+    it: part and mark_of_call were these before."""
+    return w.part != part or w.mark_of_call != mark or current_worker() != w
 
 cdef inline bint is_mark(void* runner) noexcept nogil:
     return <size_t>runner & 1

@@ -19,8 +19,8 @@ from pyblitz.runtime.latch cimport (
     latch_get_sleepy, latch_is_set)
 from pyblitz.runtime.os cimport now_ns
 from pyblitz.runtime.pool cimport (
-    MAIL_OR_ANYBODY, MAIL_OR_NOBODY, NO_MAIL, SPIN_ROUNDS, Group, Mail, call_of, current_call,
-    execute, has_mail, hooks, mail_level, mark_of, must_stop, pool_is_stale, pop_task, put_away,
+    MAIL_OR_ANYBODY, MAIL_OR_NOBODY, NO_MAIL, SPIN_ROUNDS, Group, Mail, call_of, change_call,
+    current_call, execute, has_mail, hooks, mail_level, must_stop, pool_is_stale, pop_task, put_away,
     put_tasks_away, serve_mailbox, steal_task, tasks_end, wake_worker)
 from pyblitz.runtime.sleep cimport post_internal, post_mail
 from pyblitz.runtime.stats cimport BUSY, WAITING, note
@@ -106,7 +106,7 @@ cdef void go_deeper(Worker* w, Scope* s, Call* call) noexcept nogil:
     call_init(call, INT64_MAX, call_of(s.mark_of_call))
     call.level = max(s.group.level, w.least_level)
     w.least_level = 0
-    w.mark_of_call = mark_of(call)
+    change_call(w, call)
 
 
 cdef void run_task(void* worker, Job* job) noexcept nogil:
@@ -345,6 +345,9 @@ cdef int broadcast(Worker* w, fork_fn fn, void* ctx) noexcept nogil:
     cdef Scope s
     cdef Call call
     cdef int i, rc
+    # Our own part has a call of its own: see README.md, 5.15.
+    if not promote_all(w):
+        return ENOMEM
     scope_begin(w, &s)
     for i in range(w.pool.n_background):
         if not (w.background and i == w.index) and not send(w, &s, i, fn, ctx, MAIL_OR_NOBODY):
@@ -352,7 +355,7 @@ cdef int broadcast(Worker* w, fork_fn fn, void* ctx) noexcept nogil:
     # Its own part is one like the others.
     go_deeper(w, &s, &call)
     rc = fn(w, ctx)
-    w.mark_of_call = s.mark_of_call
+    change_call(w, call_of(s.mark_of_call))
     if rc != 0:
         scope_fail(&s, rc)
     return scope_end(w, &s)

@@ -1,0 +1,31 @@
+"""``with`` blocks that belong to a thread, and what becomes of those that nobody leaves.
+
+A function may enter a `scope`, a `CancelScope` or a block of `threads` in a generator that hangs
+when the function returns.  Such a block refers to what lies on the stack of whoever called the
+function.  So that one ends the block: `end_left_open`.
+"""
+from cpython.object cimport PyObject
+from pyblitz.runtime.call cimport Part
+from pyblitz.runtime.pool cimport Worker
+
+cdef class Block:
+    cdef Block _outside     # that this thread entered last before, and has not left
+    cdef bint _ended        # by `end_left_open`; whoever entered it comes too late
+    # Ends it, and raises what the end of its `with` would.
+    cdef int _end_left_open(self) except -1
+    # To whoever comes too late.
+    cdef int _too_late(self, object exc) except -1
+
+# The thread refers to it from one to the other.
+cdef void block_begins(Block b) noexcept
+cdef void block_ends(Block b) noexcept
+# After a function of Python's, see has_left_open: the gravest failure of the blocks that it has left
+# open, or None.
+cdef object end_left_open(Worker* w, Part* part, void* mark)
+# The same of those that this thread has entered since this one was the innermost.
+cdef PyObject* innermost_block() noexcept
+cdef object end_inside(PyObject* block)
+
+# Of two failures the one of the lower rank is raised, before the index counts.  That
+# something was cancelled follows from another failure, when there is one.
+cdef int rank_of_error(object error) noexcept
