@@ -14,8 +14,8 @@ cdef extern from *:
     #define control() __builtin_ia32_stmxcsr()
     #define set_control(bits) __builtin_ia32_ldmxcsr(bits)
     #else
-    #define few_pivots_narrow(words, n, pivots, state) ((void)(pivots), (void)(state))
-    #define few_pivots_wide(words, n, pivots, state) ((void)(pivots), (void)(state))
+    static void few_pivots_narrow(uint32_t *words, int64_t n, int pivots, uint64_t *state) {}
+    static void few_pivots_wide(uint64_t *words, int64_t n, int pivots, uint64_t *state) {}
     #define control() 0
     #define set_control(bits) ((void)(bits))
     #endif
