@@ -86,7 +86,7 @@ cdef void measured_wake(Worker* w, int64_t n) noexcept nogil:
     for i in range(n):
         counters_init(&a_sleep.counters, 1)
         u32_store_relaxed(&a_sleeper.asleep, SLEEPER_ASLEEP)
-        wake_sleeper(a_sleep, 0)
+        wake_sleeper(a_sleep, 0, False)
 
 
 cdef measured_fn[6] measured

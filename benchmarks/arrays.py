@@ -1,6 +1,6 @@
 """python benchmarks/arrays.py: par_map, par_reduce and par_sort beside NumPy.
 
-Writes benchmarks/results/arrays.jsonl and prints it as a table.  Two threads;
+Writes benchmarks/results/arrays/<the processor>.jsonl and prints it as a table.  Two threads;
 pyblitz and NumPy take turns in one process; a ratio is NumPy's median time over
 pyblitz's.  Rows:
 
@@ -225,7 +225,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=25)
     parser.add_argument("--idle", type=float, default=10.0, help="seconds of the idle row")
     parser.add_argument("--calls", type=int, default=10**5, help="of the callers row")
-    parser.add_argument("--output", type=pathlib.Path, default=machine.RESULTS / "arrays.jsonl")
+    parser.add_argument("--output", type=pathlib.Path, default=machine.results_here("arrays"))
     args = parser.parse_args()
     pb.set_num_threads(2)
     facts = machine.facts()

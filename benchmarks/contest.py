@@ -479,7 +479,7 @@ def run(
     facts = {**machine.facts(), "threads": THREADS, "peers": dict(versions)}
     output = args.output
     if output is None and not args.quick and not args.only:
-        output = machine.RESULTS / f"{name}.jsonl"
+        output = machine.results_here(name)
     rows: list[Row] = []
     print(head())
     for part in args.only or parts:

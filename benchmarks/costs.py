@@ -81,6 +81,18 @@ def merging(n: int) -> tuple[Call, Call]:
     return lambda: np.sort(np.concatenate([a, b]), kind="stable"), lambda: pb.par_merge(a, b)
 
 
+def texts(n: int) -> Any:
+    return RNG.integers(0, 10**6, n).astype("S8")
+
+
+def with_counts(n: int) -> tuple[Call, Call]:
+    a = RNG.integers(0, 1 << 40, n)
+    return (
+        lambda: np.unique(a, return_counts=True),
+        lambda: pb.par_unique(a, return_counts=True),
+    )
+
+
 def firsts(n: int) -> tuple[Call, Call]:
     a = doubles(n)
     return lambda: np.argpartition(a, -10)[-10:], lambda: pb.par_topk(a, 10)
@@ -110,10 +122,14 @@ COSTS = {
         lambda n: both(lambda a: np.argsort(a, kind="stable"), pb.par_argsort, doubles(n)),
     ),
     "ORDER_NS": Cost("item", lambda n: both(np.lexsort, pb.par_lexsort, (doubles(n), doubles(n)))),
-    "MERGE_NS": Cost("item", merging),
-    "UNIQUE_NS": Cost(
-        "item", lambda n: both(np.unique, pb.par_unique, RNG.integers(0, 1 << 40, n))
+    "RANK_NS": Cost(
+        "item",
+        lambda n: both(lambda a: np.argsort(a, kind="stable"), pb.par_rank, doubles(n)),
     ),
+    "HASH_NS": Cost("item", lambda n: both(np.unique, pb.par_unique, texts(n))),
+    "FLOATS_NS": Cost("item", lambda n: both(np.unique, pb.par_unique, doubles(n))),
+    "MERGE_NS": Cost("item", merging),
+    "UNIQUE_NS": Cost("item", with_counts),
     "SHORTS_NS": Cost(
         "item",
         lambda n: both(np.unique, pb.par_unique, RNG.integers(0, 1 << 15, n).astype(np.int16)),

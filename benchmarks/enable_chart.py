@@ -1,4 +1,4 @@
-"""python benchmarks/enable_chart.py [docs/enable.svg]: draws enable.jsonl.
+"""Draws the results of enable.py; figures.py calls it.
 
 How many times as fast operators on 10^6 elements and whole programs are under `enable`: a bar
 each, the longest first, and a line where NumPy itself is.
@@ -74,7 +74,3 @@ def draw(rows: list[Row]) -> str:
         )
         + "\n"
     )
-
-
-if __name__ == "__main__":
-    library_chart.main("enable", draw)

@@ -124,8 +124,8 @@ def number(ns: float, scale: float) -> str:
     return f"{ns / scale:,.2f}" if abs(ns / scale) < 10 else f"{ns / scale:,.1f}"
 
 
-def scheduler_page() -> str:
-    facts, rows = load("scheduler")
+def scheduler_page(kind_of_cpu: str) -> str:
+    facts, rows = load("scheduler/" + kind_of_cpu)
     found = {(r["who"], r["what"], r.get("threads")): r for r in rows}
     labels = [entry[0] for entry in SCHEDULER]
     lines = []
@@ -252,8 +252,8 @@ def microseconds(ns: float) -> str:
     return f"{ns / 1e3:,.1f}"
 
 
-def arrays_page() -> str:
-    facts, rows = load("arrays")
+def arrays_page(kind_of_cpu: str) -> str:
+    facts, rows = load("arrays/" + kind_of_cpu)
     kind = {what: [r for r in rows if r["what"] == what] for what in ("large", "limit", "small")}
     kind["sweep"] = [r for r in rows if r["what"] == "sweep"]
     (idle,) = [r for r in rows if r["what"] == "idle"]
@@ -491,10 +491,8 @@ def small_table(rows: list[Row], label: Callable[[Row], str] = named) -> str:
     return table(["", "NumPy us", "added us", "met"], lines)
 
 
-def library_page() -> str:
-    if not (RESULTS / "library.jsonl").exists():
-        return ""
-    facts, rows = load("library")
+def library_page(kind_of_cpu: str) -> str:
+    facts, rows = load("library/" + kind_of_cpu)
     kind = {what: [r for r in rows if r["what"] == what] for what in LIBRARY_PARTS}
     pipelines = beside_peers(
         kind["expression"] + kind["squares"],
@@ -548,7 +546,7 @@ def library_page() -> str:
         + machine(facts)
         + f"\nPeers: {versions}.\n\n"
         + "![Time of one element by the number of elements: the expression and the sum]"
-        + "(library.svg)\n\n"
+        + f"(library-{kind_of_cpu}.svg)\n\n"
         + f"{len(fulfilled)} of {len(with_goals)} rows meet their goals.\n\n"
         + "Pipelines (goals: faster than NumPy and numexpr, 1.9 x one thread; of the squares\n"
         "2.5 x NumPy and ahead of every peer):\n\n"
@@ -678,10 +676,8 @@ def sorting_memory(rows: list[Row]) -> str:
     return table(["", "MiB", "of the array", "NumPy's MiB", "met"], lines)
 
 
-def sorting_page() -> str:
-    if not (RESULTS / "sorting.jsonl").exists():
-        return ""
-    facts, rows = load("sorting")
+def sorting_page(kind_of_cpu: str) -> str:
+    facts, rows = load("sorting/" + kind_of_cpu)
     kind = {what: [r for r in rows if r["what"] == what] for what in SORTING_PARTS}
     said = []
     for parts, text, more in SORTING_TABLES:
@@ -718,7 +714,7 @@ def sorting_page() -> str:
         + machine(facts)
         + f"\nPeers: {versions}.\n\n"
         + "![Time of one element by the number of elements: par_sort of random int64]"
-        + "(sorting.svg)\n\n"
+        + f"(sorting-{kind_of_cpu}.svg)\n\n"
         + f"{len(fulfilled)} of {len(with_goals)} rows meet their goals.\n\n"
         + "\n".join(said)
         + "\nWhere pyblitz loses, also where that is no goal:\n\n"
@@ -927,10 +923,8 @@ def executors_page() -> str:
     )
 
 
-def spinning_page() -> str:
-    if not (RESULTS / "spinning.jsonl").exists():
-        return ""
-    facts, rows = load("spinning")
+def spinning_page(kind_of_cpu: str) -> str:
+    facts, rows = load("spinning/" + kind_of_cpu)
     gaps = sorted({r["gap"] for r in rows if r["what"] == "loop"})
     loops: dict[tuple[str, int, str], dict[int, float]] = {}
     others: dict[tuple[str, str], dict[int, float]] = {}
@@ -1090,18 +1084,99 @@ def judges_table() -> str:
 def page() -> str:
     return (
         INTRODUCTION
-        + scheduler_page()
+        + by_processor()
         + counts_page()
-        + arrays_page()
-        + library_page()
-        + sorting_page()
         + enable_page()
         + executors_page()
-        + spinning_page()
         + free_threaded_page()
         + distributed_page()
         + trust_page()
     )
+
+
+# ---- of each kind of processor ----------------------------------------------
+
+# What is measured on each of them, in the order of its page.
+SECTIONS: dict[str, Callable[[str], str]] = {
+    "scheduler": scheduler_page,
+    "arrays": arrays_page,
+    "library": library_page,
+    "sorting": sorting_page,
+    "spinning": spinning_page,
+}
+OF_ONE_KIND = """\
+# Figures of {kind}
+
+What the benchmarks measured last on this kind of processor, beside what was aimed at; it says
+something about no other. [Figures](figures.md) has all kinds. Written by
+`python benchmarks/figures.py`. Runs are taken in turn; each section says whether it shows medians
+or least times. A ratio above 1 means that pyblitz is faster.
+"""
+
+
+def kinds_with(name: str) -> list[str]:
+    return sorted(path.stem for path in (RESULTS / name).glob("*.jsonl"))
+
+
+def kinds() -> list[str]:
+    return sorted({kind for name in SECTIONS for kind in kinds_with(name)})
+
+
+def goals_met(name: str, kind: str) -> str:
+    if kind not in kinds_with(name):
+        return "not measured"
+    said = [r for r in load(f"{name}/{kind}")[1] if r["goals"]]
+    return f"{sum(r['met'] for r in said)} of {len(said)}"
+
+
+def geometric_means(kind: str) -> str:
+    if kind not in kinds_with("never_slower"):
+        return "not measured"
+    rows = load(f"never_slower/{kind}")[1]
+    ways = {(r["level"], r["threads"]) for r in rows}
+    means = [
+        never_slower.geometric_mean(
+            never_slower.ratios([r for r in rows if (r["level"], r["threads"]) == way])
+        )
+        for way in ways
+    ]
+    return f"{min(means):.2f} to {max(means):.2f}"
+
+
+def by_processor() -> str:
+    lines = [
+        [
+            f"[{kind}](figures-{kind}.md)",
+            goals_met("sorting", kind),
+            goals_met("library", kind),
+            geometric_means(kind),
+        ]
+        for kind in kinds()
+    ]
+    return (
+        "\n## By processor\n\n"
+        "Times are true of the processor that they were measured on. Each kind has a page: the\n"
+        "scheduler, arrays, pipelines and reductions, sorting, and threads that wait awake.\n"
+        "[Never slower](never-slower.md) has every function beside NumPy. Here: how many rows\n"
+        "meet the goals of the sorts and of the others, and the geometric means of NumPy's time\n"
+        "over pyblitz's, of all functions and sizes, at each level and number of threads.\n\n"
+        + table(["", "sorting", "library", "never slower"], lines)
+    )
+
+
+def kind_page(kind: str) -> str:
+    return OF_ONE_KIND.format(kind=kind) + "".join(
+        section(kind) for name, section in SECTIONS.items() if kind in kinds_with(name)
+    )
+
+
+def kind_pages() -> dict[pathlib.Path, str]:
+    written = {DOCS / f"figures-{kind}.md": kind_page(kind) for kind in kinds()}
+    for kind in kinds_with("library"):
+        written[DOCS / f"library-{kind}.svg"] = library_chart.draw(load(f"library/{kind}")[1])
+    for kind in kinds_with("sorting"):
+        written[DOCS / f"sorting-{kind}.svg"] = sorting_chart.draw(load(f"sorting/{kind}")[1])
+    return written
 
 
 SCALE = """\
@@ -1235,9 +1310,9 @@ def never_slower_pages() -> dict[pathlib.Path, str]:
     """The page and a picture of each kind of processor."""
     found: dict[pathlib.Path, str] = {}
     sections = []
-    for results in sorted((RESULTS / "never_slower").glob("*.jsonl")):
-        facts, rows = load(f"never_slower/{results.stem}")
-        picture = f"never-slower-{results.stem}.svg"
+    for kind in kinds_with("never_slower"):
+        facts, rows = load(f"never_slower/{kind}")
+        picture = f"never-slower-{kind}.svg"
         found[DOCS / picture] = never_slower_chart.draw(rows, facts["cpu_kind"])
         sections.append(never_slower_section(facts, rows, picture))
     if sections:
@@ -1253,13 +1328,9 @@ def pages() -> dict[pathlib.Path, str]:
         DOCS / "scale.md": scale,
         DOCS / "simulate.svg": picture,
     }
-    if (RESULTS / "library.jsonl").exists():
-        written[DOCS / "library.svg"] = library_chart.draw(load("library")[1])
-    if (RESULTS / "sorting.jsonl").exists():
-        written[DOCS / "sorting.svg"] = sorting_chart.draw(load("sorting")[1])
     if (RESULTS / "enable.jsonl").exists():
         written[DOCS / "enable.svg"] = enable_chart.draw(load("enable")[1])
-    return written | never_slower_pages()
+    return written | kind_pages() | never_slower_pages()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """python benchmarks/library.py: the array library beside NumPy, numexpr, Numba, torch,
 Polars and dask.
 
-Writes benchmarks/results/library.jsonl and prints it as a table, in some eight minutes;
-``--quick`` takes small arrays and few runs, ``--only NAME`` one part, and neither writes
+Writes benchmarks/results/library/<the processor>.jsonl and prints it as a table, in some eight
+minutes; ``--quick`` takes small arrays and few runs, ``--only NAME`` one part, and neither writes
 unless ``--output`` says where.  Two threads for everyone; a peer that is not installed has no
 column (``pip install pyblitz[bench]`` has them all).  All contestants of a row work on the
 same arrays in one process, in turn, with a pause between two of them in which the threads of

@@ -1,4 +1,4 @@
-"""python benchmarks/library_chart.py [docs/library.svg]: draws library.jsonl.
+"""Draws the results of library.py; figures.py calls it.
 
 Nanoseconds of one element over the number of elements, both axes logarithmic, for the
 expression and for the sum.  The picture takes its colours from the reader's light or dark mode.
@@ -6,12 +6,10 @@ expression and for the sum.  The picture takes its colours from the reader's lig
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import pathlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -164,16 +162,3 @@ def draw(
     for i, (lines, said) in enumerate(panels):
         out += panel(lines, said, LEFT + i * step, names)
     return "\n".join([*out, "</svg>"]) + "\n"
-
-
-def main(name: str, drawn: Callable[[list[Row]], str]) -> None:
-    parser = argparse.ArgumentParser(description="Draws the times of an element.")
-    parser.add_argument("output", nargs="?", default=HERE.parent / "docs" / f"{name}.svg")
-    parser.add_argument("--input", default=HERE / "results" / f"{name}.jsonl", type=pathlib.Path)
-    options = parser.parse_args()
-    lines = [json.loads(line) for line in options.input.read_text().splitlines()[1:]]
-    pathlib.Path(options.output).write_text(drawn(lines))
-
-
-if __name__ == "__main__":
-    main("library", draw)

@@ -102,6 +102,11 @@ def facts() -> dict[str, Any]:
     }
 
 
+def results_here(name: str) -> pathlib.Path:
+    """Where a benchmark writes whose figures are those of one kind of processor."""
+    return RESULTS / name / f"{kind_of_cpu()}.jsonl"
+
+
 def write(
     path: str | os.PathLike[str],
     rows: Iterable[Mapping[str, Any]],

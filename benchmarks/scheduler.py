@@ -1,8 +1,9 @@
 """python benchmarks/scheduler.py: what the scheduler costs, beside Rayon, oneTBB and
 OpenMP.
 
-Writes benchmarks/results/scheduler.jsonl and prints it as a table; benchmarks/README.md
-says what each row is.  Peers that cannot be built here are named with the reason.
+Writes benchmarks/results/scheduler/<the processor>.jsonl and prints it as a table;
+benchmarks/README.md says what each row is.  Peers that cannot be built here are named with the
+reason.
 """
 
 from __future__ import annotations
@@ -222,7 +223,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What the scheduler costs.")
     parser.add_argument("--runs", type=int, default=9, help="of each row (default 9)")
     parser.add_argument("--peer-rounds", type=int, default=3, help="of each peer's (default 3)")
-    parser.add_argument("--output", default=machine.RESULTS / "scheduler.jsonl", type=pathlib.Path)
+    parser.add_argument("--output", default=machine.results_here("scheduler"), type=pathlib.Path)
     options = parser.parse_args()
     facts = machine.facts()  # now, for the load that is not ours
     before = pyblitz.num_threads()

@@ -1,9 +1,9 @@
 """python benchmarks/sorting.py: the sorts beside NumPy, Polars, torch, pyarrow, pandas, oneTBB,
 libstdc++'s parallel mode and Rayon.
 
-Writes benchmarks/results/sorting.jsonl and prints it as a table, in some twelve minutes and
-8 GB; ``--quick``, ``--only NAME`` and ``--output`` are those of library.py, and so are the
-rows: two threads for everyone, all contestants of a row in one process, in turn, each result
+Writes benchmarks/results/sorting/<the processor>.jsonl and prints it as a table, in some twelve
+minutes and 8 GB; ``--quick``, ``--only NAME`` and ``--output`` are those of library.py, and so are
+the rows: two threads for everyone, all contestants of a row in one process, in turn, each result
 compared with NumPy's first.  A peer that takes longer than a second has one run.  The native
 peers are shared libraries that are compiled here (peers/sorts.h): what does not build has no
 column.  They sort in place, so that a copy is made for them, as np.sort and par_sort do.  No

@@ -1,4 +1,4 @@
-"""python benchmarks/sorting_chart.py [docs/sorting.svg]: draws sorting.jsonl.
+"""Draws the results of sorting.py; figures.py calls it.
 
 Nanoseconds of one element over the number of elements, both axes logarithmic, for par_sort of
 random int64; as library_chart.py.
@@ -28,7 +28,3 @@ def draw(rows: list[Row]) -> str:
     return library_chart.draw(
         rows, SORTERS, [(("random", "par_sort(a)", "int64"), "par_sort of random int64")]
     )
-
-
-if __name__ == "__main__":
-    library_chart.main("sorting", draw)

@@ -1,8 +1,9 @@
 """python benchmarks/spinning.py: threads that wait awake, what they gain and what it costs others.
 
-Writes benchmarks/results/spinning.jsonl and prints it as a table, in two minutes.  A thread without
-work looks for some for up to PYBLITZ_SPIN microseconds before it sleeps; each row is measured as
-it is by default and with 0, in processes of their own that take turns:
+Writes benchmarks/results/spinning/<the processor>.jsonl and prints it as a table, in two
+minutes.  A thread without work looks for some for up to PYBLITZ_SPIN microseconds before it
+sleeps; each row is measured as it is by default and with 0, in processes of their own that take
+turns:
 
 loop        a sum of 10^5 doubles, called in a loop, with so many microseconds of Python between two
             calls; on one thread and on two, beside Numba and Polars
@@ -243,7 +244,7 @@ def main() -> None:
     rows = [*loops(options.rounds), *others(options.rounds)]
     for row in rows:
         print(json.dumps(row))
-    machine.write(machine.RESULTS / "spinning.jsonl", rows, facts)
+    machine.write(machine.results_here("spinning"), rows, facts)
 
 
 if __name__ == "__main__":

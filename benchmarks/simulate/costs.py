@@ -105,6 +105,8 @@ class Machine:
 # ---- this machine ---------------------------------------------------------------
 
 
+# The kind of processor that prices.jsonl and sleeping.jsonl are of.
+PRICED = "amd-25-17"
 NOT_MEASURED = f"{ESTIMATE}: prices.jsonl does not have it"
 # No row can tell it: between the two is where the idle time of a CPU begins to matter.
 DOZE = f"{ESTIMATE}: between the 50 us and the 20 ms after which wakes are measured"
@@ -114,14 +116,16 @@ def lines(directory: pathlib.Path, name: str) -> list[Row]:
     path = directory / f"{name}.jsonl"
     if not path.exists():
         return []
-    return [json.loads(line) | {"file": path.name} for line in path.read_text().splitlines()[1:]]
+    return [
+        json.loads(line) | {"file": f"{name}.jsonl"} for line in path.read_text().splitlines()[1:]
+    ]
 
 
 def measured(directory: pathlib.Path = RESULTS) -> dict[tuple[str, int], Row]:
-    """pyblitz's rows of scheduler.jsonl and of sleeping.jsonl, by what and threads."""
+    """pyblitz's rows of the scheduler and of sleeping.jsonl, by what and threads."""
     return {
         (row["what"], int(row.get("threads", 2))): row
-        for name in ("scheduler", "sleeping")
+        for name in (f"scheduler/{PRICED}", "sleeping")
         for row in lines(directory, name)
         if row.get("who") == "pyblitz" and "ns_min" in row
     }
