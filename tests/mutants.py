@@ -684,6 +684,27 @@ MUTATIONS = [
         "test_tasks.py",
     ),
     Mutation(
+        "who is called in wakes where Linux puts it",
+        "runtime/sleep.pyx",
+        "    if runs and works_on:",
+        "    if False:",
+        "runtime/test_sleep.py",
+    ),
+    Mutation(
+        "who was woken keeps the CPUs that it was narrowed to",
+        "runtime/sleep.pyx",
+        "        place_take_back(&me.place)",
+        "        pass",
+        "runtime/test_sleep.py",
+    ),
+    Mutation(
+        "put: an index that another thread has written is not checked again",
+        "kernels/put.pyx",
+        "        if unlikely(<uint64_t>to >= length):",
+        "        if False:",
+        "test_writers.py",
+    ),
+    Mutation(
         "a task has its scope's level, not that of who spawned it",
         "host/tasks.pyx",
         "spawned.level = mail_level(w)",

@@ -21,10 +21,10 @@ cdef enum:
     # bookkeeping around it.
     LEAF_NS = 4000
     # What must be left to do before others are called in: when one of them is
-    # awake, and when one must be woken (it arrives some 50 us later, and the
-    # wake costs the caller a system call).
+    # awake, and when one must be woken (it arrives some 50 us later, on a CPU that had
+    # halted, and the wake costs the caller 3 to 15 us).
     SHARE_AWAKE_NS = 5000
-    SHARE_ASLEEP_NS = 40000
+    SHARE_ASLEEP_NS = 80000
 
 cdef struct BridgeNode:
     Fork fork           # first: the fork's context is the node
@@ -275,5 +275,5 @@ cdef bint worth_sharing(Worker* w, Bridge* b, int64_t now) noexcept nogil:
     if count_inactive(c) != count_sleeping(c) or rest >= SHARE_ASLEEP_NS * <double>b.done:
         return True
     if wished_for(&w.pool.sleep, b.start, now):
-        wake_any(&w.pool.sleep)
+        wake_any(&w.pool.sleep, True)
     return False

@@ -183,6 +183,67 @@ static inline void pb_unpark(pb_parker *p) {
 }
 #endif
 
+/* ---- where a thread wakes ---------------------------------------------- */
+
+/* Linux wakes a thread on its waker's CPU unless it finds another one idle, and in a virtual
+ * machine it takes a CPU that has halted for preempted by the host: so for milliseconds a thread that
+ * was called in for half of the work takes turns with its caller on one CPU beside an idle one.
+ * Therefore the waker narrows the sleeper's CPUs to the others, and the sleeper, once awake, takes
+ * back what it had.  Nobody else may touch the place meanwhile. */
+#if defined(__linux__) && !defined(PB_MODEL_H)
+typedef struct {
+  pthread_t thread; /* the owner, and its CPU when it fell asleep */
+  int cpu;
+  int narrowed;
+  cpu_set_t allowed; /* what it had, if it is narrowed */
+} pb_place;
+
+/* By the owner, before it can be woken. */
+static inline void pb_place_note(pb_place *p) {
+  p->thread = pthread_self();
+  p->cpu = sched_getcpu();
+}
+
+/* By its waker, who works on here.  number: a different one for each owner. */
+static inline void pb_place_elsewhere(pb_place *p, int number) {
+  cpu_set_t others;
+  int here = sched_getcpu(), cpu, left;
+  if (p->narrowed || here < 0 || here >= CPU_SETSIZE ||
+      pthread_getaffinity_np(p->thread, sizeof p->allowed, &p->allowed) != 0 ||
+      !CPU_ISSET(here, &p->allowed) || CPU_COUNT(&p->allowed) < 2)
+    return;
+  others = p->allowed;
+  CPU_CLR(here, &others);
+  if (p->cpu == here) {
+    /* Linux would take the first one, for all. */
+    left = number % CPU_COUNT(&others);
+    for (cpu = 0; left > 0 || !CPU_ISSET(cpu, &others); cpu++)
+      left -= CPU_ISSET(cpu, &others) != 0;
+    CPU_ZERO(&others);
+    CPU_SET(cpu, &others);
+  }
+  p->narrowed = pthread_setaffinity_np(p->thread, sizeof others, &others) == 0;
+}
+
+/* By the owner, when it was woken. */
+static inline void pb_place_take_back(pb_place *p) {
+  if (!p->narrowed)
+    return;
+  p->narrowed = 0;
+  pthread_setaffinity_np(p->thread, sizeof p->allowed, &p->allowed);
+}
+#else
+typedef struct {
+  int narrowed;
+} pb_place;
+static inline void pb_place_note(pb_place *p) { (void)p; }
+static inline void pb_place_elsewhere(pb_place *p, int number) {
+  (void)p;
+  (void)number;
+}
+static inline void pb_place_take_back(pb_place *p) { (void)p; }
+#endif
+
 /* ---- lock latch -------------------------------------------------------- */
 
 /* For a thread that is no worker.  The setter is done with the latch when it

@@ -22,6 +22,12 @@ cdef extern from "pyblitz/runtime/os.h" nogil:
     bint park "pb_park"(Parker*, int64_t timeout_ns)
     void unpark "pb_unpark"(Parker*)
 
+    ctypedef struct Place "pb_place":
+        bint narrowed
+    void place_note "pb_place_note"(Place*)
+    void place_elsewhere "pb_place_elsewhere"(Place*, int number)
+    void place_take_back "pb_place_take_back"(Place*)
+
     ctypedef struct LockLatch "pb_lock_latch":
         pass
     void lock_latch_init "pb_lock_latch_init"(LockLatch*)

@@ -275,7 +275,7 @@ cdef void users_gone(Pool* p) noexcept nogil:
         if latch_set(&p.sleepers[i].terminate):
             # Between setting and the load of `asleep`; partner: fence 2.
             fence_seq_cst()
-            wake_sleeper(&p.sleep, i)
+            wake_sleeper(&p.sleep, i, False)
     lock_latch_set(&p.quiet)
 
 
@@ -426,7 +426,7 @@ cdef void work_found(Worker* w, bint more) noexcept nogil:
         fence_seq_cst()
         more = inbox_has_jobs(&w.pool.inbox) or work_in_sight(w.pool)
     if more:
-        wake_any(s)
+        wake_any(s, True)
 
 
 cdef bint work_in_sight(Pool* p) noexcept nogil:

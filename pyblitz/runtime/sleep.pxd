@@ -16,7 +16,7 @@ from pyblitz.runtime.counters cimport (
 from pyblitz.runtime.deque cimport Deque, deque_looks
 from pyblitz.runtime.injector cimport Inbox, Injector
 from pyblitz.runtime.latch cimport CoreLatch
-from pyblitz.runtime.os cimport Parker
+from pyblitz.runtime.os cimport Parker, Place
 from pyblitz.runtime.stats cimport WorkerTally
 
 cdef enum SleeperState:
@@ -41,6 +41,8 @@ cdef struct Sleeper:
     # that retires writes while the pool ends.
     atomic_u32 joinable
     Parker parker
+    # Its owner's until it is ASLEEP, then its claimer's until it is AWAKE again.
+    Place place
     WorkerTally stats   # its worker's
     # Set when the worker is to end.
     CoreLatch terminate
@@ -108,8 +110,9 @@ cdef void post_injected(Sleep* s) noexcept nogil
 cdef void post_moved(Sleep* s) noexcept nogil
 cdef void post_mail(Sleep* s, int i) noexcept nogil
 cdef bint post_bound(Sleep* s, int i) noexcept nogil
-cdef bint wake_any(Sleep* s) noexcept nogil
-cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil
+# works_on: whether the caller goes on with work of its own, so that who is woken is to have another CPU.
+cdef bint wake_any(Sleep* s, bint works_on) noexcept nogil
+cdef bint wake_sleeper(Sleep* s, int i, bint works_on) noexcept nogil
 cdef void revive(Sleep* s) noexcept nogil
 
 cdef void idle_init(Idle* idle) noexcept nogil

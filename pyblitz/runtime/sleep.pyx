@@ -17,7 +17,8 @@ from pyblitz.runtime.latch cimport (
     latch_wake_up)
 from pyblitz.runtime.stats cimport SEARCHING, SLEEPING, add_one, note, stats_destroy
 from pyblitz.runtime.os cimport (
-    now_ns, park, parker_destroy, parker_init, unpark, yield_thread)
+    now_ns, park, parker_destroy, parker_init, place_elsewhere, place_note, place_take_back, unpark,
+    yield_thread)
 
 cdef enum Wake:
     NOT_ASLEEP
@@ -50,6 +51,7 @@ cdef void sleeper_init(Sleeper* s, bint asleep) noexcept nogil:
     s.thread = THREAD_NONE
     u32_store_relaxed(&s.joinable, 0)
     parker_init(&s.parker)
+    s.place.narrowed = False
     latch_init(&s.terminate)
     injector_init(&s.mailbox)
     injector_init(&s.bound)
@@ -63,12 +65,16 @@ cdef void sleeper_destroy(Sleeper* s) noexcept nogil:
 # ---- posting ---------------------------------------------------------------
 
 cdef void post_internal_slow(Sleep* s, bint queue_was_empty) noexcept nogil:
+    post(s, queue_was_empty, True)
+
+
+cdef inline void post(Sleep* s, bint queue_was_empty, bint works_on) noexcept nogil:
     cdef uint64_t c = post_event(&s.counters)
     cdef uint32_t sleeping = count_sleeping(c)
     # Awake searchers will find the job; a queue that already held one shows
     # that they do not keep up.
     if sleeping != 0 and (count_inactive(c) == sleeping or not queue_was_empty):
-        wake_any(s)
+        wake_any(s, works_on)
 
 
 cdef void post_injected(Sleep* s) noexcept nogil:
@@ -77,7 +83,8 @@ cdef void post_injected(Sleep* s) noexcept nogil:
     # Fence 1, between the push and the loads of the counters and of `asleep`;
     # partner: fence 2 in fall_asleep.
     fence_seq_cst()
-    post_internal_slow(s, True)
+    # The caller may wait for the job: Linux says best on which CPU it runs first.
+    post(s, True, False)
 
 
 cdef void post_moved(Sleep* s) noexcept nogil:
@@ -85,12 +92,12 @@ cdef void post_moved(Sleep* s) noexcept nogil:
     seen them in neither place."""
     fence_seq_cst()
     if count_sleeping(post_event(&s.counters)) != 0:
-        wake_any(s)
+        wake_any(s, True)
 
 
 cdef void post_mail(Sleep* s, int i) noexcept nogil:
     """After a push onto the empty mailbox of sleeper i, which only it looks at."""
-    if not post_bound(s, i):
+    if not post_to(s, i, True):
         # It may be blocked uncounted, on a latch: the token ends that park.
         unpark(&s.sleepers[i].parker)
 
@@ -98,11 +105,15 @@ cdef void post_mail(Sleep* s, int i) noexcept nogil:
 cdef bint post_bound(Sleep* s, int i) noexcept nogil:
     """After a push onto the empty bound jobs of sleeper i.  False when it is awake:
     it looks at them before it sleeps."""
+    return post_to(s, i, False)
+
+
+cdef bint post_to(Sleep* s, int i, bint works_on) noexcept nogil:
     post_event(&s.counters)
     # Fence 1 again: between the push and the load of `asleep`; partners: fence
     # 2 and the fences in sleep_on_latch and return_mail.
     fence_seq_cst()
-    if wake_sleeper(s, i):
+    if wake_sleeper(s, i, works_on):
         return True
     if u32_load_seq_cst(&s.sleepers[i].asleep) == SLEEPER_DEAD:
         return_mail(s.sleepers[i])
@@ -116,7 +127,7 @@ cdef void wake_for_returned(Sleep* s) noexcept nogil:
     jobs whose posters took the refused worker for one that is awake."""
     fence_seq_cst()
     if inbox_has_jobs(s.inbox):
-        wake_any(s)
+        wake_any(s, False)
 
 
 cdef void return_mail(Sleeper* dead) noexcept nogil:
@@ -136,7 +147,7 @@ cdef void return_jobs(Job* job) noexcept nogil:
         job = next
 
 
-cdef Wake try_to_wake(Sleep* s, int i) noexcept nogil:
+cdef Wake try_to_wake(Sleep* s, int i, bint works_on) noexcept nogil:
     """Wakes sleeper i, starting its thread at the first wake.  After REFUSED the
     caller looks at the inbox: until now that worker counted as awake, and a job that
     was posted meanwhile may rely on it."""
@@ -150,6 +161,8 @@ cdef Wake try_to_wake(Sleep* s, int i) noexcept nogil:
     sub_sleeping(&s.counters)
     add_one(&one.stats.wakes)
     runs = one.thread == THREAD_RUNS
+    if runs and works_on:
+        place_elsewhere(&one.place, i)
     # From here on the owner may go on, and sleep again: before, it would count
     # itself twice, and after, what is its claimer's is the next one's.
     u32_store_seq_cst(&one.asleep, SLEEPER_AWAKE)
@@ -176,15 +189,15 @@ cdef Wake start(Sleep* s, int i) noexcept nogil:
     return REFUSED
 
 
-cdef bint wake_sleeper(Sleep* s, int i) noexcept nogil:
+cdef bint wake_sleeper(Sleep* s, int i, bint works_on) noexcept nogil:
     """Wakes sleeper i; false when it is not asleep, or its thread does not start."""
-    cdef Wake came = try_to_wake(s, i)
+    cdef Wake came = try_to_wake(s, i, works_on)
     if came == REFUSED:
         wake_for_returned(s)
     return came == WOKEN
 
 
-cdef bint wake_any(Sleep* s) noexcept nogil:
+cdef bint wake_any(Sleep* s, bint works_on) noexcept nogil:
     """Wakes one of those that sleep; false when nobody can be woken."""
     cdef int n = s.n_sleepers
     cdef int k, i
@@ -199,7 +212,7 @@ cdef bint wake_any(Sleep* s) noexcept nogil:
             i = first + k
             if i >= n:
                 i -= n
-            came = try_to_wake(s, i)
+            came = try_to_wake(s, i, works_on)
             if came == WOKEN:
                 u32_store_relaxed(&s.hint, i)
                 return True
@@ -359,6 +372,7 @@ cdef bint fall_asleep(Sleep* s, int i, Idle* idle) noexcept nogil:
         idle.rounds = ROUNDS_UNTIL_SLEEPY
         latch_wake_up(&me.terminate)
         return False
+    place_note(&me.place)
     chaos(b"sleep: counted")
     # seq_cst: from here on a waker can claim us.  Partner: try_to_wake.
     u32_store_seq_cst(&me.asleep, SLEEPER_ASLEEP)
@@ -392,6 +406,8 @@ cdef bint fall_asleep(Sleep* s, int i, Idle* idle) noexcept nogil:
             idle.begun = 0
             now = now_ns()
             spin_after_sleep(s, idle, now - asleep_at, now)
+    if not retiring:
+        place_take_back(&me.place)
     latch_wake_up(&me.terminate)
     return retiring
 

@@ -7,7 +7,20 @@ from pyblitz.runtime.atomic cimport (
 from pyblitz.runtime.bridge cimport (
     Bridge, bridge_init, bridge_limit, bridge_run, bridge_wants)
 from pyblitz.runtime.deque cimport deque_looks
+from pyblitz.runtime.join cimport join
+from pyblitz.runtime.os cimport now_ns
 from pyblitz.runtime.pool cimport Worker, current_worker, pool_places
+
+cdef extern from *:
+    """
+    #if defined(__linux__)
+    #include <sched.h>
+    #define this_cpu sched_getcpu
+    #else
+    #define this_cpu() -1
+    #endif
+    """
+    int this_cpu() nogil
 
 
 cdef struct Find:
@@ -72,3 +85,33 @@ def guest():
 def places():
     """How many workers this pool has memory for."""
     return pool_places(current_worker().pool)
+
+
+cdef struct Halves:
+    int left
+    atomic_i64 right
+
+cdef int left_half(Worker* w, void* ctx) noexcept nogil:
+    cdef Halves* h = <Halves*>ctx
+    cdef int64_t until = now_ns() + 1000000000
+    h.left = this_cpu()
+    while i64_load_relaxed(&h.right) < 0 and now_ns() < until:
+        pass
+    return 0
+
+cdef int right_half(Worker* w, void* ctx) noexcept nogil:
+    i64_store_relaxed(&(<Halves*>ctx).right, this_cpu())
+    return 0
+
+
+def halves():
+    """The CPUs on which the halves of a join began, of which the left one waits for the right one."""
+    cdef Halves h
+    cdef Entry e
+    cdef int rc
+    i64_store_relaxed(&h.right, -1)
+    with nogil:
+        enter(&e)
+        rc = join(e.worker, left_half, &h, right_half, &h)
+        leave(&e, rc)
+    return h.left, i64_load_relaxed(&h.right)

@@ -130,10 +130,10 @@ cdef class Dormitory:
         return i64_load_acquire(&self.done), i64_load_acquire(&self.returned)
 
     def wake_any(self):
-        return wake_any(self.s)
+        return wake_any(self.s, True)
 
     def wake(self, int i):
-        return wake_sleeper(self.s, i)
+        return wake_sleeper(self.s, i, True)
 
     def mail_once(self, int i):
         cdef TestJob job
@@ -223,7 +223,7 @@ cdef class Dormitory:
     def end(self):
         for i in range(self.n):
             if latch_set(&self.sleepers[i].terminate):
-                wake_sleeper(self.s, i)
+                wake_sleeper(self.s, i, True)
 
 
 cdef bint start(void* pool, int i) noexcept nogil:

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 
 import pytest
 
@@ -305,3 +306,40 @@ print((time.process_time() - before) * 1e3)
 """
     )
     assert float(script(source, env={"PYBLITZ_SPIN": "5000"}).split()[1]) < 1
+
+
+@needs_cpus
+def test_who_is_called_in_has_a_cpu_of_its_own(native, pool_size):
+    """In a virtual machine Linux woke it on the caller's, beside an idle one, and both halves of
+    what followed took turns there for milliseconds.  Afterwards it may run everywhere again."""
+    pool_size(2)
+    apart = 0
+    for _ in range(60):
+        time.sleep(0.01)  # until it sleeps, and its CPU has halted
+        left, right = native.runtime.halves()
+        apart += left != right
+    assert apart > 50
+    time.sleep(0.01)
+    everywhere = os.sched_getaffinity(0)
+    tasks = map(int, os.listdir("/proc/self/task"))
+    assert all(os.sched_getaffinity(task) == everywhere for task in tasks)
+
+
+@needs_cpus
+def test_who_is_woken_keeps_to_the_cpus_that_it_may_have(native, pool_size):
+    """Its own, if they are fewer than the process has."""
+    pool_size(2)
+    native.runtime.halves()
+    everywhere = os.sched_getaffinity(0)
+    one = {min(everywhere)}
+    others = [int(task) for task in os.listdir("/proc/self/task") if int(task) != os.getpid()]
+    try:
+        for task in others:
+            os.sched_setaffinity(task, one)
+        for _ in range(20):
+            time.sleep(0.01)
+            native.runtime.halves()
+            assert all(os.sched_getaffinity(task) == one for task in others)
+    finally:
+        for task in others:
+            os.sched_setaffinity(task, everywhere)

@@ -540,7 +540,7 @@ cdef void found_work(bint more) noexcept nogil:
         fence_seq_cst()
         more = inbox_has_jobs(inbox)
     if more:
-        wake_any(sleep)
+        wake_any(sleep, True)
 
 cdef void work(int i, int n) noexcept nogil:
     """A worker until it has done n jobs."""
@@ -797,7 +797,7 @@ cdef void sleep_refused_lane(int t) noexcept nogil:
     if t == 0:
         work(1, 1)
     elif t == 2:
-        wake_any(sleep)     # as a worker does that leaves jobs behind
+        wake_any(sleep, True)     # as a worker does that leaves jobs behind
     elif injector_push(&sleepers[0].bound, give(0)):
         post_bound(sleep, 0)
 
