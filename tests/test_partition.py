@@ -474,3 +474,20 @@ def test_topk_refuses_masks_and_more_than_there_are():
         pb.par_topk(np.ma.array([3, 1, 2], mask=[1, 0, 0]), 1)
     with pytest.raises(ValueError, match="k: must be from 0 to 2, the length of the axis, not 3"):
         pb.par_topk([1, 2], 3)
+
+
+def test_few_items_where_nothing_is_too_few(script):
+    """Of fewer than a sample has: a division by zero killed the process."""
+    out = script(
+        """
+import numpy as np, pyblitz as pb
+for n in range(1, 300):
+    a = np.random.default_rng(n).permutation(n).astype(float)
+    values, at = pb.par_topk(a, min(n, 10))
+    assert (values == np.sort(a)[::-1][:10]).all() and (a[at] == values).all()
+    assert pb.par_partition(a, n // 2)[n // 2] == n // 2
+print("done")
+""",
+        env={"PYBLITZ_SHARE_FROM": "1"},
+    )
+    assert out == "done\n"

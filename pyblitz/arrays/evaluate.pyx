@@ -428,6 +428,7 @@ cdef object count_node(Node node):
     cdef CountNonzero c
     cdef Program p = program_of([node], None, True)
     cdef ndarray counts
+    cdef int64_t total = 0, i
     if p.m.size == 0:
         return 0
     c.map = &p.m
@@ -437,7 +438,9 @@ cdef object count_node(Node node):
     c.counts = <int64_t*>cnp.PyArray_DATA(counts)
     run(<run_fn>count_nonzero_run, &c, "the count")
     p.report()
-    return int(counts.sum())
+    for i in range(cnp.PyArray_SIZE(counts)):
+        total += c.counts[i]
+    return total
 
 
 cdef int run_for_effects(Node node) except -1:

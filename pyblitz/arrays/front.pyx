@@ -77,7 +77,9 @@ cdef double DOT_NS = 0.013
 cdef double TRUTH_NS = 0.021
 
 # What NumPy needs for one item: in its fastest reductions, to look whether it is zero, to count it
-# into a bin, to accumulate it, to put it somewhere, to search for it, to sort it, to sort its index.
+# into a bin, to accumulate it, to put it somewhere, to search for it, to sort it; and, of a few
+# hundred: to sort its index stably, the same by two keys, to find out by a hash or by comparisons
+# whether it occurs twice.
 cdef double ITEM_NS = 0.25
 cdef double NONZERO_NS = 0.25
 cdef double COUNT_NS = 0.125
@@ -85,14 +87,18 @@ cdef double SCAN_NS = 0.25
 cdef double PUT_NS = 2.0
 cdef double KEY_NS = 2.0
 cdef double SORT_NS = 8.0
-cdef double ARGSORT_NS = 2.0
+cdef double ARGSORT_NS = 20.0
+cdef double ORDER_NS = 20.0
+cdef double HASH_NS = 32.0
 
 # These are less than NumPy needs for an item, so that only larger calls are shared: our way first
-# takes samples or clears tables.  They are for sorts by several keys and ranks, merges, distinct
-# values, distinct values of two bytes, membership, partitions, the first few of each row.
-cdef double ORDER_NS = 1.0
+# takes samples or clears tables, or NumPy has vectors.  They are for ranks, merges, distinct values
+# that NumPy sorts, distinct floats, distinct values of two bytes, membership, partitions, the first
+# few of each row.
+cdef double RANK_NS = 1.0
 cdef double MERGE_NS = 0.2
 cdef double UNIQUE_NS = 0.5
+cdef double FLOATS_NS = 0.06
 cdef double SHORTS_NS = 0.031
 cdef double ISIN_NS = 1.0
 cdef double PARTITION_NS = 0.125

@@ -14,7 +14,7 @@ from pyblitz.arrays.front import operation
 from pyblitz.kernels.gather cimport (
     INDEX_CLIP, INDEX_RAISE, INDEX_READY, INDEX_WRAP, Take, index_is_ready, index_run, take_run)
 from pyblitz.kernels.put cimport PUT_CACHED_BYTES, Put, Record, put_ascending, put_run
-from pyblitz.runtime.atomic cimport u32_load_relaxed
+from pyblitz.runtime.atomic cimport u32_load_relaxed, u32_store_relaxed
 from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()
@@ -72,11 +72,9 @@ cdef object take_rows(ndarray a, ndarray index, int axis, ndarray out, str mode)
         t.itemsize *= cnp.PyArray_DIM(a, d)
     if t.outer > 1:
         # They are used again and again.
-        ready = np.empty(t.count, np.int64)
-        if not index_fits(&t, <int64_t*>cnp.PyArray_DATA(ready)):
+        ready = ready_indices(&t)
+        if ready is None:
             return None
-        t.index = cnp.PyArray_DATA(ready)
-        t.mode = INDEX_READY
     elif out is not None and t.mode == INDEX_RAISE and not index_fits(&t, NULL):
         return None
     shape = shape_of(a)
@@ -178,26 +176,47 @@ cdef int run_ascending(Worker* w, void* ctx) noexcept nogil:
     return put_ascending(w, (<Ascending*>ctx).put, &(<Ascending*>ctx).done)
 
 
-cdef int put_items(ndarray x, ndarray ready, ndarray values) except -1:
-    """Into C order, at indices that are ready; values of the same dtype, repeated."""
+cdef bint put_items(ndarray x, Take* indices, ndarray values) except -1:
+    """Into C order, at checked indices; values of the same dtype, repeated.  False: another thread has
+    written an index that is out of bounds."""
     cdef Put p
     cdef Ascending a
-    cdef ndarray records
+    cdef ndarray ready, records
     p.dst = <char*>cnp.PyArray_DATA(x)
     p.length = cnp.PyArray_SIZE(x)
-    p.index = <const int64_t*>cnp.PyArray_DATA(ready)
-    p.count = cnp.PyArray_SIZE(ready)
+    p.raw = indices.index
+    p.index_size = indices.index_size
+    p.count = indices.count
+    u32_store_relaxed(&p.bad, 0)
     p.values = <const char*>cnp.PyArray_DATA(values)
     p.period = cnp.PyArray_SIZE(values)
     p.itemsize = cnp.PyArray_ITEMSIZE(x)
     a.put = &p
     run(run_ascending, &a, "the scattering")
-    if not a.done and p.length * p.itemsize > PUT_CACHED_BYTES:
+    if a.done:
+        return u32_load_relaxed(&p.bad) == 0
+    if p.length * p.itemsize > PUT_CACHED_BYTES:
+        if indices.mode != INDEX_READY:
+            # They are read twice.
+            ready = ready_indices(indices)
+            if ready is None:
+                return False
+        p.index = <const int64_t*>indices.index
         records = np.empty(2 * p.count, np.int64)
         p.records = <Record*>cnp.PyArray_DATA(records)
-    if not a.done:
-        run(<run_fn>put_run, &p, "the scattering")
-    return 0
+    run(<run_fn>put_run, &p, "the scattering")
+    return u32_load_relaxed(&p.bad) == 0
+
+
+cdef ndarray ready_indices(Take* t):
+    """What they are taken from from now on; None: one is out of bounds."""
+    ready = np.empty(t.count, np.int64)
+    if not index_fits(t, <int64_t*>cnp.PyArray_DATA(ready)):
+        return None
+    t.index = cnp.PyArray_DATA(ready)
+    t.index_size = 8
+    t.mode = INDEX_READY
+    return ready
 
 
 @operation("a! ind v", np.put)
@@ -227,9 +246,9 @@ def par_put(a, ind, v, mode="raise"):
     distributed, in their order, to parts of ``a`` that fit into a cache; then each
     part is written by one thread, so the last of equal indices wins.  Into an ``a`` of
     up to 16 MiB one thread writes indices that do not rise.  Up to 2,000 indices are
-    NumPy's, once they are checked.  Extra memory: 8 bytes for each index, 24 if ``a`` is
-    larger than 16 MiB and the indices do not rise, and a copy of indices and values that
-    are not contiguous or of another dtype.  An ``a`` that is not in C order is copied
+    NumPy's, once they are checked.  Extra memory: 24 bytes for each index if ``a`` is larger
+    than 16 MiB and the indices do not rise; 8 for each if ``mode`` is not "raise"; and a copy of
+    indices and values that are not contiguous or of another dtype.  An ``a`` that is not in C order is copied
     there and back, as in NumPy.
 
     Examples
@@ -265,8 +284,12 @@ def par_put(a, ind, v, mode="raise"):
             # As np.put, without its wrapper in Python.
             return x.put(index, v, mode)
         return left_dtype(x.dtype)
-    ready = np.empty(t.count, np.int64)
-    if not index_fits(&t, <int64_t*>cnp.PyArray_DATA(ready)):
+    if t.mode == INDEX_RAISE and not may_overlap(x, index):
+        fits = index_fits(&t, NULL)
+    else:
+        ready = ready_indices(&t)
+        fits = ready is not None
+    if not fits:
         raise out_of_bounds(index, t.length)
     # As np.put does: any cast.
     values = contiguous(cast_to(v, x.dtype)) if cnp.PyArray_CheckExact(v) else np.array(v, x.dtype)
@@ -278,7 +301,8 @@ def par_put(a, ind, v, mode="raise"):
         values = row
     # What is not in C order is copied there and back, as by np.put.
     row = contiguous(x)
-    put_items(row, ready, values)
+    if not put_items(row, &t, values):
+        raise out_of_bounds(index, t.length)
     if row is not x:
         copy_into(x, row, "no")
 

@@ -12,7 +12,7 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport at, longest_axis, numpys, run, run_fn, slices
 from pyblitz.arrays.front cimport (
-    ORDER_NS, Left, handed_member, is_masked, left, left_dtype, member, own_code, owns_functions, pays,
+    ORDER_NS, RANK_NS, Left, handed_member, is_masked, left, left_dtype, member, own_code, owns_functions, pays,
     too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
@@ -252,7 +252,7 @@ def par_lexsort(keys, axis=-1, *, descending=False):
 
 cdef object picked(object a, ndarray order):
     """Rows in that order.  Of a few, an index takes a tenth of what ``take`` does."""
-    if cnp.PyArray_CheckExact(a) and not pays(cnp.PyArray_SIZE(<ndarray>a), ORDER_NS):
+    if cnp.PyArray_CheckExact(a) and not pays(cnp.PyArray_SIZE(<ndarray>a), RANK_NS):
         return a[order]
     return par_take(a, order, axis=0)
 
@@ -517,7 +517,7 @@ cdef object rank_array(object a, object method, object axis, bint alone):
             row = out[index]
             ranks_of_row(x[index], method, row)
         result = out.astype(dtype, copy=False)
-    elif not pays(x.size, ORDER_NS):
+    elif not pays(x.size, RANK_NS):
         return too_small
     else:
         result = np.empty(shape, dtype)

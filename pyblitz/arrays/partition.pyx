@@ -77,6 +77,8 @@ cdef ndarray sampled(ndarray a):
     cdef int64_t n = cnp.PyArray_SIZE(a), samples = 256
     while samples < MAX_SAMPLES and samples * 128 < n:
         samples *= 2
+    while samples > n:
+        samples //= 2
     cdef ndarray result = np.empty(samples, a.dtype)
     cdef char* out = <char*>cnp.PyArray_DATA(result)
     cdef const char* src = <const char*>cnp.PyArray_DATA(a)

@@ -755,7 +755,9 @@ def par_count_nonzero(a, axis=None, *, keepdims=False):
     if truth_of(keepdims) < 0:
         return left("an unusual keepdims")
     if axis is None and truth_of(keepdims) == 0:
-        if cnp.PyArray_IS_C_CONTIGUOUS(x) and x.dtype.kind in "biu" and alone(cnp.PyArray_NBYTES(x)):
+        # NumPy has vectors for these.
+        if cnp.PyArray_IS_C_CONTIGUOUS(x) and x.dtype.kind in "biu" and (
+                alone(cnp.PyArray_NBYTES(x)) or not pays(cnp.PyArray_NBYTES(x), TRUTH_NS)):
             return too_small
         return type(np.count_nonzero(np.empty(0)))(count_node(items_node(x)))
     mask = collect([mask_node(x)], None)[0]

@@ -10,7 +10,8 @@ from libc.string cimport memcpy
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport axis_of, number_of, numpys, run, run_fn
-from pyblitz.arrays.front cimport ISIN_NS, SHORTS_NS, UNIQUE_NS, as_array, Left, left, left_dtype, pays, too_small
+from pyblitz.arrays.front cimport (
+    FLOATS_NS, HASH_NS, ISIN_NS, SHORTS_NS, UNIQUE_NS, as_array, Left, left, left_dtype, pays, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
 from pyblitz.arrays.gather import par_put, par_take
@@ -223,6 +224,21 @@ cdef object unique_of_records(ndarray x, bint index, bint inverse, bint counts):
     return made
 
 
+# NumPy 2.3 hashes integers.
+cdef bint has_hash = hasattr(np._core._multiarray_umath, "_unique_hash")
+
+
+cdef bint pays_to_be_unique(ndarray a, bint plain):
+    """plain: the distinct values are asked for, and nothing else."""
+    cdef char kind = a.descr.kind
+    cdef int64_t n = cnp.PyArray_SIZE(a)
+    if kind == b"f" and plain:
+        return pays(n, FLOATS_NS)
+    if kind == b"f" or kind in b"iu" and not (plain and has_hash):
+        return pays(n, UNIQUE_NS)
+    return pays(n, HASH_NS)
+
+
 cdef object unique(ndarray x, bint index, bint inverse, bint counts, bint equal_nan):
     """As unique_of_few, or what is left to NumPy."""
     cdef ndarray order
@@ -312,7 +328,7 @@ def par_unique(ar, return_index=False, return_inverse=False, return_counts=False
     (array([1, 2, 3]), array([1, 1, 2]))
     """
     cdef ndarray a = as_array(ar), x
-    if not pays(cnp.PyArray_SIZE(a), UNIQUE_NS):
+    if not pays_to_be_unique(a, not (return_index or return_inverse or return_counts)):
         return too_small
     if axis is not None and (cnp.PyArray_NDIM(a) != 1 or axis_of(axis, 1) != 0):
         return left("subarrays along an axis")

@@ -8,10 +8,6 @@ from pyblitz.runtime.atomic cimport u32_store_relaxed
 cdef extern from *:
     bint unlikely(bint) noexcept nogil      # Cython's own
 
-ctypedef fused Index:
-    int32_t
-    int64_t
-
 cdef enum:
     # Indices made ready at a time, in L1.
     READY = 2048
@@ -49,10 +45,27 @@ cdef bint make_ready(const Index* index, int64_t count, int64_t n, IndexMode mod
     return not bad
 
 
+cdef bint are_within(const Index* index, int64_t count, int64_t n) noexcept nogil:
+    """The same without writing them, of INDEX_RAISE."""
+    cdef uint64_t sign = 0, length = n, i
+    cdef int64_t k
+    # Bits of sign instead of comparisons: all vectors have these for 8 bytes.
+    for k in range(count):
+        i = <uint64_t><int64_t>index[k]
+        sign |= (i + length) | (length - 1 - i)
+    return sign >> 63 == 0
+
+
 cdef inline bint ready(const Take* t, int64_t lo, int64_t count, int64_t* to) noexcept nogil:
     if t.index_size == 4:
         return make_ready(<const int32_t*>t.index + lo, count, t.length, t.mode, to)
     return make_ready(<const int64_t*>t.index + lo, count, t.length, t.mode, to)
+
+
+cdef inline bint all_within(const Take* t, int64_t lo, int64_t count) noexcept nogil:
+    if t.index_size == 4:
+        return are_within(<const int32_t*>t.index + lo, count, t.length)
+    return are_within(<const int64_t*>t.index + lo, count, t.length)
 
 
 cdef void gather(const Unit* src, const int64_t* index, int64_t count, Unit* dst) noexcept nogil:
@@ -129,21 +142,25 @@ cdef bint gather_checked(const Take* t, const Index* index, const Unit* src, Uni
     return True
 
 
+cdef inline bint gather_words(const Take* t, const Index* index, int unit, int64_t lo, int64_t hi) noexcept nogil:
+    if unit == 8:
+        return gather_checked(t, index, <const uint64_t*>t.src, <uint64_t*>t.dst, lo, hi)
+    if unit == 4:
+        return gather_checked(t, index, <const uint32_t*>t.src, <uint32_t*>t.dst, lo, hi)
+    if unit == 2:
+        return gather_checked(t, index, <const uint16_t*>t.src, <uint16_t*>t.dst, lo, hi)
+    return gather_checked(t, index, <const uint8_t*>t.src, <uint8_t*>t.dst, lo, hi)
+
+
 cdef bint take_checked(const Take* t, int64_t lo, int64_t hi, bint* good) noexcept nogil:
     """False: it is not for such items."""
     cdef int unit = unit_of(t.itemsize, <intptr_t>t.src | <intptr_t>t.dst)
-    if t.mode != INDEX_RAISE or t.length * t.itemsize > CACHED_BYTES:
+    if t.mode != INDEX_RAISE or t.length * t.itemsize > CACHED_BYTES or unit not in (1, 2, 4, 8):
         return False
-    if unit == 8 and t.index_size == 8:
-        good[0] = gather_checked(t, <const int64_t*>t.index, <const uint64_t*>t.src, <uint64_t*>t.dst, lo, hi)
-    elif unit == 8:
-        good[0] = gather_checked(t, <const int32_t*>t.index, <const uint64_t*>t.src, <uint64_t*>t.dst, lo, hi)
-    elif unit == 4 and t.index_size == 8:
-        good[0] = gather_checked(t, <const int64_t*>t.index, <const uint32_t*>t.src, <uint32_t*>t.dst, lo, hi)
-    elif unit == 4:
-        good[0] = gather_checked(t, <const int32_t*>t.index, <const uint32_t*>t.src, <uint32_t*>t.dst, lo, hi)
+    if t.index_size == 8:
+        good[0] = gather_words(t, <const int64_t*>t.index, unit, lo, hi)
     else:
-        return False
+        good[0] = gather_words(t, <const int32_t*>t.index, unit, lo, hi)
     return True
 
 
@@ -178,6 +195,8 @@ cdef int take_run(Worker* w, Take* t) noexcept nogil:
 cdef bint index_is_ready(Take* t) noexcept nogil:
     cdef int64_t buffer[READY]
     cdef int64_t lo = 0, n
+    if t.mode == INDEX_RAISE:
+        return all_within(t, 0, t.count)
     while lo < t.count:
         n = min(t.count - lo, <int64_t>READY)
         if not ready(t, lo, n, buffer):
@@ -196,6 +215,10 @@ cdef int index_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
     cdef int64_t buffer[READY]
     cdef int64_t* to = buffer
     cdef int64_t n
+    if x.to == NULL and x.take.mode == INDEX_RAISE:
+        if not all_within(x.take, lo, hi - lo):
+            u32_store_relaxed(&x.take.bad, 1)
+        return 0
     while lo < hi:
         n = min(hi - lo, <int64_t>READY)
         if x.to != NULL:

@@ -1,5 +1,6 @@
 """Scattering by indices.  Where several indices are equal, the last one wins."""
 from libc.stdint cimport int64_t, intptr_t, uint64_t
+from pyblitz.runtime.atomic cimport atomic_u32
 from pyblitz.runtime.pool cimport Worker
 
 cdef enum:
@@ -13,12 +14,17 @@ cdef struct Record:
 cdef struct Put:
     char* dst               # [length] items
     int64_t length
-    const int64_t* index    # [count], ready
+    # [count], checked signed integers of 4 or 8 bytes, of which negative ones count from the end:
+    # `bad` if another thread has written to them since.
+    const void* raw
+    int index_size
     int64_t count
     const char* values      # [period] items: item i gets value i % period
     int64_t period
     intptr_t itemsize
-    Record* records         # [count], to be filled; for a target of more than PUT_CACHED_BYTES
+    const int64_t* index    # [count], ready; for a target of more than PUT_CACHED_BYTES
+    Record* records         # [count], to be filled; the same
+    atomic_u32 bad          # whether an index was out of bounds
     # -- the rest is its own
     int shift               # of an index to its bucket
     int64_t buckets

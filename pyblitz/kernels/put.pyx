@@ -1,11 +1,16 @@
 """Scattering by indices; see put.pxd."""
 from libc.errno cimport ENOMEM
-from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from pyblitz.kernels.blocks cimport Pair, Unit, leaf_items, run_blocks, sum_counts, unit_of
-from pyblitz.runtime.atomic cimport atomic_u32, u32_load_relaxed, u32_store_relaxed
+from pyblitz.kernels.prefetch cimport prefetch_write
+from pyblitz.runtime.atomic cimport atomic_u32, u32_load_relaxed, u32_store_relaxed, unlikely
 from pyblitz.runtime.pool cimport must_stop
+
+ctypedef fused Index:
+    int32_t
+    int64_t
 
 # One pass of radix sort by destination (see radix.pyx) keeps the order of equal
 # indices, and makes the writes to each bucket's range local.
@@ -14,6 +19,8 @@ cdef enum:
     PUT_BUCKETS = 256
     PUT_BLOCKS = 64
     PUT_BLOCK_ITEMS = 16384
+    # How many items ahead the place of one is asked for.
+    AHEAD = 16
 
 
 cdef int put_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
@@ -92,71 +99,107 @@ cdef int put_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
 
 
 cdef struct PutOrder:
-    const int64_t* index
+    const Put* put
     atomic_u32 broken
+
+
+cdef bint is_broken(const Index* index, int64_t lo, int64_t hi) noexcept nogil:
+    cdef int64_t i
+    cdef bint broken = False
+    for i in range(lo, hi):
+        broken |= index[i - 1] >= index[i]
+    return broken
+
+
+cdef inline bint some_broken(const Put* p, int64_t lo, int64_t hi) noexcept nogil:
+    if p.index_size == 4:
+        return is_broken(<const int32_t*>p.raw, lo, hi)
+    return is_broken(<const int64_t*>p.raw, lo, hi)
+
+
+cdef inline int64_t first_index(const Put* p) noexcept nogil:
+    if p.index_size == 4:
+        return (<const int32_t*>p.raw)[0]
+    return (<const int64_t*>p.raw)[0]
 
 
 cdef int ascending_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef PutOrder* x = <PutOrder*>ctx
-    cdef int64_t i
-    cdef bint broken = False
-    for i in range(lo if lo > 0 else 1, hi):
-        broken |= x.index[i - 1] >= x.index[i]
-    if broken:
+    if some_broken(x.put, lo if lo > 0 else 1, hi):
         u32_store_relaxed(&x.broken, 1)
     return 0
 
 
-cdef int indices_ascend(Worker* w, const int64_t* index, int64_t n, bint* answer) noexcept nogil:
-    """Whether they rise, each above the last: none occurs twice."""
+cdef int indices_ascend(Worker* w, const Put* p, bint* answer) noexcept nogil:
+    """Whether they rise from 0 or more, each above the last: none occurs twice."""
     cdef PutOrder x
-    cdef int64_t i, step = n // 64 + 1
+    cdef int64_t step = p.count // 64 + 1, i = step
     cdef int rc
     answer[0] = False
+    if first_index(p) < 0:
+        return 0
     # Most that do not are found out here.
-    i = step
-    while i < n:
-        if index[i - 1] >= index[i]:
+    while i < p.count:
+        if some_broken(p, i, i + 1):
             return 0
         i += step
-    x.index = index
+    x.put = p
     u32_store_relaxed(&x.broken, 0)
-    rc = run_blocks(w, ascending_leaf, &x, leaf_items(8), n)
+    rc = run_blocks(w, ascending_leaf, &x, leaf_items(8), p.count)
     answer[0] = u32_load_relaxed(&x.broken) == 0
     return rc
 
 
-cdef void put_straight(const Put* p, int64_t lo, int64_t hi, Unit* dst, const Unit* values) noexcept nogil:
-    cdef int64_t i, at = lo % p.period
+cdef bint put_straight(const Put* p, const Index* index, int64_t lo, int64_t hi, Unit* dst,
+                       const Unit* values) noexcept nogil:
+    """Items lo .. hi.  Another thread may write to the indices: False, if one is bad now."""
+    cdef uint64_t length = p.length
+    cdef int64_t i, to, at = lo % p.period
     for i in range(lo, hi):
+        # A hint, whatever the index is.
+        prefetch_write(dst + index[min(i + AHEAD, hi - 1)])
+        to = index[i]
+        to += <int64_t>length & (to >> 63)
+        if unlikely(<uint64_t>to >= length):
+            return False
         if Unit is Pair:
-            memcpy(<char*>dst + p.index[i] * p.itemsize, <const char*>values + at * p.itemsize,
-                   p.itemsize)
+            memcpy(<char*>dst + to * p.itemsize, <const char*>values + at * p.itemsize, p.itemsize)
         else:
-            dst[p.index[i]] = values[at]
+            dst[to] = values[at]
         at += 1
         if at == p.period:
             at = 0
+    return True
+
+
+cdef bint put_some(const Put* p, const Index* index, int64_t lo, int64_t hi) noexcept nogil:
+    cdef int unit = put_unit(p)
+    if unit == 8:
+        return put_straight(p, index, lo, hi, <uint64_t*>p.dst, <const uint64_t*>p.values)
+    if unit == 4:
+        return put_straight(p, index, lo, hi, <uint32_t*>p.dst, <const uint32_t*>p.values)
+    if unit == 2:
+        return put_straight(p, index, lo, hi, <uint16_t*>p.dst, <const uint16_t*>p.values)
+    if unit == 1:
+        return put_straight(p, index, lo, hi, <uint8_t*>p.dst, <const uint8_t*>p.values)
+    return put_straight(p, index, lo, hi, <Pair*>p.dst, <const Pair*>p.values)
 
 
 cdef int put_straight_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Put* p = <Put*>ctx
-    cdef int unit = put_unit(p)
-    if unit == 8:
-        put_straight(p, lo, hi, <uint64_t*>p.dst, <const uint64_t*>p.values)
-    elif unit == 4:
-        put_straight(p, lo, hi, <uint32_t*>p.dst, <const uint32_t*>p.values)
-    elif unit == 2:
-        put_straight(p, lo, hi, <uint16_t*>p.dst, <const uint16_t*>p.values)
-    elif unit == 1:
-        put_straight(p, lo, hi, <uint8_t*>p.dst, <const uint8_t*>p.values)
+    cdef bint good
+    if p.index_size == 4:
+        good = put_some(p, <const int32_t*>p.raw, lo, hi)
     else:
-        put_straight(p, lo, hi, <Pair*>p.dst, <const Pair*>p.values)
+        good = put_some(p, <const int64_t*>p.raw, lo, hi)
+    if not good:
+        # relaxed: read after the join
+        u32_store_relaxed(&p.bad, 1)
     return 0
 
 
 cdef int put_ascending(Worker* w, Put* p, bint* done) noexcept nogil:
-    cdef int rc = indices_ascend(w, p.index, p.count, done)
+    cdef int rc = indices_ascend(w, p, done)
     if rc == 0 and done[0]:
         rc = run_blocks(w, put_straight_leaf, p, leaf_items(p.itemsize + 16), p.count)
     return rc
