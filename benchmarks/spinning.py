@@ -141,6 +141,7 @@ def beside_child(gap: float) -> dict[str, float]:
 
 def idle_child() -> dict[str, float]:
     call = sums_of("pyblitz")
+    time.sleep(0.2)  # threads of NumPy's BLAS spin when they have been started
     for _ in range(1000):
         call()
     begun = time.process_time()

@@ -686,8 +686,8 @@ MUTATIONS = [
     Mutation(
         "who is called in wakes where Linux puts it",
         "runtime/sleep.pyx",
-        "    if runs and works_on:",
-        "    if False:",
+        "    if runs and works_on and",
+        "    if False and",
         "runtime/test_sleep.py",
     ),
     Mutation(

@@ -183,6 +183,12 @@ def test_spinning(machine, monkeypatch, cpus, quota, text, spin):
     assert config.spin_microseconds(4) == spin
 
 
+@pytest.mark.parametrize(("text", "expected"), [("", True), ("1", True), (" 0 ", False)])
+def test_placing_threads(monkeypatch, text, expected):
+    monkeypatch.setenv("PYBLITZ_AFFINITY", text)
+    assert config.places_threads() == expected
+
+
 @pytest.mark.parametrize("text", ["1000001", "-1", "1.5", "often"])
 def test_a_bad_time_to_spin(script, text):
     """Told by each first operation, as all of the environment."""

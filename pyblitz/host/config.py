@@ -55,6 +55,12 @@ def asymmetric_fences() -> bool:
     return os.environ.get("PYBLITZ_MEMBARRIER", "1").strip() != "0"
 
 
+def places_threads() -> bool:
+    """Whether a thread that is called in may be kept off its waker's CPU until it runs: unless
+    PYBLITZ_AFFINITY is 0, for sandboxes that end a process which calls sched_setaffinity."""
+    return os.environ.get("PYBLITZ_AFFINITY", "1").strip() != "0"
+
+
 def check_pin(pin: object) -> tuple[int, ...]:
     """The CPUs that a pool's threads are to stay on, in turn; empty: any.
 

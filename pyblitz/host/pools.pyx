@@ -23,7 +23,8 @@ from pyblitz.runtime.pool cimport (
     pool_retire, process_generation, share_inside, thread_call, threads_refused)
 
 from pyblitz.host.config import (
-    MAX_THREADS, asymmetric_fences, check_count, default_num_threads, spin_microseconds)
+    MAX_THREADS, asymmetric_fences, check_count, default_num_threads, places_threads,
+    spin_microseconds)
 
 cdef extern from *:
     """
@@ -93,7 +94,7 @@ cdef Lane* new_lanes() except NULL:
 
 cdef Pool* new_pool(int num_threads, Lane* lanes) except NULL:
     """While the interpreter ends no thread may start, so the new pool has none."""
-    cdef bint asymmetric = asymmetric_fences()
+    cdef bint asymmetric = asymmetric_fences(), places = places_threads()
     cdef int64_t spin = 0 if exiting else spin_microseconds(num_threads) * 1000
     # After the last line of Python above: nothing gives up the GIL from here to
     # where the caller publishes the pool, so the end finds it or was seen.
@@ -101,6 +102,7 @@ cdef Pool* new_pool(int num_threads, Lane* lanes) except NULL:
     if p == NULL:
         raise MemoryError(f"no memory for a pool of {num_threads} threads")
     p.sleep.spin_ns = spin
+    u32_store_relaxed(&p.sleep.places, places)
     return p
 
 

@@ -156,8 +156,8 @@ cdef bint put_straight(const Put* p, const Index* index, int64_t lo, int64_t hi,
     cdef uint64_t length = p.length
     cdef int64_t i, to, at = lo % p.period
     for i in range(lo, hi):
-        # A hint, whatever the index is.
-        prefetch_write(dst + index[min(i + AHEAD, hi - 1)])
+        to = index[min(i + AHEAD, hi - 1)]
+        prefetch_write(<char*>dst + (to + (<int64_t>length & (to >> 63))) * p.itemsize)
         to = index[i]
         to += <int64_t>length & (to >> 63)
         if unlikely(<uint64_t>to >= length):

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -204,42 +205,54 @@ static inline void pb_place_note(pb_place *p) {
   p->cpu = sched_getcpu();
 }
 
-/* By its waker, who works on here.  number: a different one for each owner. */
-static inline void pb_place_elsewhere(pb_place *p, int number) {
-  cpu_set_t others;
-  int here = sched_getcpu(), cpu, left;
-  if (p->narrowed || here < 0 || here >= CPU_SETSIZE ||
-      pthread_getaffinity_np(p->thread, sizeof p->allowed, &p->allowed) != 0 ||
-      !CPU_ISSET(here, &p->allowed) || CPU_COUNT(&p->allowed) < 2)
-    return;
+/* By its waker, who works on here.  number: a different one for each owner.  0, or the error. */
+static inline int pb_place_elsewhere(pb_place *p, int number) {
+  enum { ENOUGH = 3 };
+  cpu_set_t others, some;
+  int here = sched_getcpu(), cpu, left, rc;
+  if (p->narrowed || here < 0 || here >= CPU_SETSIZE)
+    return 0;
+  rc = pthread_getaffinity_np(p->thread, sizeof p->allowed, &p->allowed);
+  if (rc != 0 || !CPU_ISSET(here, &p->allowed) || CPU_COUNT(&p->allowed) < 2)
+    return rc;
   others = p->allowed;
   CPU_CLR(here, &others);
-  if (p->cpu == here) {
-    /* Linux would take the first one, for all. */
-    left = number % CPU_COUNT(&others);
-    for (cpu = 0; left > 0 || !CPU_ISSET(cpu, &others); cpu++)
-      left -= CPU_ISSET(cpu, &others) != 0;
-    CPU_ZERO(&others);
-    CPU_SET(cpu, &others);
+  if (p->cpu == here && CPU_COUNT(&others) > ENOUGH) {
+    /* If none of them is idle Linux takes the first, for all sleepers. */
+    CPU_ZERO(&some);
+    left = number % (CPU_COUNT(&others) - ENOUGH + 1);
+    for (cpu = 0; CPU_COUNT(&some) < ENOUGH; cpu++)
+      if (CPU_ISSET(cpu, &others) && --left < 0)
+        CPU_SET(cpu, &some);
+    others = some;
   }
-  p->narrowed = pthread_setaffinity_np(p->thread, sizeof others, &others) == 0;
+  rc = pthread_setaffinity_np(p->thread, sizeof others, &others);
+  p->narrowed = rc == 0;
+  return rc;
 }
 
-/* By the owner, when it was woken. */
+/* By the owner, when it was woken.  Whoever may use all CPUs that there are is to have those that
+ * come later, too: so not what it had is set, unless that is less. */
 static inline void pb_place_take_back(pb_place *p) {
+  cpu_set_t all, had;
   if (!p->narrowed)
     return;
   p->narrowed = 0;
-  pthread_setaffinity_np(p->thread, sizeof p->allowed, &p->allowed);
+  memset(&all, 0xff, sizeof all);
+  pthread_setaffinity_np(p->thread, sizeof all, &all);
+  if (pthread_getaffinity_np(p->thread, sizeof had, &had) == 0 &&
+      !CPU_EQUAL(&had, &p->allowed))
+    pthread_setaffinity_np(p->thread, sizeof p->allowed, &p->allowed);
 }
 #else
 typedef struct {
   int narrowed;
 } pb_place;
 static inline void pb_place_note(pb_place *p) { (void)p; }
-static inline void pb_place_elsewhere(pb_place *p, int number) {
+static inline int pb_place_elsewhere(pb_place *p, int number) {
   (void)p;
   (void)number;
+  return 0;
 }
 static inline void pb_place_take_back(pb_place *p) { (void)p; }
 #endif

@@ -25,7 +25,7 @@ cdef extern from "pyblitz/runtime/os.h" nogil:
     ctypedef struct Place "pb_place":
         bint narrowed
     void place_note "pb_place_note"(Place*)
-    void place_elsewhere "pb_place_elsewhere"(Place*, int number)
+    int place_elsewhere "pb_place_elsewhere"(Place*, int number)
     void place_take_back "pb_place_take_back"(Place*)
 
     ctypedef struct LockLatch "pb_lock_latch":

@@ -71,6 +71,8 @@ cdef struct Sleep:
     atomic_i64 patience
     # When a worker last saw that somebody else wants its CPU; of now_ns.
     atomic_i64 wanted
+    # Whether who is called in may be given another CPU than its waker's; 0 when the system refused.
+    atomic_u32 places
     # Starts the thread of sleeper i; false when the system refuses.
     bint (*start)(void* pool, int i) noexcept nogil
     void* pool

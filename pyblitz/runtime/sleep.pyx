@@ -38,6 +38,7 @@ cdef void sleep_init(Sleep* s, Inbox* inbox, Sleeper** sleepers, int n,
     s.keep = n
     s.retire_ns = -1
     s.spin_ns = 0
+    u32_store_relaxed(&s.places, 0)
     i64_store_relaxed(&s.wished, 0)
     i64_store_relaxed(&s.wishes, 0)
     i64_store_relaxed(&s.patience, PATIENCE)
@@ -161,8 +162,9 @@ cdef Wake try_to_wake(Sleep* s, int i, bint works_on) noexcept nogil:
     sub_sleeping(&s.counters)
     add_one(&one.stats.wakes)
     runs = one.thread == THREAD_RUNS
-    if runs and works_on:
-        place_elsewhere(&one.place, i)
+    # relaxed: a policy
+    if runs and works_on and u32_load_relaxed(&s.places) and place_elsewhere(&one.place, i):
+        u32_store_relaxed(&s.places, 0)
     # From here on the owner may go on, and sleep again: before, it would count
     # itself twice, and after, what is its claimer's is the next one's.
     u32_store_seq_cst(&one.asleep, SLEEPER_AWAKE)
