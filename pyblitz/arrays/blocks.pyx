@@ -10,6 +10,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
+from pyblitz.host.blocks cimport called_alone
 from pyblitz.host.progress import with_progress
 from pyblitz.arrays.common cimport Slices, may_overlap, same_memory
 from pyblitz.arrays.front cimport check_out
@@ -82,7 +83,7 @@ cdef object wrong_call(object error):
 cdef object called(object fn, list blocks, tuple expected):
     """What fn gives for blocks, of their shape."""
     try:
-        result = fn(*blocks)
+        result = called_alone(fn, tuple(blocks))
     except (TypeError, ValueError) as error:
         told = wrong_call(error)
         if told is None:
@@ -152,7 +153,7 @@ def quietly(fn, ins, shape):
 def quietly_or_one(fn, ins, shape):
     """The same of a function that may give one number for a block, which then is all elements'."""
     with np.errstate(all="ignore"):
-        return np.broadcast_to(fn(*[a.copy() for a in ins]), shape)
+        return np.broadcast_to(called_alone(fn, tuple([a.copy() for a in ins])), shape)
 
 
 cdef CheckedRows rows_to_check(list ins, int64_t grain, int64_t n):

@@ -38,6 +38,7 @@ from pyblitz.arrays.predicates cimport (
 from pyblitz.arrays.predicates import lazy_arrays
 from pyblitz.arrays.program cimport plan_of
 from pyblitz.arrays.sort import par_sort
+from pyblitz.host.blocks cimport called_alone
 from pyblitz.kernels.find cimport FIND_ANY, FIND_FIRST, FIND_LAST
 
 cnp.import_array()
@@ -371,7 +372,7 @@ cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
     for row in rows:
         result = None
         try:
-            result = fn(*[wrap([n], True) for n in row])
+            result = called_alone(fn, tuple([wrap([n], True) for n in row]))
         except Exception:
             pass
         if not isinstance(result, ParIter) or len((<ParIter>result).parts) != 1:
@@ -391,7 +392,7 @@ cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
         if dtype is None:
             # The first element tells.
             one = [collect([select(v, slice(0, 1))], None)[0].reshape(-1)[:1] for v in row]
-            dtype = np.asarray(fn(*one)).dtype
+            dtype = np.asarray(called_alone(fn, tuple(one))).dtype
             if dtype.kind not in "biufcmM":
                 raise TypeError(f"fn returned {dtype}; expected numbers or times")
         if checked and math.prod(n.shape) >= CHECKED_FROM and not any([is_looked_at(v) for v in row]):

@@ -25,6 +25,9 @@ cdef object end_left_open(Worker* w, Part* part, void* mark)
 # The same of those that this thread has entered since this one was the innermost.
 cdef PyObject* innermost_block() noexcept
 cdef object end_inside(PyObject* block)
+# What the function gives that an operation calls, also before it begins or when it has ended, to see
+# what it is; the same for the blocks that it leaves open.
+cdef object called_alone(object fn, tuple args)
 
 # Of two failures the one of the lower rank is raised, before the index counts.  That
 # something was cancelled follows from another failure, when there is one.

@@ -93,6 +93,18 @@ cdef object end_inside(PyObject* block):
     return gravest
 
 
+cdef object called_alone(object fn, tuple args):
+    cdef PyObject* block = innermost
+    late = None
+    try:
+        result = fn(*args)
+    finally:
+        late = end_inside(block)
+    if late is not None:
+        raise late
+    return result
+
+
 cdef int rank_of_error(object error) noexcept:
     if not isinstance(error, Exception):
         return 0

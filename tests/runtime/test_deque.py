@@ -184,8 +184,10 @@ program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(lines), ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 assert libc.prctl(38, 1, 0, 0, 0) == 0
 SECCOMP, SET_MODE_FILTER, ALL_THREADS = {"x86_64": 317, "aarch64": 277}[platform.machine()], 1, 1
-assert libc.syscall(SECCOMP, SET_MODE_FILTER, ALL_THREADS, program) == 0, os.strerror(
-    ctypes.get_errno())
+if libc.syscall(SECCOMP, SET_MODE_FILTER, ALL_THREADS, program) != 0:
+    go.set()
+    print(os.strerror(ctypes.get_errno()))
+    raise SystemExit
 assert libc.syscall(number, 0, 0, 0) == -1
 
 go.set()
@@ -199,4 +201,6 @@ while moved < 3:
     moved += who[0] != me
 print(moved)
 """)
+    if out == "Function not implemented\n":
+        pytest.skip("no seccomp here, as under qemu-user")
     assert out == "3\n"
