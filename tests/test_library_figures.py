@@ -54,11 +54,12 @@ def figures(tmp_path, monkeypatch):
 
     def written(rows, name="library"):
         lines = [json.dumps(r) for r in (FACTS, *rows)]
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "a-kind.jsonl").write_text("\n".join(lines) + "\n")
         return module
 
     # Nothing was measured.
-    assert module.library_page() == module.sorting_page() == ""
+    assert module.kind_pages() == {}
     return written
 
 
@@ -68,7 +69,7 @@ def labels_of(svg):
 
 
 def test_all_met(figures):
-    page = figures([row("reduction", "par_sum", 10**5, [SPEED])]).library_page()
+    page = figures([row("reduction", "par_sum", 10**5, [SPEED])]).library_page("a-kind")
     assert "1 of 1 rows meet their goals" in page
     assert "| `par_sum`, float64 | 1.2 NumPy |" in page
     assert page.endswith("Nowhere: every goal is met.\n")
@@ -83,7 +84,7 @@ def test_losses_are_named(figures):
         row("expression", "a*b", 10**4, [], best_peer="torch", ratio_peer=0.8),
         row("move", "par_where(c, x, y)", 10**7, [absent], failed="ValueError"),
     ]
-    page = figures(rows).library_page()
+    page = figures(rows).library_page("a-kind")
     losses = page[page.index("Where pyblitz loses") :]
     assert "`par_sum`, 10^5 float64: x best peer (Polars): 0.5, goal 0.9524" in losses
     assert "moves, missing: `par_take(a, index)`" in losses
@@ -129,7 +130,7 @@ def test_sorting_all_met(figures):
     memory = {"goal": "MiB", "value": 76.3, "limit": 92, "met": True}
     sizes = {"bytes": 80_000_000, "numpy_bytes": 0}
     rows.append(row("memory", "par_sort(a, out=a)", 10**7, [memory], **sizes))
-    page = figures(rows, "sorting").sorting_page()
+    page = figures(rows, "sorting").sorting_page("a-kind")
     assert f"{len(rows)} of {len(rows)} rows meet their goals" in page
     for what in PARTS_OF_SORTING:
         assert f"| `par_{what}`, int64 | 10^7 | 10 | 20 | 40 | 2 | 1.2 |" in page
@@ -147,7 +148,7 @@ def test_sorting_losses_are_named(figures):
         row("argsort", "par_argsort(a)", 10**7, [absent], missing="AttributeError"),
         row("small", "par_sort", 10, [SPEED], over_ns=300.0, ratio_peer=0.8),
     ]
-    page = figures(rows, "sorting").sorting_page()
+    page = figures(rows, "sorting").sorting_page("a-kind")
     losses = page[page.index("Where pyblitz loses") :].splitlines()[2:]
     assert losses == [
         "- random: `par_sort(a)`, 10^6 float64: x best peer (Rayon): 0.5, goal 0.9524.",

@@ -155,19 +155,20 @@ def test_nearest_goes_from_near_to_far():
 
 def write(directory, name, rows):
     lines = [{"cpu": "a"}, *({"who": "pyblitz"} | row for row in rows)]
-    (directory / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    path = directory / f"{name}.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
 
 
 def test_costs_are_read_from_results(tmp_path):
     assert costs.here(tmp_path).costs == costs.Costs()
     assert costs.here(tmp_path).biased
-    write(
-        tmp_path, "scheduler", [{"what": "join", "threads": 1, "ns_min": 5.0, "plain_ns_min": 2.0}]
-    )
+    scheduler = f"scheduler/{costs.PRICED}"
+    write(tmp_path, scheduler, [{"what": "join", "threads": 1, "ns_min": 5.0, "plain_ns_min": 2.0}])
     assert not costs.here(tmp_path).biased
     write(
         tmp_path,
-        "scheduler",
+        scheduler,
         [
             {"what": "join", "threads": 1, "ns_min": 2.5, "plain_ns_min": 2.0},
             {"what": "join_lazy", "threads": 1, "ns_min": 1.5},
@@ -178,7 +179,7 @@ def test_costs_are_read_from_results(tmp_path):
     )
     own = costs.here(tmp_path)
     assert (own.costs.fork_eager, own.costs.fork_lazy, own.biased) == (2.5, 1.5, True)
-    assert "scheduler.jsonl" in own.sources["fork_eager"]
+    assert f"{scheduler}.jsonl" in own.sources["fork_eager"]
 
     rows = validate.Validation(own, costs.measured(tmp_path)).rows()
     found = {(r["row"], r["threads"]): r for r in rows}
@@ -238,6 +239,8 @@ def measured_by(source):
 
 
 def last(name):
+    if name == "scheduler":  # as it was called when simulate.jsonl was written
+        name = f"scheduler/{costs.PRICED}"
     lines = (costs.RESULTS / f"{name}.jsonl").read_text().splitlines()[1:]
     return [json.loads(line) for line in lines]
 
