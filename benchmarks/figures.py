@@ -931,7 +931,7 @@ def spinning_page(kind_of_cpu: str) -> str:
     for r in rows:
         if r["what"] == "loop":
             loops.setdefault((r["who"], r["threads"], r["spin"]), {})[r["gap"]] = r["us"]
-        else:
+        elif r["what"] != "burst":
             others.setdefault((r["what"], r["spin"]), {})[r["gap"]] = r["value"]
     one, two = (loops["pyblitz", threads, "as it is"] for threads in (1, 2))
     lines = [
@@ -974,6 +974,23 @@ def spinning_page(kind_of_cpu: str) -> str:
         + "\nWhat that costs others, as it is and with `PYBLITZ_SPIN=0` (goal: less than 1 ms of "
         f"CPU time when idle: {met(others['idle', 'as it is'][0] < 1)}):\n\n"
         + table(["", "as it is", "without"], costs)
+        + bursts_table([r for r in rows if r["what"] == "burst"])
+    )
+
+
+def bursts_table(rows: list[Row]) -> str:
+    if not rows:
+        return ""
+    sizes = sorted({r["items"] for r in rows})
+    head = [f"2^{n.bit_length() - 1}, {which}" for n in sizes for which in ("first", "later")]
+    found = {(r["who"], r["items"]): r for r in rows}
+    lines = [
+        [who, *(f"{found[who, n][which]:.0f}" for n in sizes for which in ("first", "later"))]
+        for who in dict.fromkeys(r["who"] for r in rows)
+    ]
+    return (
+        "\nMicroseconds of a sum of so many doubles, 16 times after 10 ms without any: the first,\n"
+        "and the median of the later ones:\n\n" + table(["", *head], lines)
     )
 
 

@@ -10,6 +10,9 @@ loop        a sum of 10^5 doubles, called in a loop, with so many microseconds o
 blas        matrix products by NumPy's BLAS, which has threads of its own, each after such a sum
 neighbour   rounds of Python of another process on the same CPUs, beside the loop
 idle        CPU time of a process in the 5 seconds after its last call
+burst       16 sums of 2^18 or 2^20 doubles after 10 ms without any: the first one, and the median
+            of the later ones; by one thread, by two, and by two that wake where Linux puts them
+            (PYBLITZ_AFFINITY=0)
 """
 
 from __future__ import annotations
@@ -37,6 +40,8 @@ GAPS = (0, 20, 100, 500)  # microseconds
 SECONDS = 0.4  # of one measurement
 ROUNDS = 5
 IDLE = 5.0
+BURST, BURSTS, PAUSE = 16, 40, 0.01  # calls, bursts, seconds before each
+BURST_ITEMS = (1 << 18, 1 << 20)
 SPINS = {"as it is": None, "0": "0"}
 THREADS = (1, 2)
 
@@ -149,6 +154,29 @@ def idle_child() -> dict[str, float]:
     return {"ms": (time.process_time() - begun) * 1e3}
 
 
+def burst_child() -> dict[str, float]:
+    """Microseconds, medians over the bursts."""
+    import pyblitz as pb
+
+    time.sleep(0.2)  # as in idle_child
+    found = {}
+    for items in BURST_ITEMS:
+        a = np.random.default_rng(0).random(items)
+        first, later = [], []
+        for _ in range(BURSTS):
+            time.sleep(PAUSE)
+            took = []
+            for _ in range(BURST):
+                begun = time.perf_counter()
+                pb.par_sum(a)
+                took.append(time.perf_counter() - begun)
+            first.append(took[0])
+            later.append(statistics.median(took[1:]))
+        found[f"{items} first"] = statistics.median(first) * 1e6
+        found[f"{items} later"] = statistics.median(later) * 1e6
+    return found
+
+
 # ---- all of them -------------------------------------------------------------
 
 
@@ -160,10 +188,12 @@ def environment(threads: int, spin: str | None) -> dict[str, str]:
     return made if spin is None else made | {"PYBLITZ_SPIN": spin}
 
 
-def child(what: str, threads: int, spin: str | None, *options: str) -> dict[str, float]:
+def child(
+    what: str, threads: int, spin: str | None, *options: str, affinity: str = "1"
+) -> dict[str, float]:
     done = subprocess.run(
         [sys.executable, __file__, "--child", what, *options],
-        env=environment(threads, spin),
+        env=environment(threads, spin) | {"PYBLITZ_AFFINITY": affinity},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -225,6 +255,22 @@ def others(rounds: int) -> Iterator[Row]:
         yield {"what": what, "spin": spin, "gap": gap, "value": statistics.median(values)}
 
 
+def bursts(rounds: int) -> Iterator[Row]:
+    ways = {
+        "one thread": (1, "1"),
+        "two threads": (2, "1"),
+        "two threads, PYBLITZ_AFFINITY=0": (2, "0"),
+    }
+    found: dict[str, list[dict[str, float]]] = {who: [] for who in ways}
+    for _ in range(rounds):
+        for who, (threads, affinity) in ways.items():
+            found[who].append(child("burst", threads, None, affinity=affinity))
+    for who, runs in found.items():
+        for items in BURST_ITEMS:
+            us = {k: statistics.median(r[f"{items} {k}"] for r in runs) for k in ("first", "later")}
+            yield {"what": "burst", "who": who, "items": items, **us}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=ROUNDS)
@@ -238,11 +284,12 @@ def main() -> None:
             "neighbour": neighbour_child,
             "beside": lambda: beside_child(float(rest[0])),
             "idle": idle_child,
+            "burst": burst_child,
         }
         print(json.dumps(children[what]()))
         return
     facts = machine.facts()
-    rows = [*loops(options.rounds), *others(options.rounds)]
+    rows = [*loops(options.rounds), *others(options.rounds), *bursts(options.rounds)]
     for row in rows:
         print(json.dumps(row))
     machine.write(machine.results_here("spinning"), rows, facts)

@@ -679,8 +679,8 @@ MUTATIONS = [
     Mutation(
         "what a block that is left open raises is lost",
         "host/blocks.pyx",
-        "    if failure is not None and (gravest is None or",
-        "    if False and (gravest is None or",
+        "    return graver(gravest, failure)",
+        "    return gravest",
         "test_tasks.py",
     ),
     Mutation(

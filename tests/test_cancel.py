@@ -330,6 +330,44 @@ def test_a_block_that_is_never_left(native):
         next(kept[1])
 
 
+def test_a_function_that_leaves_a_block_of_its_callers():
+    """While it is asked what it gives, and no operation has begun.  What is around it stays."""
+
+    def block():
+        with pb.CancelScope():
+            yield
+
+    outer, inner = block(), block()
+    next(outer)
+    next(inner)
+    lazy = pb.par_iter(np.arange(10.0)).map(lambda x: (inner.close(), x)[1], check=False)
+    assert next(outer, "left") == "left"
+    assert lazy.sum() == 45.0
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_the_graver_of_two_failures_is_raised(error):
+    """The function's, or that of a block that it leaves open."""
+    kept = []
+
+    def block():
+        with pb.scope() as s:
+            yield s.spawn(fails)
+
+    def fails():
+        raise error("in a block")
+
+    def leaves():
+        kept.append(block())
+        next(kept[-1]).exception()
+        raise ZeroDivisionError
+
+    with pb.ThreadPool(2) as pool, pytest.raises((ZeroDivisionError, SystemExit)) as raised:
+        pool.install(leaves)
+    assert raised.type is (SystemExit if error is SystemExit else ZeroDivisionError)
+    assert len(pb.broadcast(int)) == pb.num_threads()
+
+
 def test_ctrl_c_inside_another_pools_operation(script):
     """It comes out of the operation around that, too, though a callable swallows it."""
     out = script(

@@ -247,9 +247,9 @@ def par_put(a, ind, v, mode="raise"):
     part is written by one thread, so the last of equal indices wins.  Into an ``a`` of
     up to 16 MiB one thread writes indices that do not rise.  Up to 2,000 indices are
     NumPy's, once they are checked.  Extra memory: 24 bytes for each index if ``a`` is larger
-    than 16 MiB and the indices do not rise; 8 for each if ``mode`` is not "raise"; and a copy of
-    indices and values that are not contiguous or of another dtype.  An ``a`` that is not in C order is copied
-    there and back, as in NumPy.
+    than 16 MiB and the indices do not rise; 8 for each if ``mode`` is not "raise"; and a
+    copy of indices and values that are not contiguous or of another dtype.  An ``a`` that
+    is not in C order is copied there and back, as in NumPy.
 
     Examples
     --------

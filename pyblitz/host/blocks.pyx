@@ -3,6 +3,7 @@ import concurrent.futures
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
+from libc.stdint cimport int64_t
 from pyblitz.host.interpreter cimport capture, restore, the_hooks
 from pyblitz.runtime.call cimport Part
 from pyblitz.runtime.pool cimport Worker, has_left_open, pool_is_stale
@@ -11,8 +12,11 @@ cdef extern from *:
     """
     /* What this thread entered last and has not left, or NULL. */
     static _Thread_local PyObject *pb_innermost = NULL;
+    /* How many it has entered. */
+    static _Thread_local int64_t pb_entered = 0;
     """
     PyObject* innermost "pb_innermost"
+    int64_t entered "pb_entered"
 
 
 cdef class Block:
@@ -27,7 +31,9 @@ cdef class Block:
 
 
 cdef void block_begins(Block b) noexcept:
-    global innermost
+    global innermost, entered
+    entered += 1
+    b._number = entered
     b._ended = False
     if innermost != NULL:
         b._outside = <Block>innermost
@@ -67,9 +73,7 @@ cdef object end_innermost(object gravest):
         failure = error
     b._ended = True
     block_ends(b)
-    if failure is not None and (gravest is None or rank_of_error(failure) < rank_of_error(gravest)):
-        return failure
-    return gravest
+    return graver(gravest, failure)
 
 
 cdef object end_left_open(Worker* w, Part* part, void* mark):
@@ -82,27 +86,32 @@ cdef object end_left_open(Worker* w, Part* part, void* mark):
     return gravest
 
 
-cdef PyObject* innermost_block() noexcept:
-    return innermost
-
-
-cdef object end_inside(PyObject* block):
+cdef object end_later(int64_t number):
     gravest = None
-    while innermost != block and innermost != NULL:
+    while innermost != NULL and (<Block>innermost)._number > number:
         gravest = end_innermost(gravest)
     return gravest
 
 
 cdef object called_alone(object fn, tuple args):
-    cdef PyObject* block = innermost
-    late = None
+    cdef int64_t before = entered
     try:
         result = fn(*args)
-    finally:
-        late = end_inside(block)
+    except BaseException as error:
+        late = end_later(before)
+        if graver(error, late) is late:
+            raise late
+        raise
+    late = end_later(before)
     if late is not None:
         raise late
     return result
+
+
+cdef object graver(object error, object other):
+    if error is None or (other is not None and rank_of_error(other) < rank_of_error(error)):
+        return other
+    return error
 
 
 cdef int rank_of_error(object error) noexcept:
@@ -117,8 +126,7 @@ cdef int end_for_runtime(Worker* w, Part* part, void* mark) noexcept nogil:
         failure = end_left_open(w, part, mark)
         error = None if kept == NULL else <object>kept
         Py_XDECREF(kept)
-        if failure is None or (error is not None and rank_of_error(error) <= rank_of_error(failure)):
-            failure = error
+        failure = graver(error, failure)
         if failure is None:
             return 0
         Py_INCREF(failure)

@@ -3,10 +3,8 @@ import inspect
 import threading
 
 cimport cython
-from cpython.object cimport PyObject
 from libc.stdint cimport INT64_MAX, int64_t
-from pyblitz.host.blocks cimport (
-    Block, block_begins, block_ends, end_inside, innermost_block)
+from pyblitz.host.blocks cimport Block, block_begins, block_ends, called_alone, end_later, graver
 from pyblitz.runtime.atomic cimport i64_load_relaxed
 from pyblitz.runtime.call cimport (
     GO_ON, STOP_CANCELLED, Call, Part, call_begin, call_init, call_stop, call_stopped,
@@ -182,13 +180,7 @@ cdef class Listener:
         cdef int64_t total = i64_load_relaxed(&self.progress.total)
         self.total = max(self.total, total)
         self.done = self.total if finished else max(self.done, min(done, self.total))
-        cdef PyObject* block = innermost_block()
-        try:
-            self.context.run(self.callback, self.done, self.total)
-        finally:
-            late = end_inside(block)
-            if late is not None:
-                raise late
+        called_alone(self.context.run, (self.callback, self.done, self.total))
         return 0
 
     cdef int count(self, int64_t items) except -1:
@@ -222,7 +214,7 @@ cdef class ProgressScope(CancelScope):
 
     def __exit__(self, type, exc, traceback):
         # Of functions that the operation has called in this thread.
-        late = end_inside(<PyObject*>self)
+        late = end_later(self._number)
         CancelScope.__exit__(self, type, exc, traceback)
-        if late is not None and exc is None:
+        if late is not None and graver(exc, late) is late:
             raise late

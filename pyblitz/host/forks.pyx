@@ -8,7 +8,7 @@ only what had begun: the bridge's principle, with a limit that only sinks.
 import contextvars
 
 from libc.stdint cimport INT64_MAX, int64_t
-from pyblitz.host.blocks cimport end_left_open, rank_of_error
+from pyblitz.host.blocks cimport end_left_open, graver
 from pyblitz.host.interpreter cimport raised
 from pyblitz.host.pools cimport Entry, enter, leave
 from pyblitz.runtime.atomic cimport (
@@ -54,7 +54,7 @@ cdef class Side:
 
     cdef int add(self, object error) except -1:
         """Of what the call has left open; None: nothing."""
-        if error is not None and (self.error is None or rank_of_error(error) < rank_of_error(self.error)):
+        if error is not None and graver(self.error, error) is error:
             self.error = error
             self.ran = False
         return 0
@@ -114,8 +114,7 @@ cdef int finish(Entry* e, int rc, list sides) except -1:
         stopped = error
     for side in sides:
         error, side.error = side.error, None
-        if error is not None and (failure is None or rank_of_error(error) < rank_of_error(failure)):
-            failure = error
+        failure = graver(failure, error)
     if failure is not None and not interrupted:
         raise failure
     if stopped is not None:

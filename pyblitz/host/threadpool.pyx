@@ -9,7 +9,7 @@ cimport cython
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc
-from pyblitz.host.blocks cimport Block, block_begins, block_ends, end_left_open
+from pyblitz.host.blocks cimport Block, block_begins, block_ends, end_left_open, graver
 from pyblitz.host.futures cimport begin_future, end_future
 from pyblitz.host.pools cimport (
     Dropped, add_dropped, lock, new_lanes, new_pool, open_pools, reap_dropped)
@@ -76,8 +76,7 @@ cdef void run_call(tuple call) noexcept:
         error = e
     late = end_future(future, result, error)
     if w != NULL:
-        left = end_left_open(w, part, mark)
-        late = left if late is None else late
+        late = graver(late, end_left_open(w, part, mark))
     if late is not None:
         if not isinstance(late, KeyboardInterrupt):
             raise late
@@ -274,14 +273,17 @@ cdef class NativePool:
         w = self._enter()
         mark = w.mark_of_call
         part = w.part
+        result = error = None
         try:
-            return fn(*args, **kwargs)
-        finally:
-            late = end_left_open(w, part, mark)
-            with nogil:
-                pool_leave(w)
-            if late is not None:
-                raise late
+            result = fn(*args, **kwargs)
+        except BaseException as e:
+            error = e
+        error = graver(error, end_left_open(w, part, mark))
+        with nogil:
+            pool_leave(w)
+        if error is not None:
+            raise error
+        return result
 
     def submit(self, fn, /, *args, affinity=None, **kwargs):
         """Hands ``fn(*args, **kwargs)`` to the pool's threads.

@@ -1,7 +1,7 @@
 """What kernels have in common: blocks that workers share, where each of them writes, and the words
 that items are moved as.  No Python, no NumPy.
 """
-from libc.stdint cimport int64_t, intptr_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, intptr_t, uint8_t, uint16_t, uint32_t, uint64_t
 from pyblitz.runtime.atomic cimport atomic_u32, u32_fetch_or_relaxed
 from pyblitz.runtime.bridge cimport combine_halves_fn, leaf_fn
 from pyblitz.runtime.os cimport fe_test
@@ -63,6 +63,11 @@ cdef inline uint32_t gather_flags(atomic_u32* into) noexcept nogil:
 ctypedef struct Pair:
     uint64_t a
     uint64_t b
+
+# Of what says where items go to, or come from.
+ctypedef fused Index:
+    int32_t
+    int64_t
 
 # The type as which an item is moved.
 ctypedef fused Unit:

@@ -3,13 +3,9 @@
 Indices are checked, and made int64 within the length, before or while they are used.  Where an item
 goes is known from the arguments alone, so all workers write, without locks.
 """
-from libc.stdint cimport int32_t, int64_t, intptr_t
+from libc.stdint cimport int64_t, intptr_t
 from pyblitz.runtime.atomic cimport atomic_u32
 from pyblitz.runtime.pool cimport Worker
-
-ctypedef fused Index:
-    int32_t
-    int64_t
 
 cdef enum IndexMode:
     INDEX_RAISE     # negative ones count from the end; others are bad

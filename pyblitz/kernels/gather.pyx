@@ -1,7 +1,7 @@
 """Gathering; see gather.pxd."""
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
-from pyblitz.kernels.blocks cimport Pair, Unit, leaf_items, run_blocks, unit_of
+from pyblitz.kernels.blocks cimport Index, Pair, Unit, leaf_items, run_blocks, unit_of
 from pyblitz.kernels.prefetch cimport prefetch_l2
 from pyblitz.runtime.atomic cimport u32_store_relaxed
 

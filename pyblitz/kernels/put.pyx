@@ -3,14 +3,10 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from pyblitz.kernels.blocks cimport Pair, Unit, leaf_items, run_blocks, sum_counts, unit_of
+from pyblitz.kernels.blocks cimport Index, Pair, Unit, leaf_items, run_blocks, sum_counts, unit_of
 from pyblitz.kernels.prefetch cimport prefetch_write
 from pyblitz.runtime.atomic cimport atomic_u32, u32_load_relaxed, u32_store_relaxed, unlikely
 from pyblitz.runtime.pool cimport must_stop
-
-ctypedef fused Index:
-    int32_t
-    int64_t
 
 # One pass of radix sort by destination (see radix.pyx) keeps the order of equal
 # indices, and makes the writes to each bucket's range local.

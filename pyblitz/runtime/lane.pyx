@@ -68,7 +68,7 @@ cdef void lane_schedule(Lane* lane, uint64_t i) noexcept nogil:
         return
     # If that one turns out dead, run_lane is called without a worker.
     if injector_push(&p.sleepers[owner].bound, &lane.job):
-        post_bound(&p.sleep, owner)
+        post_bound(&p.sleep, owner, False)
 
 
 cdef Job* lane_take(Lane* lane) noexcept nogil:

@@ -107,12 +107,12 @@ cdef void sleep_init(Sleep* s, Inbox* inbox, Sleeper** sleepers, int n,
 cdef void sleeper_init(Sleeper* s, bint asleep) noexcept nogil
 cdef void sleeper_destroy(Sleeper* s) noexcept nogil
 
-cdef void post_internal_slow(Sleep* s, bint queue_was_empty) noexcept nogil
+# works_on: whether the caller goes on with work of its own, so that who is woken is to have another CPU.
+cdef void post_internal_slow(Sleep* s, bint queue_was_empty, bint works_on) noexcept nogil
 cdef void post_injected(Sleep* s) noexcept nogil
 cdef void post_moved(Sleep* s) noexcept nogil
 cdef void post_mail(Sleep* s, int i) noexcept nogil
-cdef bint post_bound(Sleep* s, int i) noexcept nogil
-# works_on: whether the caller goes on with work of its own, so that who is woken is to have another CPU.
+cdef bint post_bound(Sleep* s, int i, bint works_on) noexcept nogil
 cdef bint wake_any(Sleep* s, bint works_on) noexcept nogil
 cdef bint wake_sleeper(Sleep* s, int i, bint works_on) noexcept nogil
 cdef void revive(Sleep* s) noexcept nogil
@@ -136,4 +136,4 @@ cdef inline void post_internal(Sleep* s, Deque* pushed) noexcept nogil:
     """After a push onto the caller's own deque.  No fence: a sleeper that
     misses the job costs speed, for the pusher itself runs it in the end."""
     if unlikely(must_post(s)):
-        post_internal_slow(s, deque_looks(pushed) <= 1)
+        post_internal_slow(s, deque_looks(pushed) <= 1, True)

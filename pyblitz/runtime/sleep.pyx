@@ -65,11 +65,7 @@ cdef void sleeper_destroy(Sleeper* s) noexcept nogil:
 
 # ---- posting ---------------------------------------------------------------
 
-cdef void post_internal_slow(Sleep* s, bint queue_was_empty) noexcept nogil:
-    post(s, queue_was_empty, True)
-
-
-cdef inline void post(Sleep* s, bint queue_was_empty, bint works_on) noexcept nogil:
+cdef void post_internal_slow(Sleep* s, bint queue_was_empty, bint works_on) noexcept nogil:
     cdef uint64_t c = post_event(&s.counters)
     cdef uint32_t sleeping = count_sleeping(c)
     # Awake searchers will find the job; a queue that already held one shows
@@ -85,7 +81,7 @@ cdef void post_injected(Sleep* s) noexcept nogil:
     # partner: fence 2 in fall_asleep.
     fence_seq_cst()
     # The caller may wait for the job: Linux says best on which CPU it runs first.
-    post(s, True, False)
+    post_internal_slow(s, True, False)
 
 
 cdef void post_moved(Sleep* s) noexcept nogil:
@@ -98,18 +94,14 @@ cdef void post_moved(Sleep* s) noexcept nogil:
 
 cdef void post_mail(Sleep* s, int i) noexcept nogil:
     """After a push onto the empty mailbox of sleeper i, which only it looks at."""
-    if not post_to(s, i, True):
+    if not post_bound(s, i, True):
         # It may be blocked uncounted, on a latch: the token ends that park.
         unpark(&s.sleepers[i].parker)
 
 
-cdef bint post_bound(Sleep* s, int i) noexcept nogil:
+cdef bint post_bound(Sleep* s, int i, bint works_on) noexcept nogil:
     """After a push onto the empty bound jobs of sleeper i.  False when it is awake:
     it looks at them before it sleeps."""
-    return post_to(s, i, False)
-
-
-cdef bint post_to(Sleep* s, int i, bint works_on) noexcept nogil:
     post_event(&s.counters)
     # Fence 1 again: between the push and the load of `asleep`; partners: fence
     # 2 and the fences in sleep_on_latch and return_mail.

@@ -96,7 +96,7 @@ BITE = {
     ),
     "sleep, mail": (
         "sleep.pyx post_injected fence_seq_cst: removed",
-        "sleep.pyx post_to fence_seq_cst: removed",
+        "sleep.pyx post_bound fence_seq_cst: removed",
         "sleep.pyx fall_asleep fence_seq_cst: removed",
     ),
 }

@@ -799,7 +799,7 @@ cdef void sleep_refused_lane(int t) noexcept nogil:
     elif t == 2:
         wake_any(sleep, True)     # as a worker does that leaves jobs behind
     elif injector_push(&sleepers[0].bound, give(0)):
-        post_bound(sleep, 0)
+        post_bound(sleep, 0, False)
 
 cdef void two_done_unless_missing(int ended) noexcept nogil:
     if results[0] or i64_load_relaxed(&started.first) == 0:

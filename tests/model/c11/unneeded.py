@@ -42,7 +42,7 @@ UNNEEDED = {
     "os.h pb_park compare_exchange: relaxed": "where it succeeds no token was taken yet; the exchange that takes it acquires",
     "os.h pb_park compare_exchange: on failure relaxed": PARTNER_ACQUIRES,
     "os.h pb_unpark u32_exchange_acq_rel: release": "who unparks uses nothing that another thread wrote; tokens go on through it as it is a read-modify-write",
-    "sleep.pyx post_to u32_load_seq_cst: relaxed": "after fence 1; where it misses DEAD, the fence in return_mail of who stores that comes later, and finds the job",
+    "sleep.pyx post_bound u32_load_seq_cst: relaxed": "after fence 1; where it misses DEAD, the fence in return_mail of who stores that comes later, and finds the job",
     "sleep.pyx try_to_wake u32_load_seq_cst: relaxed": "a look before the claim; fence 1 is before it",
     "sleep.pyx try_to_wake u32_cas_seq_cst: acquire": "the store that follows the claim releases",
     "sleep.pyx try_to_wake u32_store_seq_cst: release": FENCED,
