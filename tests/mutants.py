@@ -826,9 +826,9 @@ MUTATIONS = [
     ),
     Mutation(
         "tasks: the first failure in the list, whatever it is",
-        "host/forks.pyx",
-        " or rank_of_error(error) < rank_of_error(failure)):",
-        "):",
+        "host/blocks.pyx",
+        " and rank_of_error(other) < rank_of_error(error)):",
+        " and False):",
         "test_tasks.py",
     ),
     Mutation(
