@@ -114,6 +114,7 @@ def calls_in_calls(int levels, int64_t ns):
 cdef struct Called:
     Count* count
     void* f
+    bint forks      # joins first
     int index       # the worker that letters are for
     int64_t n       # how many
 
@@ -121,8 +122,9 @@ cdef int call_python(Worker* w, void* ctx) except? -1 nogil:
     cdef Called* c = <Called*>ctx
     begin(c.count)
     try:
-        # Another thread may take one half, so that this one waits for it.
-        join(w, nap, c.count, nap, c.count)
+        if c.forks:
+            # Another thread may take one half, so that this one waits for it.
+            join(w, nap, c.count, nap, c.count)
         with gil:
             (<object>c.f)()
     finally:
@@ -148,17 +150,17 @@ cdef class Meter:
         """(How many ran, how many on top of each other in one thread.)"""
         return result(&self.count)
 
-    def call_all(self, f):
-        """A broadcast, each of whose parts calls f()."""
+    def call_all(self, f, bint forks=True):
+        """A broadcast, each of whose parts calls f(), after a join if it forks."""
         cdef Called c
-        c.count, c.f = &self.count, <void*>f
+        c.count, c.f, c.forks = &self.count, <void*>f, forks
         with nogil:
             broadcast(NULL, call_python, &c)
 
     def post(self, int index, int64_t n, f):
         """n letters to one worker, each of which calls f(); returns when they are done."""
         cdef Called c
-        c.count, c.f, c.index, c.n = &self.count, <void*>f, index, n
+        c.count, c.f, c.forks, c.index, c.n = &self.count, <void*>f, True, index, n
         with nogil:
             scope(NULL, post_calls, &c)
 
