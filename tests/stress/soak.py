@@ -49,8 +49,9 @@ HANG_SECONDS = 120
 MANY_LOSSES = 20  # after which it ends
 TICK_SECONDS = 0.001  # of the profiler's timer
 WRITTEN_ITEMS = 60_000
-LIMIT = 1000  # of the values that are written
-BEYOND = 1_000_000  # is added to some of them
+# Of the values that are written, and what is added to some of them: powers of two, since NumPy's
+# copies read and write by bytes, so that an item may have some of one value and some of another.
+LIMIT, BEYOND = 1 << 10, 1 << 20
 
 
 class Interrupt(BaseException):
@@ -387,7 +388,7 @@ class Soak:
         def write() -> None:
             while not done.is_set():
                 for state in states:
-                    x[...] = state
+                    np.bitwise_or(state, 0, out=x)  # whole items: half of -1 is a large number
 
         writer = threading.Thread(target=write)
         writer.start()
