@@ -609,6 +609,14 @@ def test_copy(a, dtype, order):
     check(lambda: pb.par_flatten(a, order), lambda: a.flatten(order))
 
 
+@pytest.mark.parametrize("axes", [(0, 1, 2), (1, 0, 2), (2, 1, 0)])
+def test_flatten_what_is_repeated_as_it_lies_in_memory(axes, pool_size):
+    """An axis of stride 0 lies nowhere: NumPy leaves it where it is."""
+    pool_size(2)
+    a = np.broadcast_to(np.arange(3000.0).reshape(30, 1, 100), (30, 66, 100)).transpose(axes)
+    assert_same(pb.par_flatten(a, "K"), a.flatten("K"))
+
+
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8", "D", "S3"])
 @pytest.mark.parametrize(
     "shape",

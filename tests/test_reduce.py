@@ -243,3 +243,19 @@ def test_dot_says_that_it_was_the_dot(dtype):
         with pytest.raises(FloatingPointError, match="invalid value encountered in dot"):
             pb.par_dot(a, b)
         assert pb.par_dot(a, a / 1000) > 300
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_halves_in_either_byte_order(order, pool_size):
+    """Their means are of sums in single precision: those of half precision overflow."""
+    pool_size(2)
+    a = np.random.default_rng(0).random(100_000).astype(f"{order}f2")
+    for fn in (np.mean, np.var, np.std):
+        ours = getattr(pb, f"par_{fn.__name__}")
+        for got, expected in [
+            (ours(a), fn(a)),
+            (ours(a, where=a > 0.5), fn(a, where=a > 0.5)),
+            (getattr(pb.par_iter(a), fn.__name__)(), fn(a)),
+        ]:
+            assert got.dtype == expected.dtype
+            np.testing.assert_allclose(got, expected, rtol=2e-3)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import contextvars
 import gc
 import itertools
@@ -1269,13 +1270,16 @@ def test_mail_that_waits_for_one_who_broadcasts(pool_size):
         "in_pool(lambda pool: [pool.submit(leaves_one) for _ in range(3)])",
         "in_pool(lambda pool: [pool.submit(leaves_one, affinity=1) for _ in range(3)])",
         "pb.broadcast(lambda: [pool.install(leaves_one) for _ in range(3)])",
+        "pb.par_filter(np.ones(8), lambda x: leaves_one(x > 0))",
+        "pb.par_filter(np.ones(8, object), lambda x: leaves_one(x > 0))",
+        "pb.join(in_handler)",
     ],
 )
 def test_blocks_that_a_function_leaves_open(call, script):
     """They end with it: they referred to its stack, and the process died when a task of theirs
     was run later.  Their tasks run or are dropped, and the pool goes on."""
     out = script(f"""
-import threading, numpy as np, pyblitz as pb
+import signal, threading, numpy as np, pyblitz as pb
 pb.set_num_threads(3)
 pool = pb.ThreadPool(2)
 left, ran, dropped = [], [], []
@@ -1300,6 +1304,12 @@ def calls_back(s):
     for _ in range(3):
         s.spawn(go.wait).add_done_callback(lambda future: leaves_one())
     go.set()
+def in_handler():
+    numbers = np.random.default_rng(0).random(3_000_000)
+    signal.signal(signal.SIGALRM, leaves_one)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    while not left:
+        pb.par_sort(numbers)
 {call}
 def deep(n):
     return deep(n - 1) + 1 if n else 0
@@ -1312,6 +1322,39 @@ pool.close()
 print(len(left) > 0, len(ran) <= 2 * len(left), pb.broadcast(pb.num_threads))
 """)
     assert out.split("\n")[0] == "True True [3, 3, 3]"
+
+
+def test_blocks_that_the_callback_of_a_dropped_task_leaves_open(pool_size):
+    """They end with it, too: a CancelScope referred to the one around, which was gone."""
+    pool_size(3)
+    left = []
+
+    def block():
+        with pb.CancelScope() as inner, pb.threads(2):
+            yield inner
+
+    def leaves_one(future):
+        assert future.cancelled()
+        generator = block()
+        left.append((generator, next(generator)))
+
+    began = threading.Event()
+
+    def task():
+        began.set()
+        while not c.cancelled():
+            time.sleep(0.001)
+        time.sleep(0.1)  # until the scope waits
+        s.spawn(int).add_done_callback(leaves_one)
+
+    with contextlib.suppress(CancelledError), pb.CancelScope() as c, pb.scope() as s:
+        s.spawn(task)
+        assert began.wait(60)
+        c.cancel()
+    ((generator, inner),) = left
+    assert not inner.cancelled()
+    generator.close()
+    assert pb.num_threads() == 3
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit, KeyboardInterrupt])

@@ -318,6 +318,8 @@ def par_flatten(a, order="C"):
     if straight(x, order):
         return too_small
     if order == "K":
+        if 0 in (<object>x).strides:
+            return left("items that occur more than once, as they lie in memory")
         # As they lie in memory.
         x = x.transpose(sorted(range(x.ndim), key=lambda d: -abs(a.strides[d])))
         order = "C"

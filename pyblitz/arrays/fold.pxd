@@ -26,6 +26,7 @@ cdef object fold_kernel(CompiledKernel k, CompiledKernel combine, list nodes, ob
 # pass cannot do both.
 cdef tuple reduce_two(object op1, Node one, object op2, Node two)
 # The dtype in which np.mean computes the mean of this dtype, or None if it has no mean here.
+cdef bint is_half(object dtype)
 cdef object mean_type(object dtype)
 # These two return None if there is no element.
 cdef object mean_of(list parts)

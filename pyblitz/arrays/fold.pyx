@@ -343,10 +343,15 @@ cdef tuple reduce_two(object op1, Node one, object op2, Node two):
 
 # ---- moments ----------------------------------------------------------------
 
+cdef bint is_half(object dtype):
+    """In either byte order, which a comparison with np.float16 tells apart."""
+    return dtype.kind == "f" and dtype.itemsize == 2
+
+
 cdef object mean_type(object dtype):
     if dtype.kind in "biu":
         return np.dtype(np.float64)
-    if dtype == np.float16:
+    if is_half(dtype):
         return np.dtype(np.float32)
     return dtype.newbyteorder("=") if dtype.kind in "fc" else None
 

@@ -26,7 +26,7 @@ from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, apply_where, collect, count_node, find_node, run_for_effects
 from pyblitz.arrays.fold cimport (
-    any_of, fold_kernel, fold_node, mean_of, reduce_parts, variance_of)
+    any_of, fold_kernel, fold_node, is_half, mean_of, reduce_parts, variance_of)
 from pyblitz.arrays.front cimport (
     Ufunc, bare, check_out, computed, computes_alike, member, no_value, overrides, refuse_lazy)
 from pyblitz.arrays.front import complete_methods, ending, lazy_classes
@@ -1197,7 +1197,7 @@ cdef class ParIter:
         >>> pb.par_iter([1, 3]).var()
         np.float64(1.0)
         """
-        if not self.takes(options) or self.dtype.kind in "mM" or self.dtype == np.float16:
+        if not self.takes(options) or self.dtype.kind in "mM" or is_half(self.dtype):
             return np.var(self.collect(), ddof=ddof, **options)
         value = variance_of(self.parts, ddof)
         return np.var(self.collect(), ddof=ddof) if value is None else value
@@ -1211,7 +1211,7 @@ cdef class ParIter:
         >>> pb.par_iter([1, 3]).std()
         np.float64(1.0)
         """
-        if not self.takes(options) or self.dtype.kind in "mM" or self.dtype == np.float16:
+        if not self.takes(options) or self.dtype.kind in "mM" or is_half(self.dtype):
             return np.std(self.collect(), ddof=ddof, **options)
         return np.sqrt(self.var(ddof))
 

@@ -11,6 +11,7 @@ from pyblitz.arrays.compiled cimport is_compiled
 from pyblitz.arrays.evaluate cimport apply, collect
 from pyblitz.arrays.front cimport bare, convert, is_masked, overrides
 from pyblitz.arrays.nodes cimport Node, node_of
+from pyblitz.host.blocks cimport called_alone
 
 cnp.import_array()
 
@@ -163,5 +164,5 @@ cdef ndarray predicate_mask(object a, object what, str name, bint alone):
     if not alone or (kind == STANDS_FUNCTION and (is_lazy(thing) or is_compiled(thing))):
         return collect([predicate_node(thing, node_of(np.atleast_1d(a)), name)], None)[0].reshape(a.shape)
     # Not NumPy's operator, which compares anything.
-    mask = truth_of(thing(a) if kind == STANDS_FUNCTION else np.equal(a, thing))
+    mask = truth_of(called_alone(thing, (a,)) if kind == STANDS_FUNCTION else np.equal(a, thing))
     return fitting(mask, a.shape, name)

@@ -17,7 +17,8 @@ from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, collect, count_node, find_node
 from pyblitz.arrays.fold cimport (
-    any_of, arg_row, dot_row, fold_kernel, fold_node, is_row, mean_of, mean_type, reduce_node, reduce_two, variance_of)
+    any_of, arg_row, dot_row, fold_kernel, fold_node, is_half, is_row, mean_of, mean_type, reduce_node, reduce_two,
+    variance_of)
 from pyblitz.arrays.front cimport (
     DOT_NS, ITEM_NS, REDUCE_NS, TRUTH_NS, alone, as_array, Left, left, left_dtype, no_value, pays,
     too_small)
@@ -403,7 +404,7 @@ cdef object mean(ndarray x, object axis, object dtype, object out, object keepdi
     if count is None or type(count) is Left:
         return left("means of nothing")
     result = np.true_divide(total, count, dtype=kind)
-    if out is None and x.dtype == np.float16 and dtype is None:
+    if out is None and is_half(x.dtype) and dtype is None:
         return result.astype(np.float16)
     return into(out, result)
 
@@ -494,7 +495,7 @@ cdef object spread(object namesake, object row, ndarray x, object axis, object d
     if not pays(cnp.PyArray_NBYTES(x), REDUCE_NS):
         return too_small
     where = options.get("where", True)
-    if x.dtype == np.float16 and dtype is None:
+    if is_half(x.dtype) and dtype is None:
         return left_dtype(x.dtype)      # NumPy's sums overflow there
     if (x.dtype.kind not in "biufc" or options.keys() - {"where"} or not isinstance(ddof, (int, float))
             or (isinstance(ddof, float) and not math.isfinite(ddof))

@@ -16,6 +16,7 @@ from pyblitz.arrays.front cimport (
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.predicates cimport (
     fitting, has_unknowns, is_boolean, is_lazy, is_value, library_of, predicate_mask, truth_of)
+from pyblitz.host.blocks cimport called_alone
 from pyblitz.kernels.filter cimport (
     Filter, Unravel, filter_block, filter_blocks, filter_count, filter_write, unravel_run)
 from pyblitz.runtime.atomic cimport u32_load_relaxed
@@ -107,7 +108,7 @@ cdef object own_mask(object a, object mask):
     then knows better what goes with what.  None, if there is no such mask."""
     cdef bint by_numpy = isinstance(getattr(a, "dtype", None), np.dtype)
     if is_shown(mask):
-        mask = bare(mask)(a)
+        mask = called_alone(bare(mask), (a,))
         if not is_boolean(mask):
             mask = fitting(truth_of(mask), np.shape(a), "mask")
     elif not by_numpy and is_value(mask, some_dtype):

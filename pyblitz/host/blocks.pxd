@@ -23,6 +23,8 @@ cdef void block_ends(Block b) noexcept
 # After a function of Python's, see has_left_open: the gravest failure of the blocks that it has left
 # open, or None.
 cdef object end_left_open(Worker* w, Part* part, void* mark)
+# The number of the block that this thread has entered last.
+cdef int64_t last_entered() noexcept
 # The same of those that this thread has entered after the block of that number.
 cdef object end_later(int64_t number)
 # What the function gives that an operation calls, also before it begins or when it has ended, to see

@@ -8,6 +8,9 @@ from pyblitz.host.interpreter cimport capture, restore, the_hooks
 from pyblitz.runtime.call cimport Part
 from pyblitz.runtime.pool cimport Worker, has_left_open, pool_is_stale
 
+cdef extern from "Python.h":
+    int PyErr_CheckSignals() except -1
+
 cdef extern from *:
     """
     /* What this thread entered last and has not left, or NULL. */
@@ -86,6 +89,10 @@ cdef object end_left_open(Worker* w, Part* part, void* mark):
     return gravest
 
 
+cdef int64_t last_entered() noexcept:
+    return entered
+
+
 cdef object end_later(int64_t number):
     gravest = None
     while innermost != NULL and (<Block>innermost)._number > number:
@@ -134,4 +141,23 @@ cdef int end_for_runtime(Worker* w, Part* part, void* mark) noexcept nogil:
         return -1
 
 
+cdef int poll() noexcept nogil:
+    """Runs handlers of signals, on top of whatever this thread is in the middle of; -1: one raised."""
+    cdef int64_t before
+    with gil:
+        before = entered
+        failure = None
+        try:
+            PyErr_CheckSignals()
+        except BaseException as error:
+            failure = error
+        failure = graver(failure, end_later(before))
+        if failure is None:
+            return 0
+        Py_INCREF(failure)
+        restore(<PyObject*>failure)
+        return -1
+
+
 the_hooks.end_left_open = end_for_runtime
+the_hooks.poll = poll

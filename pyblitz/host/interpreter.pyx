@@ -192,7 +192,6 @@ cdef extern from *:
     void py_take_back "pb_take_back"(void*) noexcept nogil
     PyObject* take_exception "pb_take_exception"()
     void set_exception "pb_set_exception"(PyObject*)
-    int PyErr_CheckSignals()
     void Py_Exit(int)
     PyObject* PyErr_Occurred()
 
@@ -233,11 +232,6 @@ cdef bint is_raised() noexcept nogil:
         return PyErr_Occurred() != NULL
 
 
-cdef int poll() noexcept nogil:
-    with gil:
-        return PyErr_CheckSignals()
-
-
 cdef void stop(Stop why) noexcept nogil:
     with gil:
         try:
@@ -266,7 +260,6 @@ the_hooks.capture = capture
 the_hooks.restore = restore
 the_hooks.drop = drop
 the_hooks.is_raised = is_raised
-the_hooks.poll = poll
 the_hooks.thread_start = py_thread_start
 the_hooks.thread_stop = py_thread_stop
 the_hooks.is_main_thread = py_is_main_thread

@@ -8,7 +8,8 @@ import time
 
 cimport cython
 from libc.stdint cimport INT64_MAX, int64_t
-from pyblitz.host.blocks cimport Block, block_begins, block_ends, end_left_open, rank_of_error
+from pyblitz.host.blocks cimport (
+    Block, block_begins, block_ends, end_later, end_left_open, last_entered, rank_of_error)
 from pyblitz.host.cancel cimport Listener
 from pyblitz.host.forks cimport check_callable, failed_from, lower_limit
 from pyblitz.host.futures cimport begin_future, end_future
@@ -86,6 +87,7 @@ cdef class Spawned:
         cdef Part part
         cdef Part* before = NULL
         cdef void* mark = NULL
+        cdef int64_t last = last_entered()
         cdef scope home = self.home
         future = self.future
         context, self.context = self.context, None
@@ -121,12 +123,12 @@ cdef class Spawned:
                 home._listener.count(1)
             except BaseException as e:
                 home._fail(0, e)    # nobody is to go on
+        # Also of what the future and the listener have called.  The future does not wait for it:
+        # such a block's tasks may ask for its result.
+        late = end_later(last) if w == NULL else end_left_open(w, &part, mark)
+        if late is not None:
+            home._fail(self.index, late)
         if w != NULL:
-            # Also of what the future and the listener have called.  The future does not wait for it:
-            # such a block's tasks may ask for its result.
-            late = end_left_open(w, &part, mark)
-            if late is not None:
-                home._fail(self.index, late)
             w.part = before
 
     cdef void run_at(self, Worker* w, int level) noexcept:
