@@ -345,6 +345,27 @@ def test_a_function_that_leaves_a_block_of_its_callers():
     assert lazy.sum() == 45.0
 
 
+@pytest.mark.parametrize("make", [pb.CancelScope, lambda: pb.threads(2)])
+def test_a_block_that_was_ended_is_not_entered_before_it_is_left(make):
+    """The first to leave it, late, ended it for who was in it by then."""
+    block, kept = make(), []
+
+    def enters():
+        with block:
+            yield
+
+    def leaves_open():
+        kept.append(enters())
+        next(kept[0])
+
+    pb.join(leaves_open)
+    with pytest.raises(RuntimeError, match="has not left it yet"):
+        block.__enter__()
+    kept.pop().close()
+    with block:
+        assert pb.join(lambda: 1) == (1,)
+
+
 @pytest.mark.parametrize("error", [ValueError, SystemExit])
 def test_the_graver_of_two_failures_is_raised(error):
     """The function's, or that of a block that it leaves open."""

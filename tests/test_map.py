@@ -1050,3 +1050,15 @@ def test_types_of_one_size_that_are_asked_for(types):
             assert scanned.dtype.char == fn.accumulate(a, dtype=char).dtype.char
     x, y = a.astype(first), a.astype(second)
     assert pb.par_dot(x, y).dtype.char == np.dot(x, y).dtype.char
+
+
+@pytest.mark.parametrize("shape", [(20_000, 1), (1, 20_000), (20_000, 1, 1), (20_000,), (100, 300)])
+def test_where_leaves_alone_in_an_out_that_is_the_input(shape, pool_size):
+    """Of a view with other strides along axes of length 1 NumPy makes a temporary, all of which it
+    copies back."""
+    pool_size(2)
+    a = np.arange(float(np.prod(shape))).reshape(shape)
+    mask = a % 2 == 0
+    expected = np.where(mask, a < 5, a)
+    assert pb.par_map(np.less, a, 5, out=a, where=mask) is a
+    assert np.array_equal(a, expected)

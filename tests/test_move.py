@@ -967,3 +967,19 @@ def test_nothing_is_put_anywhere(n):
     pb.par_put(a, [n + 5], [])
     pb.par_put(a, np.full(300_000, n + 5), np.empty(0))
     np.testing.assert_array_equal(a, np.arange(n))
+
+
+@pytest.mark.parametrize("n", [10, 5000])
+@pytest.mark.parametrize(("dtype", "values"), [("i1", [300]), ("u1", [-1]), ("M8[s]", [1.5])])
+def test_put_of_a_list_that_does_not_fit(dtype, values, n):
+    """As NumPy: an array's values are cast, a list's refused, and nothing is written."""
+    a = np.zeros(5000, dtype)
+    with pytest.raises((OverflowError, ValueError)) as expected:
+        np.put(a.copy(), np.arange(n), values)
+    with pytest.raises(expected.type):
+        pb.par_put(a, np.arange(n), values)
+    assert (a == np.zeros((), dtype)).all()
+    if dtype != "M8[s]":
+        pb.par_put(a, np.arange(n), np.array(values))
+        np.put(b := np.zeros(5000, dtype), np.arange(n), np.array(values))
+        assert np.array_equal(a, b)

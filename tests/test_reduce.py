@@ -246,6 +246,29 @@ def test_dot_says_that_it_was_the_dot(dtype):
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
+def test_sums_of_halves_are_rounded_once(order, pool_size):
+    """Parts of them were, and overflowed."""
+    pool_size(2)
+    high = np.repeat(np.array([6e4, -6e4], f"{order}f2"), 50_000)
+    some = (np.random.default_rng(0).standard_normal(200_000) * 100).astype(f"{order}f2")
+    zeros = np.full(100_000, -0.0, f"{order}f2")
+    for a in (high, some, zeros, some.reshape(4, -1)):
+        for options in ({}, {"initial": np.float16(5)}):
+            # NumPy buffers the other byte order, and rounds, or overflows, with each buffer.
+            expected = np.sum(a.astype("=f2"), **options)
+            for got in (
+                pb.par_sum(a, **options),
+                pb.par_reduce(np.add, a, axis=None, **options),
+                pb.par_iter(a.reshape(-1)).sum(**options),
+            ):
+                assert got.dtype == expected.dtype
+                assert np.signbit(got) == np.signbit(expected)
+                np.testing.assert_allclose(got, expected, rtol=1e-3)
+    with pytest.warns(RuntimeWarning, match="overflow encountered in reduce"):
+        assert pb.par_sum(np.abs(high)) == np.inf
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
 def test_halves_in_either_byte_order(order, pool_size):
     """Their means are of sums in single precision: those of half precision overflow."""
     pool_size(2)

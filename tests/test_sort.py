@@ -1044,3 +1044,13 @@ def test_what_is_left_to_numpy_is_named():
     before = left_alone().get(("par_lexsort", "dtype object"), 0)
     pb.par_lexsort(keys)
     assert left_alone()["par_lexsort", "dtype object"] == before + 1
+
+
+@pytest.mark.parametrize("n", [10, 3000])
+def test_records_keep_the_byte_order_of_their_fields(n):
+    a = np.zeros(n, [("a", ">i2"), ("b", "<f4"), ("c", ">i8")])
+    a["a"] = np.random.default_rng(0).integers(-9, 9, n)
+    a["c"] = np.arange(n)
+    got = pb.par_sort(a)
+    assert got.dtype == a.dtype
+    assert_same_bits(got, np.sort(a))

@@ -380,8 +380,7 @@ def test_histogram_of_what_is_not_finite_for_a_moment():
     numbers = a.copy()
     with written(a, numbers, np.nan):
         for _ in range(CALLS):
-            # IndexError: of NumPy's, which is asked why, and finds numbers at first.
-            with contextlib.suppress(ValueError, IndexError):
+            with contextlib.suppress(ValueError):
                 counts, _ = pb.par_histogram(a, 20)
                 assert 0 <= counts.min() <= counts.sum() <= N
 

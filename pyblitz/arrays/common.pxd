@@ -73,6 +73,9 @@ cdef int longest_axis(tuple shape, object among)
 
 # ---- NumPy's own loops
 
+# Whether it is of half precision: np.float16 is equal to one of the two byte orders only.
+cdef bint is_half(object dtype)
+
 cdef extern from "numpy/arrayobject.h":
     ctypedef struct PyArray_ArrFuncs:
         sort_fn sort[3]

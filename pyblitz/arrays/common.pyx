@@ -106,6 +106,10 @@ cdef object report_flags(str name, uint32_t flags):
 
 # ---- sliced: NumPy on parts of arrays ---------------------------------------
 
+cdef bint is_half(object dtype):
+    return dtype.kind == "f" and dtype.itemsize == 2
+
+
 cdef class Flags:
     """The floating-point flags that NumPy met in a context.  It refers to nothing:
     NumPy keeps it where no garbage collector looks."""

@@ -177,7 +177,13 @@ cdef object of_one_width(Count* c, ndarray a, object dtype, object bins, object 
         edges = np.histogram_bin_edges(a.astype(dtype, copy=False), bins, limits)
     elif limits is None:
         if not extremes(c):
-            return left("items that are not finite")
+            # Another thread may write the items, but does not know the copy.
+            a = a.copy()
+            kept.append(a)
+            take_items(c, a)
+            if not extremes(c):
+                # In NumPy's words.
+                return np.histogram_bin_edges(np.array([a.min(), a.max()]).astype(dtype), bins)
         if a.dtype.itemsize == 8 and a.dtype.kind != "f" and not (-exact < c.low and c.high < exact):
             return not_apart
         edges = np.histogram_bin_edges(np.array([c.low, c.high]).astype(dtype), bins)

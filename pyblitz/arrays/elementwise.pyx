@@ -92,6 +92,13 @@ cdef tuple signature_of(ufunc fn, object dtype):
     return (None,) * fn.nin + (np.dtype(dtype),) * fn.nout
 
 
+cdef object broadcast(ndarray a, tuple shape):
+    """Of this shape; itself, if it has it.  A view has other strides along axes of length 1, so that
+    NumPy no longer sees that an output is this very input: it then writes to a temporary, and copies
+    also what ``where=`` leaves alone there (2.4.6)."""
+    return a if (<object>a).shape == shape else np.broadcast_to(a, shape)
+
+
 cdef object slice_map(ufunc fn, list ops, int inputs, object mask, tuple signature, object casting,
                       int ndim, cnp.npy_intp* shape, int64_t size):
     cdef SlicedMap s
@@ -101,12 +108,12 @@ cdef object slice_map(ufunc fn, list ops, int inputs, object mask, tuple signatu
     s.fn = fn
     # One number stays one: NumPy 2.2 takes the square of x ** 2.0 if both are, not of
     # 2.0 as often as there are elements.
-    s.ins = [np.broadcast_to(a, full) if a.ndim > 0 else a for a in ops[:inputs]]
+    s.ins = [broadcast(a, full) if a.ndim > 0 else a for a in ops[:inputs]]
     s.outs = tuple(ops[inputs:])
     s.options = {"casting": casting}
     if signature is not None:
         s.options["signature"] = signature
-    s.where = None if mask is None else np.broadcast_to(mask, full)
+    s.where = None if mask is None else broadcast(mask, full)
     s.axis = longest_axis(full, range(ndim))
     s.unit = 1
     if size > 0:

@@ -19,14 +19,16 @@ cdef object reduce_parts(object op, list parts, object initial)
 # A pair: the result as a 0-d array, or None if there was no element; and the number of elements.
 # None, if op has no loop for this dtype.
 cdef tuple fold_node(object op, Node node, Resolved r)
-# The same by a compiled kernel and another that combines its results, if there is one.  initial is
+# The sum in the node's own dtype, plus a start, rounded once to another dtype; None: there is no
+# element, or no loop.  name: the function that reports errors of floating point.
+cdef object sum_rounded(Node node, object dtype, object start, str name)
+# As fold_node, by a compiled kernel and another that combines its results, if there is one.  initial is
 # an identity, or np._NoValue.
 cdef object fold_kernel(CompiledKernel k, CompiledKernel combine, list nodes, object initial)
 # Two reductions in one pass: (first result, second result, number of elements); or None where one
 # pass cannot do both.
 cdef tuple reduce_two(object op1, Node one, object op2, Node two)
 # The dtype in which np.mean computes the mean of this dtype, or None if it has no mean here.
-cdef bint is_half(object dtype)
 cdef object mean_type(object dtype)
 # These two return None if there is no element.
 cdef object mean_of(list parts)

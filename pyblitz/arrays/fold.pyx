@@ -7,7 +7,7 @@ from libc.stdint cimport INT64_MAX
 from libc.string cimport memcpy
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport Resolved, is_associative, report_flags, resolve, run, run_fn
+from pyblitz.arrays.common cimport Flags, Resolved, is_associative, is_half, report_flags, resolve, run, run_fn
 from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.arrays.evaluate cimport (
     apply, array_of, count_node, done_if_few, find_node, is_few_items, program_of)
@@ -26,6 +26,7 @@ from pyblitz.runtime.atomic cimport u32_load_relaxed
 cnp.import_array()
 
 cdef object truth = np.dtype(bool)
+cdef object single = np.dtype(np.float32)
 
 
 # ---- one pass ---------------------------------------------------------------
@@ -266,6 +267,11 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
     if r is None:
         r = resolve_reduction(op, node)
     node = done_if_few(node)
+    if op is np.add and r.dtypes is not None and is_half(r.dtypes[2]):
+        # As NumPy's, in single precision and from a zero: in half precision sums of parts overflow.
+        found = sum_rounded(cast(node, single), np.dtype(np.float16), single.type(
+            0 if initial is no_value or initial is None else initial), "reduce")
+        return op.reduce(array_of(node), axis=None, initial=initial) if found is None else found
     if node.kind == NODE_INPUT and r.dtypes is not None and r.loop != NULL and r.associative:
         a = node.what
         if (a.descr.kind != b"b" and is_row(a) and same(r.dtypes[0], r.dtypes[2]) and same(r.dtypes[1], r.dtypes[2])
@@ -286,6 +292,18 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
     if items == 0:
         return op.reduce(np.empty(0, node.dtype), initial=initial)
     return from_start(op, result, initial)
+
+
+cdef object sum_rounded(Node node, object dtype, object start, str name):
+    cdef Flags flags = Flags()
+    cdef object own = node.dtype, result = None
+    with np.errstate(all="call", call=flags._note):
+        # In its own type, which a sum would widen.
+        found = fold_node(np.add, node, resolve(np.add, (None, own, None), (own, None, None), "unsafe", True))
+        if found is not None and found[1] > 0:
+            result = dtype.type(found[0][()] + start)
+    report_flags(name, flags.seen)
+    return result
 
 
 cdef object reduce_truths(object op, Node node):
@@ -342,11 +360,6 @@ cdef tuple reduce_two(object op1, Node one, object op2, Node two):
 
 
 # ---- moments ----------------------------------------------------------------
-
-cdef bint is_half(object dtype):
-    """In either byte order, which a comparison with np.float16 tells apart."""
-    return dtype.kind == "f" and dtype.itemsize == 2
-
 
 cdef object mean_type(object dtype):
     if dtype.kind in "biu":

@@ -219,7 +219,7 @@ cdef ndarray ready_indices(Take* t):
     return ready
 
 
-@operation("a! ind v", np.put)
+@operation("a! ind", np.put)
 def par_put(a, ind, v, mode="raise"):
     """Sets the items at given indices of the flattened array, on all cores:
     ``np.put``.
@@ -271,7 +271,9 @@ def par_put(a, ind, v, mode="raise"):
     index = made
     set_index(&t, index, mode)
     t.length = cnp.PyArray_SIZE(x)
-    if cnp.PyArray_CheckExact(v) and cnp.PyArray_SIZE(<ndarray>v) == 0:
+    # As np.put does: any cast of an array; a list's numbers must fit.
+    values = v if cnp.PyArray_CheckExact(v) else np.array(v, x.dtype)
+    if cnp.PyArray_SIZE(values) == 0:
         return left("nothing to put")
     few = not pays(t.count, PUT_NS)
     if few or not movable(x.dtype):
@@ -282,7 +284,7 @@ def par_put(a, ind, v, mode="raise"):
                 raise out_of_bounds(index, t.length)
         if few:
             # As np.put, without its wrapper in Python.
-            return x.put(index, v, mode)
+            return x.put(index, values, mode)
         return left_dtype(x.dtype)
     if t.mode == INDEX_RAISE and not may_overlap(x, index):
         fits = index_fits(&t, NULL)
@@ -291,10 +293,7 @@ def par_put(a, ind, v, mode="raise"):
         fits = ready is not None
     if not fits:
         raise out_of_bounds(index, t.length)
-    # As np.put does: any cast.
-    values = contiguous(cast_to(v, x.dtype)) if cnp.PyArray_CheckExact(v) else np.array(v, x.dtype)
-    if cnp.PyArray_SIZE(values) == 0:
-        return None
+    values = contiguous(cast_to(values, x.dtype))
     if may_overlap(x, values):
         row = np.empty(shape_of(values), x.dtype)
         copy_into(row, values, "no")

@@ -21,12 +21,12 @@ from numpy cimport ndarray, ufunc
 
 from pyblitz._html import plan
 from pyblitz.arrays.blocks cimport CHECKED_ITEMS, check_items, refuse_known
-from pyblitz.arrays.common cimport SLICE_ITEMS, Slices, clip, numbas_ufunc
+from pyblitz.arrays.common cimport SLICE_ITEMS, Slices, clip, is_half, numbas_ufunc
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, apply_where, collect, count_node, find_node, run_for_effects
 from pyblitz.arrays.fold cimport (
-    any_of, fold_kernel, fold_node, is_half, mean_of, reduce_parts, variance_of)
+    any_of, fold_kernel, fold_node, mean_of, reduce_parts, variance_of)
 from pyblitz.arrays.front cimport (
     Ufunc, bare, check_out, computed, computes_alike, member, no_value, overrides, refuse_lazy)
 from pyblitz.arrays.front import complete_methods, ending, lazy_classes

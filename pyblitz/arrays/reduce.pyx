@@ -11,14 +11,14 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
-    SLICE_ITEMS, Flags, PyArray_ArrFuncs, PyDataType_GetArrFuncs, Resolved, Slices, at, axes_of,
-    idempotent, longest_axis, numbas_ufunc, report_flags, resolve, slices)
+    SLICE_ITEMS, PyArray_ArrFuncs, PyDataType_GetArrFuncs, Resolved, Slices, at, axes_of,
+    idempotent, is_half, longest_axis, numbas_ufunc, report_flags, resolve, slices)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, collect, count_node, find_node
 from pyblitz.arrays.fold cimport (
-    any_of, arg_row, dot_row, fold_kernel, fold_node, is_half, is_row, mean_of, mean_type, reduce_node, reduce_two,
-    variance_of)
+    any_of, arg_row, dot_row, fold_kernel, is_row, mean_of, mean_type, reduce_node, reduce_two,
+    sum_rounded, variance_of)
 from pyblitz.arrays.front cimport (
     DOT_NS, ITEM_NS, REDUCE_NS, TRUTH_NS, alone, as_array, Left, left, left_dtype, no_value, pays,
     too_small)
@@ -835,14 +835,7 @@ cdef object dot_rows(ndarray x, ndarray y, object kind):
     # Products of halves are summed as NumPy's are, in single precision.
     wide = np.dtype(np.float32) if kind == np.float16 else kind
     product = apply(np.multiply, [cast(node_of(x), wide), cast(node_of(y), wide)], {})
-    flags = Flags()
-    with np.errstate(all="call", call=flags._note):
-        # In NumPy's own type, which a sum would widen.
-        value = fold_node(np.add, product, resolve(
-            np.add, (None, wide, None), (wide, None, None), "unsafe", True))[0][()]
-        result = kind.type(value + wide.type(0))    # NumPy starts from a zero, whose sign stays
-    report_flags("dot", flags.seen)
-    return result
+    return sum_rounded(product, kind, wide.type(0), "dot")      # NumPy starts from a zero, whose sign stays
 
 
 # ---- without NaNs -----------------------------------------------------------

@@ -9,7 +9,7 @@ from numpy cimport ndarray
 
 from pyblitz.host.interpreter cimport check
 from pyblitz.arrays.common cimport (
-    PyArray_ArrFuncs, PyDataType_GetArrFuncs, may_overlap, numpys, run, run_fn)
+    PyArray_ArrFuncs, PyDataType_GetArrFuncs, is_half, may_overlap, numpys, run, run_fn)
 from pyblitz.arrays.front cimport SORT_NS, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport (
@@ -176,19 +176,15 @@ cdef object sort(ndarray x, object axis, object order, bint stable, bint descend
 
 # ---- np.sort ----------------------------------------------------------------
 
-cdef bint half_is_wrong(object dtype):
-    """Half precision: NumPy's default kernel (seen in 2.4.6 with AVX-512) leaves
-    arrays of some 10,000 items and more out of order; its stable one is right."""
-    return dtype.kind == "f" and dtype.itemsize == 2
-
-
 def sorted_by_numpy(a, axis=-1, kind=None, order=None, *, stable=None, descending=None, out=None, less=None):
     """The namesake."""
     if less is not None:
         return sort_by(a, axis, kind, order, stable, descending, out, less, False)
     down = goes_down(descending, kind)
     check_sorted_out(out, a, axis, False)
-    if cnp.PyArray_CheckExact(a) and half_is_wrong(a.dtype):
+    # Of halves NumPy's default kernel (seen in 2.4.6 with AVX-512) leaves arrays of some 10,000 items
+    # and more out of order; its stable one is right.
+    if cnp.PyArray_CheckExact(a) and is_half(a.dtype):
         if stable is None and (kind is None or kind == "quicksort" or kind == "heapsort"):
             # By its name, or by the keyword that goes with descending= (from NumPy 2.5 on).
             kind, stable = (None, True) if down else ("stable", None)

@@ -153,7 +153,8 @@ cdef class Rows:
     cdef object give(self, ndarray rows, bint indices):
         if rows is self.out:
             return rows
-        if self.ndim == 1 and self.out is None and not self.flat and cnp.PyArray_ISNOTSWAPPED(self.array):
+        if self.ndim == 1 and self.out is None and not self.flat and (
+                indices or rows.dtype == self.array.dtype):
             return rows
         found = rows if self.along == self.ndim - 1 else np.moveaxis(rows, -1, self.along)
         if self.out is not None:

@@ -232,7 +232,7 @@ cdef bint pays_to_be_unique(ndarray a, bint plain):
     """plain: the distinct values are asked for, and nothing else."""
     cdef char kind = a.descr.kind
     cdef int64_t n = cnp.PyArray_SIZE(a)
-    # Half-precision floats NumPy may sort wrong: see half_is_wrong in arrays/sort.
+    # Half-precision floats NumPy may sort wrong: see sorted_by_numpy in arrays/sort.
     if kind == b"f" and plain and cnp.PyArray_ITEMSIZE(a) > 2:
         return pays(n, FLOATS_NS)
     if kind in b"fc" or kind in b"iu" and not (plain and has_hash):
@@ -255,7 +255,7 @@ cdef object unique(ndarray x, bint index, bint inverse, bint counts, bint equal_
         # Here NumPy's versions, and its own roads, differ.
         return left("NaTs that differ")
     if kind in "biufmM":
-        # Half-precision floats NumPy may sort wrong: see half_is_wrong in arrays/sort.
+        # Half-precision floats NumPy may sort wrong: see sorted_by_numpy in arrays/sort.
         if size == 2 and kind != "f" and not pays(cnp.PyArray_SIZE(x), SHORTS_NS):
             return too_small
         made = unique_of_few(x, index, inverse, counts, equal_nan)

@@ -26,7 +26,14 @@ cdef class Block:
     cdef int _end_left_open(self) except -1:
         raise NotImplementedError
 
+    cdef int _check_left(self) except -1:
+        if self._ended:
+            raise RuntimeError(f"this {type(self).__name__} ended when the function returned that had entered it, "
+                               "which has not left it yet")
+        return 0
+
     cdef int _too_late(self, object exc) except -1:
+        self._ended = False
         # Nobody asked for it: the generator is closed, or collected.
         if not isinstance(exc, GeneratorExit):
             raise RuntimeError(f"this {type(self).__name__} ended when the function returned that had entered it")
@@ -37,7 +44,6 @@ cdef void block_begins(Block b) noexcept:
     global innermost, entered
     entered += 1
     b._number = entered
-    b._ended = False
     if innermost != NULL:
         b._outside = <Block>innermost
         Py_DECREF(b._outside)
@@ -127,18 +133,22 @@ cdef int rank_of_error(object error) noexcept:
     return 2 if isinstance(error, concurrent.futures.CancelledError) else 1
 
 
+cdef int give(object failure) noexcept:
+    """To the runtime: 0 for None."""
+    if failure is None:
+        return 0
+    Py_INCREF(failure)
+    restore(<PyObject*>failure)
+    return -1
+
+
 cdef int end_for_runtime(Worker* w, Part* part, void* mark) noexcept nogil:
     cdef PyObject* kept = <PyObject*>capture()      # what the function has raised, or NULL
     with gil:
         failure = end_left_open(w, part, mark)
         error = None if kept == NULL else <object>kept
         Py_XDECREF(kept)
-        failure = graver(error, failure)
-        if failure is None:
-            return 0
-        Py_INCREF(failure)
-        restore(<PyObject*>failure)
-        return -1
+        return give(graver(error, failure))
 
 
 cdef int poll() noexcept nogil:
@@ -151,12 +161,7 @@ cdef int poll() noexcept nogil:
             PyErr_CheckSignals()
         except BaseException as error:
             failure = error
-        failure = graver(failure, end_later(before))
-        if failure is None:
-            return 0
-        Py_INCREF(failure)
-        restore(<PyObject*>failure)
-        return -1
+        return give(graver(failure, end_later(before)))
 
 
 the_hooks.end_left_open = end_for_runtime

@@ -119,6 +119,7 @@ cdef class CancelScope(Block):
         with cython.critical_section(self):
             if self._thread is not None:
                 raise RuntimeError("this CancelScope is in use")
+            self._check_left()
             self._thread = ident
         # A worker's call changes only where it has no lazy fork: see README.md, 5.15.
         if w != NULL and not promote_all(w):

@@ -499,6 +499,7 @@ cdef class threads(Block):
         with cython.critical_section(self):
             if self._thread is not None:
                 raise RuntimeError("this block of threads is in use")
+            self._check_left()
             self._thread = ident
         try:
             self._worker = self._pool._enter()

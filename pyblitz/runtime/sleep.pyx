@@ -100,8 +100,8 @@ cdef void post_mail(Sleep* s, int i) noexcept nogil:
 
 
 cdef bint post_bound(Sleep* s, int i, bint works_on) noexcept nogil:
-    """After a push onto the empty bound jobs of sleeper i.  False when it is awake:
-    it looks at them before it sleeps."""
+    """After a push onto an empty queue of sleeper i, its bound jobs or its mailbox.  False when it
+    is awake: it looks at both before it sleeps."""
     post_event(&s.counters)
     # Fence 1 again: between the push and the load of `asleep`; partners: fence
     # 2 and the fences in sleep_on_latch and return_mail.
