@@ -11,7 +11,8 @@ from numpy cimport ndarray, ufunc
 from pyblitz.arrays.common cimport (
     SLICE_ITEMS, Resolved, at, axis_of, idempotent, longest_axis, may_overlap, numbas_ufunc,
     outputs_are_safe, report_flags, resolve, run, run_fn, slices)
-from pyblitz.arrays.front cimport SCAN_NS, alone, as_array, check_out, Left, left, left_dtype, pays, too_small
+from pyblitz.arrays.front cimport (
+    SCAN_NS, alone, as_array, check_out, count_left, Left, left, left_dtype, pays, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.kernels.cast cimport cast_loop
 from pyblitz.kernels.map cimport loop_fn
@@ -342,7 +343,9 @@ cdef object reduceat(ufunc op, ndarray x, object indices, object axis, object dt
     # Of the platform's type, and our own: nobody changes them any more.
     indices = indices.astype(np.intp)
     if not in_order(<const intptr_t*>cnp.PyArray_DATA(indices), cnp.PyArray_SIZE(indices), n):
-        return left("indices that fall")
+        # This copy: of indices that are written meanwhile, NumPy reads what is beyond the row.
+        count_left("par_reduceat", "indices that fall")
+        return op.reduceat(x, indices, axis, dtype, out)
     r = resolve_for(op, x, dtype, out)
     if r is None:
         return left_dtype(x.dtype)
