@@ -322,7 +322,8 @@ cdef class scope(Block):
     them.  A block belongs to the thread that entered it; in a coroutine it must not
     contain an ``await``.  One that a function which pyblitz calls leaves open, in a generator
     that hangs, ends with that function: what has not begun is cancelled, and what the end of
-    the block raises, that function's caller gets.
+    the block raises, that function's caller gets.  Of a task its scope raises it, and of a job
+    (`spawn`, `submit`) it goes to ``sys.unraisablehook``: their futures have their results by then.
 
     Examples
     --------
