@@ -193,9 +193,12 @@ def busy():
     return of_all, time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
-def quiet_runs(run, n):
-    '''What up to n runs give, of those in which, and in the 0.3 s before which, others had little
-    of the CPUs: who was kept from one does not spin for 0.25 s.  None begins after 20 s.'''
+TAKEN = 20    # a quiet machine takes a CPU away 3 to 8 times, one with others at work 150 and more
+
+
+def quiet_runs(run, n, share=0.02, taken=TAKEN):
+    '''What up to n runs give, of those in which, and in the 0.3 s before which, others had at most
+    this share of a CPU: who was kept from one does not spin for 0.25 s.  None begins after 20 s.'''
     end = time.perf_counter() + 20
     for _ in range(n):
         if time.perf_counter() > end:
@@ -207,11 +210,10 @@ def quiet_runs(run, n):
             took = time.perf_counter() - began
         all_after, own_after, taken_after = busy()
         others = all_after - all_before - (own_after - own_before)
-        if others < 0.02 * took + 0.02 and taken_after - taken_before <= TAKEN:
+        if others < share * took + 0.02 and taken_after - taken_before <= taken:
             yield result
 
 
-TAKEN = 20    # a quiet machine takes a CPU away 3 to 8 times, one with others at work 150 and more
 pb.set_num_threads(2)
 """
 
@@ -308,21 +310,44 @@ print((time.process_time() - before) * 1e3)
     assert float(script(source, env={"PYBLITZ_SPIN": "5000"}).split()[1]) < 1
 
 
+APART = (
+    QUIET
+    + """
+import native_runtime
+
+
+def apart():
+    found = 0
+    for _ in range(30):
+        time.sleep(0.01)    # until it sleeps, and its CPU has halted
+        left, right = native_runtime.halves()
+        found += left != right
+    return found
+
+
+most = -1
+# Halves on one CPU take it from each other; others take it from both where they use more of it.
+for n in quiet_runs(apart, 20, share=0.2, taken=1000):
+    most = max(most, n)
+    if most > 25:
+        break
+time.sleep(0.01)
+everywhere = os.sched_getaffinity(0)
+tasks = map(int, os.listdir("/proc/self/task"))
+print(most, all(os.sched_getaffinity(task) == everywhere for task in tasks))
+"""
+)
+
+
 @needs_cpus
-def test_who_is_called_in_has_a_cpu_of_its_own(native, pool_size):
+def test_who_is_called_in_has_a_cpu_of_its_own(script):
     """In a virtual machine Linux woke it on the caller's, beside an idle one, and both halves of
     what followed took turns there for milliseconds.  Afterwards it may run everywhere again."""
-    pool_size(2)
-    apart = 0
-    for _ in range(60):
-        time.sleep(0.01)  # until it sleeps, and its CPU has halted
-        left, right = native.runtime.halves()
-        apart += left != right
-    assert apart > 50
-    time.sleep(0.01)
-    everywhere = os.sched_getaffinity(0)
-    tasks = map(int, os.listdir("/proc/self/task"))
-    assert all(os.sched_getaffinity(task) == everywhere for task in tasks)
+    most, everywhere = script(APART).split()
+    assert everywhere == "True"
+    if int(most) < 0:
+        pytest.skip("others used the CPUs all the while, and nobody has one of its own then")
+    assert int(most) > 25
 
 
 @needs_cpus
