@@ -1104,16 +1104,6 @@ def par_argmax(
 ) -> Any: ...
 @overload
 def par_any(
-    a: ParIter,
-    axis: None = None,
-    out: None = None,
-    keepdims: Literal[False] = ...,
-    *,
-    where: Any = ...,
-    progress: _Progress = None,
-) -> bool: ...
-@overload
-def par_any(
     a: Any,
     axis: None = None,
     out: None = None,
@@ -1142,16 +1132,6 @@ def par_any(
     where: Any = ...,
     progress: _Progress = None,
 ) -> Any: ...
-@overload
-def par_all(
-    a: ParIter,
-    axis: None = None,
-    out: None = None,
-    keepdims: Literal[False] = ...,
-    *,
-    where: Any = ...,
-    progress: _Progress = None,
-) -> bool: ...
 @overload
 def par_all(
     a: Any,
@@ -1327,8 +1307,12 @@ class ParIter:
     def mean(self, *, progress: _Progress = None, **options: Any) -> Any: ...
     def var(self, ddof: float = 0, *, progress: _Progress = None, **options: Any) -> Any: ...
     def std(self, ddof: float = 0, *, progress: _Progress = None, **options: Any) -> Any: ...
-    def any(self, predicate: Any = None, *, progress: _Progress = None, **options: Any) -> bool: ...
-    def all(self, predicate: Any = None, *, progress: _Progress = None, **options: Any) -> bool: ...
+    def any(
+        self, predicate: Any = None, *, progress: _Progress = None, **options: Any
+    ) -> np.bool: ...
+    def all(
+        self, predicate: Any = None, *, progress: _Progress = None, **options: Any
+    ) -> np.bool: ...
     def count(self, predicate: Any = None, *, progress: _Progress = None) -> int: ...
     def position(self, predicate: Any, *, progress: _Progress = None) -> int | None: ...
     def find_first(self, predicate: Any, *, progress: _Progress = None) -> Any: ...

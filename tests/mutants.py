@@ -684,6 +684,13 @@ MUTATIONS = [
         "test_tasks.py",
     ),
     Mutation(
+        "reduce: a product of which parts overflow and others vanish is NaN",
+        "arrays/fold.pyx",
+        "return op is np.multiply and bool(",
+        "return False and bool(",
+        "test_reduce.py",
+    ),
+    Mutation(
         "who is called in wakes where Linux puts it",
         "runtime/sleep.pyx",
         "    if runs and works_on and",

@@ -288,6 +288,12 @@ def test_searchsorted_mixed(a, v):
         )
 
 
+def test_searchsorted_takes_the_sorters_that_numpy_takes():
+    a, v = np.sort(values("f8", (5000,), 1)), values("f8", (30_000,), 2)
+    for dtype in ("u4", "i2", "u8", "f8", "?"):
+        check(pb.par_searchsorted, np.searchsorted, a, v, "left", np.arange(5000).astype(dtype))
+
+
 def test_searchsorted_each_number_of_threads(pool_size):
     for dtype in ("i4", "i8", "f4", "f8"):
         a = np.sort(values(dtype, (1_000_003,), 1))

@@ -1122,6 +1122,27 @@ def test_sums_have_the_same_bits(pool_size):
 # ---- warnings, errors, memory ---------------------------------------------------------------
 
 
+def test_stretches_warn_as_numpy_does():
+    huge = np.full(100_000, 1e308)
+    for stretches in (pb.par_iter(huge).chunks(2), pb.par_iter(huge).windows(2)):
+        for end in (stretches.sum, stretches.mean, lambda s=stretches: s.reduce(np.add)):
+            with pytest.warns(RuntimeWarning, match="overflow encountered in reduce"):
+                assert np.isinf(end().collect()).all()
+            with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="overflow"):
+                end()
+        with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="overflow"):
+            stretches.map(lambda v: v[0] * 2)
+
+
+@pytest.mark.parametrize("n", [3, 100_000])
+def test_truths_are_numpys(n):
+    """Of Python's, ``~x.any()`` would be true."""
+    x = pb.par_iter(np.arange(n))
+    for truth in (x.any(), x.all(), x.any(lambda v: v > n), (x < n).all()):
+        assert type(truth) is np.bool_
+    assert not ~x.any()
+
+
 def test_warnings_and_errstate():
     a = np.arange(100_000.0)
     cases = [

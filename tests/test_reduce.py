@@ -282,3 +282,52 @@ def test_halves_in_either_byte_order(order, pool_size):
         ]:
             assert got.dtype == expected.dtype
             np.testing.assert_allclose(got, expected, rtol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "a",
+    [
+        np.arange(40_000.0),
+        np.arange(40_000.0)[::-1],
+        np.arange(40_000.0, dtype="f4"),
+        np.arange(40_000.0).astype("D"),
+        np.tile([1e10, 1e-10], 50_000),
+        np.repeat([1e10, 1e-10], 50_000),
+        np.repeat([1e-10, 1e10], 50_000),
+        np.r_[1.0, np.nan, np.full(40_000, 0.5)],
+    ],
+    ids=["zero", "last", "single", "complex", "in turn", "large", "small", "nan"],
+)
+def test_products_of_which_parts_overflow_and_others_vanish(a):
+    """The parts' product is NaN.  In NumPy's order what came first stays, and no more is told."""
+    both = np.stack([a, a], 1)
+    for ours, numpys in (
+        (lambda: pb.par_prod(a), lambda: np.prod(a)),
+        (
+            lambda: pb.par_reduce(np.multiply, a, initial=2.0),
+            lambda: np.multiply.reduce(a, initial=2.0),
+        ),
+        (lambda: pb.par_prod(both, axis=0), lambda: np.prod(both, axis=0)),
+        (lambda: pb.par_iter(a).prod(), lambda: np.prod(a)),
+        (lambda: (pb.par_iter(a) * 1).prod(), lambda: np.prod(a)),
+        (lambda: pb.par_iter(a).chain(a).prod(), lambda: np.prod(np.r_[a, a])),
+    ):
+        (got, warned), (expected, should) = outcome(ours), outcome(numpys)
+        np.testing.assert_array_equal(got, expected, strict=True)
+        assert warned == should
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "any", "all", "mean", "cumsum", "cumprod"])
+def test_results_lie_in_memory_as_numpys_do(name):
+    x = np.random.default_rng(0).random((40, 50, 60))
+    for a in (
+        x,
+        np.asfortranarray(x),
+        x.transpose(1, 0, 2),
+        x[::-1, :, ::2],
+        np.broadcast_to(x[0], x.shape),
+        np.broadcast_to(x[:, :1], x.shape),
+    ):
+        for axis in range(3):
+            got = getattr(pb, f"par_{name}")(a, axis=axis)
+            assert got.strides == getattr(np, name)(a, axis=axis).strides

@@ -197,6 +197,10 @@ def test_what_numpy_does_alone():
 
     s = RNG.integers(0, 9, 20_000).view(Sub)
     assert type(pb.par_unique(s)) is type(np.unique(s))
+    # Numbers of items are not of the class of what was counted, lengths say.
+    options = {"return_inverse": True, "return_counts": True}
+    assert [type(r) for r in pb.par_unique(s, **options)] == [Sub, np.ndarray, np.ndarray]
+    assert [type(r) for r in np.unique(s, **options)] == [Sub, np.ndarray, np.ndarray]
     assert pb.par_unique([3, 1, 1]).tolist() == [1, 3]
     assert pb.par_unique(7).tolist() == [7]
     check(RNG.integers(0, 9, 20_000).astype(object), return_counts=True)

@@ -489,6 +489,13 @@ cdef int make_outputs(list ops, int inputs, tuple dtypes, int ndim, cnp.npy_intp
     return 0
 
 
+cdef object made_like(ndarray a, object dtype):
+    """An array of its shape, in the memory order that NumPy would choose for what it computes of it."""
+    ops = [a, None]
+    make_outputs(ops, 1, (a.dtype, dtype), cnp.PyArray_NDIM(a), cnp.PyArray_DIMS(a))
+    return ops[1]
+
+
 cdef list allocated(list ops, int inputs, tuple dtypes, str order):
     made = np.nditer(
         ops, ["refs_ok", "zerosize_ok"],

@@ -16,8 +16,10 @@ from pyblitz.kernels.reduce cimport arg_fn
 # np._NoValue; r is how op was resolved, or None where that is still to be done.
 cdef object reduce_node(object op, Node node, object initial, Resolved r)
 cdef object reduce_parts(object op, list parts, object initial)
+# Whether parts of a product overflowed while others underflowed: then only NumPy's order gives NumPy's.
+cdef bint is_lost(object op, object value) except -1
 # A pair: the result as a 0-d array, or None if there was no element; and the number of elements.
-# None, if op has no loop for this dtype.
+# None, if op has no loop for this dtype, or the product is lost.
 cdef tuple fold_node(object op, Node node, Resolved r)
 # The sum in the node's own dtype, plus a start, rounded once to another dtype; None: there is no
 # element, or no loop.  name: the function that reports errors of floating point.

@@ -89,29 +89,37 @@ cdef void set_dot(Fold* f, object dtype, int first, int second):
 
 
 cdef int fold_in_pool(Reduce* red) except -1:
-    """Leaves the result in red.result."""
+    """Leaves the result in red.result, and what it met in red.flags."""
     red.grain = 0
     run(<run_fn>reduce_run, red, "the reduction")
-    if red.arg == NULL:         # which compares with NaN, as NumPy's does silently
-        report_flags("reduce", u32_load_relaxed(&red.flags))
+    return 0
+
+
+cdef object value_of(Reduce* red, int fold, object dtype):
+    cdef ndarray value = np.empty((), dtype)
+    memcpy(cnp.PyArray_DATA(value), red.result.acc[fold], cnp.PyArray_ITEMSIZE(value))
+    return value
+
+
+cdef int report_fold(Reduce* red) except -1:
+    report_flags("reduce", u32_load_relaxed(&red.flags))
     return 0
 
 
 cdef list reduce_program(Program p, Reduce* red, list dtypes):
-    """The values of the folds; red.result.items says of how many items."""
-    cdef ndarray value
-    cdef int i
+    """The values of the folds; red.result.items says of how many items.  What they met is
+    left to whoever reports it."""
     red.map = &p.m
     red.arg = NULL
     red.folds = len(dtypes)
     fold_in_pool(red)
-    p.report()
-    values = []
-    for i in range(red.folds):
-        value = np.empty((), dtypes[i])
-        memcpy(cnp.PyArray_DATA(value), red.result.acc[i], dtypes[i].itemsize)
-        values.append(value)
-    return values
+    return [value_of(red, i, dtypes[i]) for i in range(red.folds)]
+
+
+cdef bint is_lost(object op, object value) except -1:
+    """Whether the product of some block is infinite, that of another one zero.  In NumPy's order
+    whichever comes first stays what it is: the product is NumPy's then."""
+    return op is np.multiply and bool((value != value).any())
 
 
 cdef Resolved resolve_reduction(object op, Node node):
@@ -120,7 +128,7 @@ cdef Resolved resolve_reduction(object op, Node node):
 
 cdef tuple fold_node(object op, Node node, Resolved r):
     """(``op.reduce`` of all elements as an array of no dimension, or None of nothing; how
-    many there were); None: there is no loop for it.  r: None, or how op is resolved."""
+    many there were); None: it is NumPy's, and nothing was reported.  r: None, or how op is resolved."""
     cdef Reduce red
     cdef Program p
     if r is None:
@@ -142,8 +150,12 @@ cdef tuple fold_node(object op, Node node, Resolved r):
         set_dot(&red.fold[0], node.dtype, p.slots[0], p.slots[1])
     elif not set_fold(&red.fold[0], op, r, p.slots[0], node.dtype):
         return None
-    values = reduce_program(p, &red, [r.dtypes[0]])
-    return values[0] if red.result.items else None, red.result.items
+    value = reduce_program(p, &red, [r.dtypes[0]])[0]
+    if red.result.items and is_lost(op, value):
+        return None
+    report_fold(&red)
+    p.report()
+    return value if red.result.items else None, red.result.items
 
 
 cdef loop_fn combining_loop(CompiledKernel k, object dtype) except NULL:
@@ -178,6 +190,8 @@ cdef object fold_kernel(CompiledKernel k, CompiledKernel combine, list nodes, ob
         p = program_of([node], None, True)
         red.fold[0].slots[0] = p.slots[0]
         value = reduce_program(p, &red, [node.dtype])[0]
+        report_fold(&red)
+        p.report()
         if red.result.items:
             result = value if result is None else fold_kernel(
                 k if combine is None else combine, None, [node_of(np.array([result, value]))], no_value)
@@ -206,7 +220,7 @@ cdef void map_of_row(Map* m, ndarray a) noexcept:
 
 
 cdef object fold_row(object op, ndarray a, Resolved r):
-    """Of an array, without a program: the most common reduction."""
+    """Of an array, without a program: the most common reduction.  None: it is NumPy's."""
     cdef Map m
     cdef Reduce red
     map_of_row(&m, a)
@@ -215,8 +229,10 @@ cdef object fold_row(object op, ndarray a, Resolved r):
     red.folds = 1
     set_fold(&red.fold[0], op, r, 0, a.dtype)
     fold_in_pool(&red)
-    result = np.empty((), r.dtypes[0])
-    memcpy(cnp.PyArray_DATA(<ndarray>result), red.result.acc[0], cnp.PyArray_ITEMSIZE(<ndarray>result))
+    result = value_of(&red, 0, r.dtypes[0])
+    if is_lost(op, result) and find_node(apply(np.isnan, [node_of(a)], {}), FIND_NONZERO) < 0:
+        return None
+    report_fold(&red)
     return result
 
 
@@ -277,7 +293,8 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
         if (a.descr.kind != b"b" and is_row(a) and same(r.dtypes[0], r.dtypes[2]) and same(r.dtypes[1], r.dtypes[2])
                 and (same(r.dtypes[1], a.dtype) or adds_up(op, a.dtype, r.dtypes[1]))
                 and cnp.PyArray_SIZE(a) > 0):
-            return from_start(op, fold_row(op, a, r), initial)
+            found = fold_row(op, a, r)
+            return op.reduce(a, axis=None, initial=initial) if found is None else from_start(op, found, initial)
         if is_few_items(a) and a.descr.kind in b"biu":
             # Into a wider type, the same in any order: NumPy is done before a program would begin.
             return op.reduce(a, axis=None, initial=initial)
@@ -338,6 +355,8 @@ cdef object reduce_parts(object op, list parts, object initial):
     result = values[0]
     for value in values[1:]:
         result = op(result, value)
+    if is_lost(op, result):
+        return op.reduce(np.concatenate([array_of(p) for p in parts]), axis=None, initial=initial)
     return result
 
 
@@ -356,6 +375,8 @@ cdef tuple reduce_two(object op1, Node one, object op2, Node two):
             and set_fold(&red.fold[1], op2, r2, p.slots[1], r2.dtypes[1])):
         return None
     values = reduce_program(p, &red, [r1.dtypes[0], r2.dtypes[0]])
+    report_fold(&red)
+    p.report()
     return values[0][()], values[1][()], red.result.items
 
 

@@ -99,6 +99,7 @@ cdef enum Gives:
     GIVES_ROWS      # the same, but of no axis the plain number
     GIVES_SAME      # the argument's own type
     GIVES_ITEM      # what an index of the argument gives
+    GIVES_FIRST     # the same, and plain arrays beside it
 
 ctypedef object (*vector_fn)(object self, PyObject** args, size_t nargsf, PyObject* names)
 

@@ -320,6 +320,10 @@ cdef object computed(object x, bint whole=False):
 
 cdef object rewrap(object result, object x, Gives gives, tuple context):
     """A result as the namesake would return it for an argument of x's type."""
+    if gives == GIVES_FIRST:
+        if type(result) is tuple:
+            return rewrap(result[0], x, GIVES_ITEM, context), *result[1:]
+        gives = GIVES_ITEM
     if type(result) is tuple:
         return tuple([rewrap(r, x, gives, None if context is None else (context[0], context[1], i))
                       for i, r in enumerate(result)])
@@ -1101,14 +1105,15 @@ def operation(arrays, namesake=None, *, own="", method=None, of_ufunc=False, giv
         Keywords that the namesake does not know.
     method : str, optional
         What NumPy's function calls on what is no array: ``np.sum`` of a Series is its ``sum``.
-    gives : {"array", "wrap", "rows", "same", "item"}, optional
+    gives : {"array", "wrap", "rows", "same", "item", "first"}, optional
         Of what type results for subclasses of arrays are.
     masked : bool, optional
         Whether the namesake knows masked arrays.
     ns : float, optional
         Nanoseconds that one item of the first array takes NumPy, to decide before the plan.
     """
-    kinds = {"array": GIVES_ARRAY, "wrap": GIVES_WRAP, "rows": GIVES_ROWS, "same": GIVES_SAME, "item": GIVES_ITEM}
+    kinds = {"array": GIVES_ARRAY, "wrap": GIVES_WRAP, "rows": GIVES_ROWS, "same": GIVES_SAME, "item": GIVES_ITEM,
+             "first": GIVES_FIRST}
 
     def made(plan):
         op = Operation(plan, namesake, arrays, own, method, of_ufunc, kinds[gives], masked, ns)

@@ -21,7 +21,7 @@ from numpy cimport ndarray, ufunc
 
 from pyblitz._html import plan
 from pyblitz.arrays.blocks cimport CHECKED_ITEMS, check_items, refuse_known
-from pyblitz.arrays.common cimport SLICE_ITEMS, Slices, clip, is_half, numbas_ufunc
+from pyblitz.arrays.common cimport SLICE_ITEMS, Slices, clip, is_half, numbas_ufunc, report_flags
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, apply_where, collect, count_node, find_node, run_for_effects
@@ -1223,12 +1223,12 @@ cdef class ParIter:
         Examples
         --------
         >>> pb.par_iter([0, 3]).any()
-        True
+        np.True_
         """
         if not self.takes(options) or self.dtype.kind == "M":
             return np.any(self.collect(), **options)
         mask = predicate_of((self != 0) if predicate is None else predicate, (self,))
-        return any_of((<ParIter>mask).parts)
+        return np.bool_(any_of((<ParIter>mask).parts))
 
     @ending
     def all(self, predicate=None, **options):
@@ -1238,12 +1238,12 @@ cdef class ParIter:
         Examples
         --------
         >>> pb.par_iter([0, 3]).all()
-        False
+        np.False_
         """
         if not self.takes(options) or self.dtype.kind == "M":
             return np.all(self.collect(), **options)
         mask = predicate_of((self != 0) if predicate is None else predicate, (self,))
-        return not (~mask).any()
+        return np.bool_(not any_of((<ParIter>(~mask)).parts))
 
     @ending
     def count(self, predicate=None):
@@ -1662,13 +1662,15 @@ class ParChunks:
         piece = self._source[start:(hi - 1) * self._step + self._n].collect()
         return [piece[i:i + self._n] for i in range(0, (hi - lo) * self._step, self._step)]
 
-    def _run(self, fn):
+    def _run(self, fn, str name="the expression"):
+        """What fn gives of each stretch; name: what warnings of NumPy's call it."""
         cdef Chunked c = Chunked("chunk ", True)
         c.chunks = self
         c.fn = fn
         c.results = [None] * self._length
         if self._length:
             c.run(max(1, SLICE_ITEMS // 2 // max(self._step, self._n // 8)), self._length, False)
+            report_flags(name, c.flags.seen)
         return c.results
 
     def map(self, fn):
@@ -1684,7 +1686,9 @@ class ParChunks:
         >>> pb.par_iter([1, 2, 3]).chunks(2).map(len).collect()
         array([2, 1])
         """
-        results = self._run(fn)
+        return self._array(self._run(fn))
+
+    def _array(self, list results):
         return par_iter(np.array(results) if results else np.empty(0))
 
     def for_each(self, fn):
@@ -1715,7 +1719,7 @@ class ParChunks:
         >>> pb.par_iter([1, 2, 3]).windows(2).reduce(np.multiply).collect()
         array([2, 6])
         """
-        results = self._run(op.reduce)
+        results = self._run(op.reduce, "reduce")
         return par_iter(np.array(results) if results else op.reduce(np.empty((0, self._n), self._source.dtype), axis=1))
 
     def sum(self):
@@ -1756,7 +1760,7 @@ class ParChunks:
         >>> pb.par_iter([1, 2, 3]).windows(2).mean().collect()
         array([1.5, 2.5])
         """
-        return self.map(np.mean)
+        return self._array(self._run(np.mean, "reduce"))
 
     def flatten(self):
         """The elements again, one stretch after another.

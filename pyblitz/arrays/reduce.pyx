@@ -12,13 +12,13 @@ from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
     SLICE_ITEMS, PyArray_ArrFuncs, PyDataType_GetArrFuncs, Resolved, Slices, at, axes_of,
-    idempotent, is_half, longest_axis, numbas_ufunc, report_flags, resolve, slices)
+    idempotent, is_half, longest_axis, made_like, numbas_ufunc, report_flags, resolve, slices)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, collect, count_node, find_node
 from pyblitz.arrays.fold cimport (
-    any_of, arg_row, dot_row, fold_kernel, is_row, mean_of, mean_type, reduce_node, reduce_two,
-    sum_rounded, variance_of)
+    any_of, arg_row, dot_row, fold_kernel, is_lost, is_row, mean_of, mean_type, reduce_node,
+    reduce_two, sum_rounded, variance_of)
 from pyblitz.arrays.front cimport (
     DOT_NS, ITEM_NS, REDUCE_NS, TRUTH_NS, alone, as_array, Left, left, left_dtype, no_value, pays,
     too_small)
@@ -186,7 +186,7 @@ cdef object reduce_axes(object op, ndarray x, set axes, object dtype, object out
     if kept_axis >= 0 and (shape[kept_axis] >= MANY_ROWS or not associative):
         s.axis = kept_axis
         s.initial_once = False
-        result = np.empty(kept, r.dtypes[2])
+        result = made_like(x[tuple([slice(1) if d in axes else slice(None) for d in range(ndim)])], r.dtypes[2])
         s.out = result
     else:
         s.axis = cut_axis
@@ -198,6 +198,8 @@ cdef object reduce_axes(object op, ndarray x, set axes, object dtype, object out
         s.partials = [None] * (-(-shape[s.axis] // s.grain))
         s.run(s.grain, shape[s.axis], True)
         result = s.partials[0]
+        if is_lost(op, result):
+            return direct_reduce(op, x, tuple(sorted(axes)), dtype, out, keepdims, initial, where)
     else:
         s.run(s.grain, shape[s.axis], False)
     report_flags("reduce", s.flags.seen)
@@ -308,7 +310,8 @@ def par_prod(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=n
 
     Notes
     -----
-    O(n) work. See :func:`par_reduce`.
+    O(n) work. See :func:`par_reduce`. Where some blocks of floats overflow and others vanish,
+    NumPy multiplies once more in its own order, in which what came first stays.
 
     Examples
     --------

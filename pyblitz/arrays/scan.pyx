@@ -10,7 +10,7 @@ from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
     SLICE_ITEMS, Resolved, at, axis_of, idempotent, longest_axis, may_overlap, numbas_ufunc,
-    outputs_are_safe, report_flags, resolve, run, run_fn, slices)
+    made_like, outputs_are_safe, report_flags, resolve, run, run_fn, slices)
 from pyblitz.arrays.front cimport (
     SCAN_NS, alone, as_array, check_out, count_left, Left, left, left_dtype, pays, too_small)
 from pyblitz.arrays.front import operation
@@ -150,7 +150,7 @@ cdef object scan(ufunc op, ndarray x, object axis, object dtype, object out):
         return left("one row in half precision" if r.dtypes[2].char == "e" else
                     "one row by a ufunc that is not associative, or takes the GIL")
     if out is None:
-        result = np.empty_like(x, r.dtypes[2])
+        result = made_like(x, r.dtypes[2])
     if one_row:
         for index in np.ndindex(*shape[:along], *shape[along + 1:]):
             row = index[:along] + (slice(None),) + index[along:]

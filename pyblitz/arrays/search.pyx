@@ -51,8 +51,8 @@ cdef object search(ndarray a, ndarray v, object side, object sorter):
     if sorter is not None:
         # A copy: what is looked at here is what is read later, whoever writes to the caller's.
         sorter = np.array(sorter)
-        if sorter.dtype.kind not in "iu" or sorter.shape != (<object>a).shape:
-            return left("a sorter of another shape")
+        if sorter.dtype.kind not in "iu" or sorter.dtype == np.uint64 or sorter.shape != (<object>a).shape:
+            return left("a sorter of another shape or dtype")
         if sorter.size and (sorter.min() < 0 or sorter.max() >= sorter.size):
             return left("a sorter out of bounds")
     native = dtype.newbyteorder("=")

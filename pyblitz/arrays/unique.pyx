@@ -271,7 +271,7 @@ cdef object unique(ndarray x, bint index, bint inverse, bint counts, bint equal_
     return unique_of_sorted(par_take(x, order), order, index, inverse, counts, equal_nan)
 
 
-@operation("ar", unique_by_numpy, gives="item")
+@operation("ar", unique_by_numpy, gives="first")
 def par_unique(ar, return_index=False, return_inverse=False, return_counts=False, axis=None, *,
                equal_nan=True, sorted=True):
     """The distinct values of an array, sorted, on all cores: ``np.unique``.

@@ -66,7 +66,8 @@ def submit_many(Tally tally, int64_t n):
 
 
 cdef int submit_again(Worker* w, void* ctx) except? -1 nogil:
-    if i64_fetch_add_relaxed(<atomic_i64*>ctx, -1) > 0:
+    # acq_rel: whoever reads the last one may free it
+    if i64_fetch_sub_acq_rel(<atomic_i64*>ctx, 1) > 0:
         submit(submit_again, ctx)
     return 0
 
