@@ -54,6 +54,8 @@ SMALL: Cases = {
         sleep, retires: RETIRE END: 10_679
         sleep, one retires: WORKERS=1 JOBS=2 RETIRE END: 7_345
         sleep, one retires, 2 posters: WORKERS=1 POSTERS=2 RETIRE END: 29_021
+        sleep, places: JOBS=2 PLACES: 1_407_522
+        sleep, places, one retires: WORKERS=1 POSTERS=2 RETIRE END PLACES: 36_678
         sleep, revived: WORKERS=1 POSTERS=2 REFUSED=1 REVIVES=2: 162_829
         sleep, revived, 2 workers: REFUSED=2 REVIVES=1: 44_118
         sleep, revived, mail: WORKERS=1 REFUSED=1 REVIVES=1 MAIL=2: 293_524
@@ -202,6 +204,9 @@ FULL: Cases = {
         sleep, retires, mail: MAIL=1 RETIRE END: 6_087_808
         sleep, retires, forks: POSTERS=0 FORKS=3 RETIRE END: 7_703_441
         sleep, one retires, 2 jobs each: WORKERS=1 POSTERS=2 JOBS=2 RETIRE END: 374_482
+        sleep, places, mail: MAIL=1 END PLACES: 4_288_382
+        sleep, places, fork: FORKS=1 PLACES: 3_263_328
+        sleep, places, refused: JOBS=2 REFUSED=1 PLACES: 26_787
         sleep, revived, 2 jobs: REFUSED=1 REVIVES=1 JOBS=2: 1_942_631
         sleep, revived, mail, 2 workers: REFUSED=1 REVIVES=1 MAIL=1: 12_569_781
         sleep, revived, all and mail: REFUSED=2 REVIVES=1 MAIL=1: 1
@@ -326,6 +331,8 @@ MUTANTS = [
         WORKERS=1 POSTERS=2 REFUSED=1 REVIVES=2: revive_uncounted revive_stays_dead
         WORKERS=1 POSTERS=2 REFUSED=1 REVIVES=2: revive_no_orphans revive_by_store
         WORKERS=1 POSTERS=2 JOBS=2 RETIRE: retire_unjoinable joinable_stays
+        JOBS=2 PLACES: place_late place_kept place_note_late
+        WORKERS=1 POSTERS=2 RETIRE PLACES: place_unlooked
         POSTERS=0 FORKS=2: late_push
         """,
     ),

@@ -17,6 +17,9 @@
  * - sleeping <= inactive <= WORKERS; no worker counts twice, or is uncounted twice (7.15).
  * - Who was claimed counts as a searcher before it is up, so that posters wake one at a time.
  * - With END: then every thread ends, and is joined (7.10).
+ * - With PLACES: a waker narrows the CPUs (`Sleeper.place`) of a thread that is there and blocked, and
+ *   of no other; owner and waker are never at a place together; no job begins before its worker has
+ *   its CPUs back (7.18).
  * - With ROLLOVER the JEC has that many values, and all this holds but for what a worker knows of
  *   Events when it blocks (7.5).  Not even internal work is missed: for a JEC to come back somebody
  *   announces after the Event, and then searches once more.
@@ -91,6 +94,11 @@
 #define revive_stays_dead 47  /* ... and stays counted as dead */
 #define revive_no_orphans 48  /* whose thread is refused again does not look for orphans */
 #define revive_by_store 49    /* no compare-and-swap claims it */
+/* Where it wakes. */
+#define place_late 51      /* the waker narrows it after it has stored AWAKE */
+#define place_unlooked 52  /* ... also where there is no thread any more */
+#define place_kept 53      /* who was woken does not take back its CPUs */
+#define place_note_late 54 /* the owner notes where it is when it can be claimed already */
 /* NOT GUARANTEED: an internal push has no fence, and a sleeper that misses it costs speed. */
 #define late_push 50 /* an internal push may be seen late */
 /* NOT NEEDED for what is proved above: the last look compares again.  It saves that a worker which
@@ -130,6 +138,9 @@
 #endif
 #ifndef RETIRE
 #define RETIRE 0
+#endif
+#ifndef PLACES
+#define PLACES 0
 #endif
 #ifndef END
 #define END 0
@@ -339,6 +350,39 @@ inline store_rest() {
   bit more, moved, ok; \
   mtype job = NOTHING
 
+#if PLACES
+bit narrowed[WORKERS], at_place[WORKERS];
+
+/* place_elsewhere, by the claimer; it may find that there is nothing to do, or be refused. */
+inline place_elsewhere(w) {
+  if
+  :: runs || MUTATION == place_unlooked ->
+    d_step {
+      assert(!at_place[w] && alive[w] && thread[w] == RUNS);
+      at_place[w] = true
+    };
+    d_step {
+      at_place[w] = false;
+      narrowed[w] = true
+    }
+  :: true
+  fi
+}
+
+/* place_note, which has no other effect here. */
+#define place_note() d_step { assert(!at_place[me] && !narrowed[me]) }
+
+inline place_take_back() {
+  d_step {
+    assert(!at_place[me]);
+    if
+    :: MUTATION != place_kept -> narrowed[me] = false
+    :: else
+    fi
+  }
+}
+#endif
+
 /* wake_sleeper, until what differs. */
 inline claim(w) {
   d_step { /* the load of asleep, and the compare-and-swap */
@@ -356,8 +400,19 @@ inline claim(w) {
     d_step {
       runs = thread[w] == RUNS; /* joined: nobody else accesses it now */
       assert(!counted[w]);
+#if !PLACES
       asleep[w] = AWAKE
+#endif
     }
+#if PLACES
+#if MUTATION != place_late
+    place_elsewhere(w);
+#endif
+    asleep[w] = AWAKE;
+#if MUTATION == place_late
+    place_elsewhere(w)
+#endif
+#endif
   :: else
   fi
 }
@@ -936,7 +991,13 @@ search: /* the loop of worker_main; find_work */
   fi;
   if
   :: ok ->
+#if PLACES && MUTATION != place_note_late
+    place_note();
+#endif
     last_look(no_fence_2);
+#if PLACES && MUTATION == place_note_late
+    place_note();
+#endif
     if
     :: ok ->
       claim_myself();
@@ -975,7 +1036,10 @@ end_asleep:
 #if MUTATION == sleeper_uncounts
       atomic { sub_sleeping(me) }
 #endif
-    fi
+    fi;
+#if PLACES
+    place_take_back()
+#endif
   :: else
   fi;
   ok = false;
@@ -1061,6 +1125,9 @@ found:
   more = false;
 
   /* execute */
+#if PLACES
+  assert(!narrowed[me]);
+#endif
   if
   :: job == BOUND -> run_mail()
   :: else ->
