@@ -293,8 +293,8 @@ MUTATIONS = [
     Mutation(
         "find: the first of a block is never the last hit",
         "kernels/find.pyx",
-        "i = true_at(mask, b.n, l.search.find.which)",
-        "i = true_at(mask + 1, b.n - 1, l.search.find.which)",
+        "i = some_at(items, b.at[items.slot], b.n, l.search.find.which)",
+        "i = some_at(items, b.at[items.slot] + items.size, b.n - 1, l.search.find.which)",
         "test_find.py",
     ),
     Mutation(
@@ -689,6 +689,34 @@ MUTATIONS = [
         "return op is np.multiply and bool(",
         "return False and bool(",
         "test_reduce.py",
+    ),
+    Mutation(
+        "reduce: the third quarter of a product is left out for the second one",
+        "kernels/reduce.pyx",
+        "        p2 *= real_at(a, step, 2 * part + i)",
+        "        p2 *= real_at(a, step, part + i)",
+        "test_reduce.py",
+    ),
+    Mutation(
+        "find: what is equal to a number is looked for among other items",
+        "kernels/find.pyx",
+        "        elif is_some(items, at + i * size, half):",
+        "        elif is_some(items, at + i, half):",
+        "test_find.py",
+    ),
+    Mutation(
+        "histogram: integers that are no doubles have their outer edges rounded",
+        "arrays/count.pyx",
+        "            outer = np.array(reduce_two(np.minimum, node, np.maximum, node)[:2], a.dtype)",
+        "            outer = np.array([c.low, c.high])",
+        "test_count.py",
+    ),
+    Mutation(
+        "memory: what is resized keeps only what it is told to keep",
+        "arrays/memory.pyx",
+        "        memcpy(q, p, min(size, (<Head*>p - 1).size))",
+        "        memcpy(q, p, min(size, <size_t>8))",
+        "test_memory.py",
     ),
     Mutation(
         "who is called in wakes where Linux puts it",

@@ -208,6 +208,24 @@ def test_histogram_great_numbers():
         histogram(a, 10, (0, 100))
 
 
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_histogram_of_integers_that_are_no_doubles(dtype):
+    """NumPy compares them with its edges as doubles, but finds the outer ones as they are."""
+    n = 40_000
+    for low, high in ((2**53, 2**62), (2**61, 2**61 + 10**6), (0, 2**63 - 1), (-(2**63), 2**62)):
+        if low < 0 and dtype == "u8":
+            low, high = 2**62, 2**64 - 1
+        a = RNG.integers(low, high, n, dtype, endpoint=True)
+        a[:2] = low, high
+        for bins in (1, 3, 10, 1000):
+            edges = np.histogram_bin_edges(a, bins)[1:-1].astype(dtype)
+            b = a.copy()
+            b[100 : 100 + edges.size] = edges
+            b[5000 : 5000 + edges.size] = edges - 1
+            histogram(b, bins)
+            histogram(b, bins, weights=np.ones(n, "i4"))
+
+
 @pytest.mark.parametrize(
     "args",
     [

@@ -57,6 +57,26 @@ def test_layouts(layout):
     check(np.concatenate([a] * 5), np.signbit, np.signbit(np.concatenate([a] * 5)))
 
 
+@pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8", "f4", "f8"])
+def test_items_that_are_equal_to_a_number(dtype, simd_level):
+    """Found without a mask, in lines of the cache, wherever the array begins in one."""
+    n = 70_000
+    whole = np.arange(n + 16).astype(dtype)
+    for skipped in (0, 1, 3, 15):
+        a = whole[skipped : skipped + n].copy()[: n - skipped]
+        for hits in ([], [0], [a.size - 1], [17, 18, a.size - 20], range(40_000, 40_100)):
+            b = np.r_[np.zeros(skipped, dtype), np.where(a == 7, 8, a)][skipped:]
+            b[list(hits)] = 7
+            check(b, 7, b == 7)
+            check(b, lambda v: v == 7, b == 7)
+            assert (pb.par_iter(b) == 7).any() == (b == 7).any()
+    for value in (-0.0, np.nan) if dtype[0] == "f" else (-1, 2**70):
+        b = np.ones(n, dtype)
+        b[n // 3] = 0
+        b[n // 2] = np.nan if dtype[0] == "f" else 5
+        check(b, lambda v, value=value: v == value, b == value)
+
+
 def test_out_of_range():
     a = np.arange(100_000, dtype="u1")
     check(a, 300, np.zeros(a.shape, bool))

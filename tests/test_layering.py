@@ -29,7 +29,7 @@ ROWS = [
     ["host.threadpool", "host.forks", "host.progress"],
     ["capi", "host.executor", "host.recording", "host.tasks", "_html"],
     # The front door, and what engines share.
-    ["arrays.front"],
+    ["arrays.front", "arrays.memory"],
     ["arrays.common", "arrays.compiled"],
     # Engines.
     ["arrays.nodes"],

@@ -14,6 +14,7 @@ from numpy cimport ndarray, ufunc
 from pyblitz.host.interpreter cimport check
 from pyblitz.host.pools cimport Entry, enter, leave
 from pyblitz.arrays.front cimport overlaps_itself
+from pyblitz.arrays.memory cimport empty
 from pyblitz.kernels.map cimport STEP_ARGS, Map, loop_fn, map_grain, map_normalize, map_run
 from pyblitz.kernels.numbers cimport (
     NO_NUMBER, NUMBER_C64, NUMBER_C128, NUMBER_F16, NUMBER_F32, NUMBER_F64, NUMBER_I8, NUMBER_TIME,
@@ -34,9 +35,6 @@ cdef extern from "numpy/ufuncobject.h":
         const char* types
         void** functions
         void** data
-
-cdef extern from "numpy/arrayobject.h":
-    object PyArray_Empty(int ndim, cnp.npy_intp* shape, cnp.dtype, int fortran)
 
 # By these names they are NumPy's own even while `enable` has put ours in NumPy's namespace.
 numpys = types.SimpleNamespace(sort=np.sort, argsort=np.argsort, lexsort=np.lexsort, unique=np.unique)
@@ -481,9 +479,7 @@ cdef int make_outputs(list ops, int inputs, tuple dtypes, int ndim, cnp.npy_intp
     if c_order or f_order:
         for i in range(inputs, len(ops)):
             if ops[i] is None:
-                dtype = <cnp.dtype>dtypes[i]
-                Py_INCREF_dtype(dtype)
-                ops[i] = PyArray_Empty(ndim, shape, dtype, not c_order)
+                ops[i] = empty(ndim, shape, dtypes[i], not c_order)
         return 0
     ops[:] = allocated(ops, inputs, dtypes, "K")
     return 0
@@ -504,14 +500,6 @@ cdef list allocated(list ops, int inputs, tuple dtypes, str order):
         op_dtypes=[None if op is not None else d for op, d in zip(ops, dtypes)], order=order,
         casting="unsafe").operands
     return [made[i] if op is None else op for i, op in enumerate(ops)]
-
-
-cdef extern from *:
-    """
-    /* PyArray_Empty steals the descriptor. */
-    #define pb_incref_dtype(d) Py_INCREF((PyObject *)(d))
-    """
-    void Py_INCREF_dtype "pb_incref_dtype"(object)
 
 
 cdef int fill_map(Map* m, list ops, int ndim, cnp.npy_intp* shape, int first_output) noexcept:

@@ -11,7 +11,7 @@ from numpy cimport ndarray
 from pyblitz.arrays.common cimport number_of, run, run_fn
 from pyblitz.arrays.copy cimport cast_to, native_row
 from pyblitz.arrays.evaluate cimport apply
-from pyblitz.arrays.fold cimport reduce_node
+from pyblitz.arrays.fold cimport reduce_node, reduce_two
 from pyblitz.arrays.front cimport COUNT_NS, Left, count_left, left, left_dtype, no_value, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport cast, node_of
@@ -173,6 +173,7 @@ cdef object of_one_width(Count* c, ndarray a, object dtype, object bins, object 
     """Sets bins of one width, and returns their edges, or what is left to NumPy.  dtype: of the
     items as they were given; kept: what must live on."""
     cdef ndarray typed
+    cdef bint rounds = False
     if isinstance(bins, str):
         edges = np.histogram_bin_edges(a.astype(dtype, copy=False), bins, limits)
     elif limits is None:
@@ -185,8 +186,13 @@ cdef object of_one_width(Count* c, ndarray a, object dtype, object bins, object 
                 # In NumPy's words.
                 return np.histogram_bin_edges(np.array([a.min(), a.max()]).astype(dtype), bins)
         if a.dtype.itemsize == 8 and a.dtype.kind != "f" and not (-exact < c.low and c.high < exact):
-            return not_apart
-        edges = np.histogram_bin_edges(np.array([c.low, c.high]).astype(dtype), bins)
+            # NumPy, too, compares such integers with the edges as doubles, but for the outer ones.
+            node = node_of(a)
+            outer = np.array(reduce_two(np.minimum, node, np.maximum, node)[:2], a.dtype)
+            rounds = True
+        else:
+            outer = np.array([c.low, c.high]).astype(dtype)
+        edges = np.histogram_bin_edges(outer, bins)
     else:
         edges = np.histogram_bin_edges(a[:1].astype(dtype), bins, limits)
     # A computed bin must not be wrong by more than one: a width of all bins that
@@ -208,7 +214,7 @@ cdef object of_one_width(Count* c, ndarray a, object dtype, object bins, object 
             and 1e-30 < span < 1e30 and (edges[:-1] < edges[1:]).all()):
         return left("bins of few roundings")
     c.scale = c.bins / span
-    if not is_exact(a, edges):
+    if not rounds and not is_exact(a, edges):
         return not_apart
     # The last bin has both its edges.
     typed = np.concatenate([

@@ -4,24 +4,30 @@ import numpy as np
 
 cimport numpy as cnp
 from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 from numpy cimport ndarray, ufunc
 
 from pyblitz.host.config import share_from
 from pyblitz.host.interpreter cimport check
 from pyblitz.arrays.common cimport may_overlap, numpys, run, run_fn, same_memory
 from pyblitz.arrays.front cimport check_out, overlaps_itself
+from pyblitz.arrays.memory cimport empty_of
 from pyblitz.arrays.nodes cimport (
     NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INPUT, NODE_KEPT, NODE_WHERE, Domain, Node,
     again, ufunc_node, call_where, depends, keep, kept_node, node_of, sliced, visit)
 from pyblitz.arrays.program cimport MAX_STEPS, Program, one_program
 from pyblitz.kernels.collect cimport (
     Collect, collect_begin, collect_free, collect_place, collect_run, collect_write)
-from pyblitz.kernels.find cimport CountNonzero, Find, FindWhich, Items, count_nonzero_run, find_run
+from pyblitz.kernels.find cimport (
+    FIND_ZERO, CountNonzero, Find, FindWhich, Items, count_nonzero_run, find_run)
 from pyblitz.kernels.map cimport MAP_DIMS, MAP_OPERANDS, STEP_ARGS, Map, map_run
+from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport i64_load_relaxed
 from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()
+
+cdef object equal = np.equal
 
 
 # ---- operations -------------------------------------------------------------
@@ -321,11 +327,11 @@ cdef list collect(list nodes, object out):
 cdef object empty_for(Node node):
     """Allocated in the memory order in which NumPy would."""
     if len(node.shape) < 2 or all_in_c_order(depends(node), len(node.shape)):
-        return np.empty(node.shape, node.dtype)
+        return empty_of(node.shape, node.dtype)
     # NumPy decides by the strides of each step's operands: as for two elements an axis.
     small = np.asarray(shadow(node))
     order = sorted(range(small.ndim), key=lambda axis: -abs(small.strides[axis]))
-    made = np.empty([node.shape[axis] for axis in order], node.dtype)
+    made = empty_of([node.shape[axis] for axis in order], node.dtype)
     return made.transpose(numpys.argsort(order, kind="stable"))
 
 
@@ -404,16 +410,45 @@ cdef Items items_of(Node node, Program p) noexcept:
     items.slot = p.slots[0]
     items.size = (<cnp.dtype>node.dtype).itemsize
     items.floats = (<cnp.dtype>node.dtype).kind == b"f"
+    items.equal = False
+    items.value.wide = 0
     return items
+
+
+cdef ndarray equal_to(Node node):
+    """Of a mask that says where an array is equal to a number: the number, if the array's words can
+    be compared as they lie there.  None: they cannot, or it is another mask."""
+    cdef Node a, value
+    cdef cnp.dtype d
+    if node.kind != NODE_CALL or node.what is not equal or simd.equal_wide == NULL:
+        return None
+    a, value = node.args
+    if a.kind != NODE_INPUT or value.kind != NODE_CONSTANT or not is_side_by_side(a.what):
+        return None
+    d = a.dtype
+    if d.kind not in b"iuf" or d.itemsize not in (4, 8) or not cnp.PyDataType_ISNOTSWAPPED(d):
+        return None
+    return np.asarray(value.what, d)
+
+
+cdef bint is_side_by_side(ndarray a) noexcept:
+    return cnp.PyArray_IS_C_CONTIGUOUS(a) and cnp.PyArray_ISALIGNED(a)
 
 
 cdef object find_node(Node node, int which):
     """The position of a true element of one dimension or more, or -1: of a mask, or for FIND_NONZERO and
     FIND_ZERO of what count_node takes."""
     cdef Find f
-    cdef Program p = program_of([node], None, True)
+    cdef ndarray value = None if which == FIND_ZERO else equal_to(node)
+    cdef Program p
+    if value is not None:
+        node = node.args[0]
+    p = program_of([node], None, True)
     f.map = &p.m
     f.items = items_of(node, p)
+    if value is not None:
+        f.items.equal = True
+        memcpy(&f.items.value, cnp.PyArray_DATA(value), f.items.size)
     f.which = <FindWhich>which
     f.grain = p.grain()
     if p.m.size == 0:

@@ -18,8 +18,8 @@ from pyblitz.arrays.program cimport Program
 from pyblitz.kernels.find cimport FIND_NONZERO, FIND_ZERO
 from pyblitz.kernels.map cimport Map, loop_fn
 from pyblitz.kernels.reduce cimport (
-    Fold, Reduce, arg_fn, dot_double, dot_float, dot_narrow, dot_wide, reduce_run, sum_double,
-    sum_float, sum_signed, sum_unsigned, sum_wide)
+    Fold, Reduce, arg_fn, dot_double, dot_float, dot_narrow, dot_wide, product_double, product_float,
+    reduce_run, sum_double, sum_float, sum_signed, sum_unsigned, sum_wide)
 from pyblitz.kernels.user cimport scalar_loop
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 
@@ -46,6 +46,10 @@ cdef bint set_fold(Fold* f, object op, Resolved r, int slot, object dtype) excep
         f.loop = sum_double
     elif op is np.add and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_FLOAT:
         f.loop = sum_float
+    elif op is np.multiply and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_DOUBLE:
+        f.loop = product_double
+    elif op is np.multiply and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_FLOAT:
+        f.loop = product_float
     elif adds_up(op, dtype, r.dtypes[0]):
         set_integers(f, sum_wide if (<cnp.dtype>dtype).itemsize == 8 else
                      sum_signed if (<cnp.dtype>dtype).kind == b"i" else sum_unsigned)

@@ -26,33 +26,52 @@ cdef struct Look:
     int64_t found           # in this leaf; -1: nothing
 
 
-cdef int64_t true_at(const uint8_t* mask, int64_t n, FindWhich which) noexcept nogil:
-    """NumPy takes any byte that is not 0 for true."""
-    cdef int64_t i = 0, half
+cdef bint is_some(const Items* items, const char* at, int64_t n) noexcept nogil:
+    """Whether one of these is equal to the value, or true: NumPy takes any byte that is not 0 for that."""
+    if not items.equal:
+        return simd.any_byte(<const uint8_t*>at, n)
+    if items.size == 4:
+        if items.floats:
+            return simd.equal_floats(<const float*>at, n, items.value.single)
+        return simd.equal_narrow(<const uint32_t*>at, n, items.value.narrow)
+    if items.floats:
+        return simd.equal_doubles(<const double*>at, n, items.value.real)
+    return simd.equal_wide(<const uint64_t*>at, n, items.value.wide)
+
+
+cdef int64_t some_at(const Items* items, const char* at, int64_t n, FindWhich which) noexcept nogil:
+    cdef int64_t i = 0, half, size = items.size
     cdef bint last = which == FIND_LAST
-    # Most masks and blocks of them have none: vectors look at all, and then at halves.
-    if not simd.any_byte(mask, n):
+    # Most blocks have none: vectors look at all, and then at halves.
+    if not is_some(items, at, n):
         return -1
     while n > 32:
         half = n // 2
         if last:
-            if simd.any_byte(mask + i + n - half, half):
+            if is_some(items, at + (i + n - half) * size, half):
                 i += n - half
                 n = half
             else:
                 n -= half
-        elif simd.any_byte(mask + i, half):
+        elif is_some(items, at + i * size, half):
             n = half
         else:
             i += half
             n -= half
     if last:
         i += n - 1
-    # Another thread may write to the mask: no further than it goes.
-    while n > 0 and not mask[i]:
+    # Another thread may write to them: no further than they go.
+    while n > 0 and not is_some(items, at + i * size, 1):
         i += -1 if last else 1
         n -= 1
     return i if n > 0 else -1
+
+
+cdef int64_t true_at(const uint8_t* mask, int64_t n, FindWhich which) noexcept nogil:
+    cdef Items items
+    items.size = 1
+    items.equal = False
+    return some_at(&items, <const char*>mask, n, which)
 
 
 cdef inline int64_t nonzero(const Items* items, const char* at, int64_t n) noexcept nogil:
@@ -65,11 +84,13 @@ cdef inline int64_t nonzero(const Items* items, const char* at, int64_t n) noexc
 
 cdef inline bint is_met(const Find* f, const char* at, int64_t n) noexcept nogil:
     """Whether one of these elements is what FIND_NONZERO or FIND_ZERO asks for."""
+    if f.items.equal:
+        return is_some(&f.items, at, n)
     if f.items.size > 1:
         return nonzero(&f.items, at, n) < n if f.which == FIND_ZERO else nonzero(&f.items, at, n) > 0
     if f.which == FIND_ZERO:
         return not simd.all_bytes(<const uint8_t*>at, n)
-    return simd.any_byte(<const uint8_t*>at, n)
+    return is_some(&f.items, at, n)
 
 
 cdef int look_for_one(Look* l, const Block* b) noexcept nogil:
@@ -86,11 +107,11 @@ cdef int look_for_one(Look* l, const Block* b) noexcept nogil:
 
 cdef int look_at_block(void* state, const Block* b) noexcept nogil:
     cdef Look* l = <Look*>state
-    cdef const uint8_t* mask = <const uint8_t*>b.at[l.search.find.items.slot]
+    cdef const Items* items = &l.search.find.items
     cdef int64_t i
     if l.search.find.which >= FIND_NONZERO:
         return look_for_one(l, b)
-    i = true_at(mask, b.n, l.search.find.which)
+    i = some_at(items, b.at[items.slot], b.n, l.search.find.which)
     if i < 0:
         return 0
     l.found = b.lo + i

@@ -1,6 +1,6 @@
 """Elementwise loops; see map.pxd."""
 from libc.errno cimport ENOMEM
-from libc.stdint cimport INT64_MAX, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from pyblitz.kernels.blocks cimport LEAF_BYTES, gather_flags, run_blocks
@@ -158,6 +158,7 @@ cdef int walk_runs(Worker* w, Map* m, int64_t lo, int64_t hi, char* scratch, sin
     fe_clear()
     for k in range(m.operands):
         row[k] = m.base[k]
+    scratch = <char*>((<uintptr_t>scratch + 63) & ~<uintptr_t>63)
     for k in range(m.operands, m.operands + m.registers):
         b.at[k] = scratch
         b.step[k] = m.sizes[k]
@@ -213,7 +214,7 @@ cdef int walk_runs(Worker* w, Map* m, int64_t lo, int64_t hi, char* scratch, sin
 
 cdef int walk_near(Worker* w, Map* m, int64_t lo, int64_t hi, sink_fn sink, void* state) noexcept nogil:
     """With scratch memory on the stack, which may be small."""
-    cdef double scratch[NEAR_DOUBLES]
+    cdef double scratch[NEAR_DOUBLES + 8]
     return walk_runs(w, m, lo, hi, <char*>scratch, sink, state)
 
 
@@ -227,7 +228,7 @@ cdef int map_walk(Worker* w, Map* m, int64_t lo, int64_t hi, sink_fn sink, void*
         bytes += (m.sizes[k] * (m.block + 1) + 63) & ~<intptr_t>63
     if bytes <= <intptr_t>(NEAR_DOUBLES * sizeof(double)):
         return walk_near(w, m, lo, hi, sink, state)
-    scratch = <char*>malloc(bytes)
+    scratch = <char*>malloc(bytes + 63)
     if scratch == NULL:
         return ENOMEM
     rc = walk_runs(w, m, lo, hi, scratch, sink, state)

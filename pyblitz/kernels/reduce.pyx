@@ -11,8 +11,9 @@ from pyblitz.runtime.atomic cimport u32_store_relaxed
 from pyblitz.runtime.os cimport fe_clear
 
 cdef enum:
-    BLOCK_ITEMS = 32768
-    LEAST_BLOCK_ITEMS = 8192
+    BLOCK_BYTES = 262144
+    LEAST_BLOCK_BYTES = 131072  # a block costs 0.15 us beside its items
+    ALONE_ITEMS = 32768
     ROW_ITEMS = 512     # PB_ROW of simd/lanes.h
 
 
@@ -103,6 +104,34 @@ cdef void dot_float(char** args, const intptr_t* dims, const intptr_t* steps, vo
 
 cdef void dot_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
     dot_loop(args, dims[0], steps, <double*>args[0])
+
+
+# ---- products ---------------------------------------------------------------
+
+cdef inline Real real_at(const Real* a, intptr_t step, intptr_t i) noexcept nogil:
+    return (<const Real*>(<const char*>a + i * step))[0]
+
+
+cdef inline Real product(const Real* a, intptr_t step, intptr_t n) noexcept nogil:
+    """In four quarters side by side: each multiplication waits for the one before."""
+    cdef intptr_t part = n >> 2, i
+    cdef Real p0 = 1, p1 = 1, p2 = 1, p3 = 1
+    for i in range(part):
+        p0 *= real_at(a, step, i)
+        p1 *= real_at(a, step, part + i)
+        p2 *= real_at(a, step, 2 * part + i)
+        p3 *= real_at(a, step, 3 * part + i)
+    for i in range(4 * part, n):
+        p3 *= real_at(a, step, i)
+    return (p0 * p1) * (p2 * p3)
+
+
+cdef void product_float(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
+    (<float*>args[0])[0] *= product(<const float*>args[1], steps[1], dims[0])
+
+
+cdef void product_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
+    (<double*>args[0])[0] *= product(<const double*>args[1], steps[1], dims[0])
 
 
 # ---- sums of integers -------------------------------------------------------
@@ -296,12 +325,14 @@ cdef int reduce_combine(Worker* w, void* ctx, int64_t lo, int64_t mid, int64_t h
     return 0
 
 
-cdef int64_t block_items(int64_t n) noexcept nogil:
-    """By n alone, for where the blocks end decides how sums are rounded.  Smaller ones where few
+cdef int64_t block_items(int64_t n, intptr_t itemsize) noexcept nogil:
+    """By these alone, for where the blocks end decides how sums are rounded.  Smaller ones where few
     of the largest would be: the first is done before others are called in, and the last while they
     wait."""
-    cdef int64_t items = LEAST_BLOCK_ITEMS
-    while items < BLOCK_ITEMS and (16 * items < n or n <= BLOCK_ITEMS):
+    # Of two bytes are also halves, each of which takes as long as several wider numbers.
+    cdef intptr_t size = max(itemsize, <intptr_t>4)
+    cdef int64_t items = LEAST_BLOCK_BYTES // size
+    while items * size < BLOCK_BYTES and (16 * items < n or n <= ALONE_ITEMS):
         items *= 2
     return items
 
@@ -314,7 +345,7 @@ cdef int reduce_run(Worker* w, Reduce* r) noexcept nogil:
     if n == 0:
         return 0
     if r.grain == 0:
-        r.grain = block_items(n)
+        r.grain = block_items(n, r.fold[0].itemsize)
     r.partials = <Partial*>malloc((n + r.grain - 1) // r.grain * sizeof(Partial))
     if r.partials == NULL:
         return ENOMEM

@@ -79,6 +79,10 @@ typedef struct {
   int (*move_wide)(const uint64_t *words, intptr_t n,
                    const pb_wide_splitters *s, int64_t *to,
                    const int64_t *ends, uint64_t *mid);
+  int (*equal_narrow)(const uint32_t *items, intptr_t n, uint32_t value);
+  int (*equal_wide)(const uint64_t *items, intptr_t n, uint64_t value);
+  int (*equal_floats)(const float *items, intptr_t n, float value);
+  int (*equal_doubles)(const double *items, intptr_t n, double value);
 } pb_kernels;
 
 #define PB_LEVEL(NAME, LEVEL, SUMS, NARROW, WIDE, ...)                        \
@@ -101,6 +105,10 @@ typedef struct {
 
 #define PB_NO_SORT NULL, NULL, NULL
 #define PB_NO_MOVE NULL, NULL, NULL, NULL
+#define PB_NO_EQUAL NULL, NULL, NULL, NULL
+#define PB_EQUALS(LEVEL)                                                      \
+  pb_narrow_##LEVEL##_equal, pb_wide_##LEVEL##_equal,                         \
+      pb_float_##LEVEL##_equal, pb_double_##LEVEL##_equal
 
 PB_SUMS(pb_float_base, float, 16, )
 PB_SUMS(pb_double_base, double, 16, )
@@ -112,9 +120,11 @@ PB_SUMS(pb_float_v3, float, 32, PB_CODE_V3)
 PB_SUMS(pb_double_v3, double, 32, PB_CODE_V3)
 PB_INTEGERS(v3, PB_CODE_V3)
 PB_KEYS_LEVEL(v3, PB_CODE_V3)
+PB_EQUAL_LEVEL(v3, PB_CODE_V3)
 PB_SPLIT_LEVEL(v3, PB_CODE_V3, 32, 16)
 PB_INTEGERS(v4, PB_CODE_V4)
 PB_KEYS_LEVEL(v4, PB_CODE_V4)
+PB_EQUAL_LEVEL(v4, PB_CODE_V4)
 PB_SPLIT_BY_TREE(pb_split_narrow_v4_by_tree, uint32_t, pb_narrow_splitters, )
 PB_SPLIT_BY_TREE(pb_split_wide_v4_by_tree, uint64_t, pb_wide_splitters, )
 PB_SPLIT_BY_REGISTERS(pb_split_narrow_v4, uint32_t, pb_narrow_splitters, 32, 16,
@@ -132,11 +142,13 @@ PB_MOVE(pb_wide_v4, uint64_t, pb_wide_splitters, 64, 8, __mmask8)
  * Sums of v4 are v3's: arrays seldom begin on a cache line, and where each load straddles two,
  * vectors of 64 bytes are a tenth slower than of 32 (Zen 4). */
 static const pb_kernels pb_levels[] = {
-    PB_LEVEL("v2", base, base, 16, 16, PB_NO_SORT, PB_NO_MOVE),
+    PB_LEVEL("v2", base, base, 16, 16, PB_NO_SORT, PB_NO_MOVE,
+             PB_NO_EQUAL),
     PB_LEVEL("v3", v3, v3, 32, 16, pb_narrow_v3_sort, pb_wide_v3_sort,
-             pb_double_v3_sort, PB_NO_MOVE),
+             pb_double_v3_sort, PB_NO_MOVE, PB_EQUALS(v3)),
     PB_LEVEL("v4", v4, v3, 256, 128, pb_narrow_v4_sort, pb_wide_v4_sort, NULL,
-             pb_narrow_v4_count, pb_narrow_v4_move, pb_wide_v4_count, pb_wide_v4_move)};
+             pb_narrow_v4_count, pb_narrow_v4_move, pb_wide_v4_count, pb_wide_v4_move,
+             PB_EQUALS(v4))};
 
 static inline int pb_best_level(void) {
   __builtin_cpu_init();
@@ -150,9 +162,12 @@ static inline int pb_best_level(void) {
 #else
 PB_SPLIT_LEVEL(base, , 16, 8)
 #if defined(__aarch64__)
-static const pb_kernels pb_levels[] = {PB_LEVEL("neon", base, base, 16, 16, PB_NO_SORT, PB_NO_MOVE)};
+PB_EQUAL_LEVEL(base, )
+static const pb_kernels pb_levels[] = {PB_LEVEL("neon", base, base, 16, 16, PB_NO_SORT, PB_NO_MOVE,
+                                              PB_EQUALS(base))};
 #else
-static const pb_kernels pb_levels[] = {PB_LEVEL("any", base, base, 16, 16, PB_NO_SORT, PB_NO_MOVE)};
+static const pb_kernels pb_levels[] = {PB_LEVEL("any", base, base, 16, 16, PB_NO_SORT, PB_NO_MOVE,
+                                              PB_NO_EQUAL)};
 #endif
 static inline int pb_best_level(void) { return 0; }
 #endif

@@ -93,6 +93,21 @@
     return bad != 0;                                                          \
   }
 
+/* Whether some item is equal to a value.  In lines of the cache: where each vector straddles two,
+ * a search in L2 takes a third longer. */
+#define PB_EQUAL(NAME, T, SIGNED, ATTR)                                       \
+  static ATTR int NAME##_equal(const T *items, intptr_t n, T value) {         \
+    SIGNED some = 0; /* as wide as what is compared, for vectors */           \
+    const T *line;                                                            \
+    intptr_t i;                                                               \
+    for (; n > 0 && (uintptr_t)items % 64 != 0; items++, n--)                 \
+      some |= *items == value;                                                \
+    line = (const T *)__builtin_assume_aligned(items, 64);                    \
+    for (i = 0; i < n; i++)                                                   \
+      some |= line[i] == value;                                               \
+    return some != 0;                                                         \
+  }
+
 /* Whether some byte is not 0, and whether none is. */
 #define PB_BYTES(NAME, ATTR)                                                  \
   static ATTR int NAME##_any(const uint8_t *bytes, intptr_t n) {              \
@@ -109,6 +124,12 @@
       least = bytes[i] < least ? bytes[i] : least;                            \
     return least != 0;                                                        \
   }
+
+#define PB_EQUAL_LEVEL(LEVEL, ATTR)                                           \
+  PB_EQUAL(pb_narrow_##LEVEL, uint32_t, int32_t, ATTR)                        \
+  PB_EQUAL(pb_wide_##LEVEL, uint64_t, int64_t, ATTR)                          \
+  PB_EQUAL(pb_float_##LEVEL, float, int32_t, ATTR)                            \
+  PB_EQUAL(pb_double_##LEVEL, double, int64_t, ATTR)
 
 #define PB_KEYS_LEVEL(LEVEL, ATTR)                                            \
   PB_BYTES(pb_bytes_##LEVEL, ATTR)                                            \
