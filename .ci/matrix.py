@@ -27,7 +27,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import tomllib
+
 ROOT = Path(__file__).resolve().parent.parent
+# Of what builds are made; which NumPy, each cell says.
+BUILT_WITH = [
+    name
+    for name in tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    if not name.startswith("numpy")
+]
 TESTS = [
     "tests/runtime",
     "tests/test_capi.py",
@@ -155,8 +163,8 @@ def run(cell: Cell, place: Path) -> dict[str, str]:
     commands = [
         ["git", "clone", "--quiet", str(ROOT), str(source)],
         [find_python(cell.python), "-m", "venv", str(here / ".venv")],
-        [python, "-m", "pip", "install", "-q", "--prefer-binary", cell.numpy, "cython",
-         "setuptools>=77", "pytest", "hypothesis"],
+        [python, "-m", "pip", "install", "-q", "--prefer-binary", cell.numpy, *BUILT_WITH, "pytest",
+         "hypothesis"],
         [python, "setup.py", "-q", "build_ext", "--inplace"],
     ]  # fmt: skip
     row: dict[str, str] = {}

@@ -170,14 +170,17 @@ STATES = {
         lambda: decimal.getcontext().prec,
         set_decimal,
     ),
-    "print": (
-        lambda: np.printoptions(precision=3, suppress=True),
-        lambda: str(np.array([1 / 3])),
-        lambda: np.set_printoptions(precision=5),
-    ),
     # Of the whole process before 3.14: nothing may be changed in a callable.
     "warnings": (warnings_are_errors, lambda: warnings.filters[0][0], lambda: None),
 }
+
+if np.lib.NumpyVersion(np.__version__) >= "2.2.0":
+    # Of the whole process before.
+    STATES["print"] = (
+        lambda: np.printoptions(precision=3, suppress=True),
+        lambda: str(np.array([1 / 3])),
+        lambda: np.set_printoptions(precision=5),
+    )
 
 
 class Elsewhere:

@@ -606,3 +606,44 @@ for call in calls:
 print("raised")
 """)
     assert out == "raised\n"
+
+
+@pytest.mark.skipif(FREE_THREADED, reason="its PyList_New frees items that it has not made")
+def test_no_reference_is_lost_without_memory(script):
+    """Cython 3.3.0 and 3.3.1 gave one up twice that could not be appended to a list."""
+    pytest.importorskip("_testcapi", reason="this Python has no test modules")
+    out = script("""
+import sys
+import _testcapi
+import numpy as np
+import pyblitz as pb
+rows, keys = [[1, 2], [3]], [np.arange(100_000), np.arange(100_000)]
+calls = [
+    lambda: pb.par_sort(rows),
+    lambda: pb.par_map(np.add, rows, rows),
+    lambda: pb.par_lexsort(keys),
+    lambda: pb.par_iter(keys[0]).chain(keys[1]).sum(),
+    lambda: pb.par_concatenate(keys),
+]
+def held():
+    return [sys.getrefcount(x) for x in (rows, *rows, keys, *keys)]
+def outcome(call, k):
+    try:
+        _testcapi.set_nomemory(k, k + 1)
+        call()
+    except Exception as e:
+        _testcapi.remove_mem_hooks()
+        return type(e)
+    _testcapi.remove_mem_hooks()
+for call in calls:
+    outcome(call, 10**9)
+    before = held()
+    raised = set()
+    for k in range(120):
+        raised.add(outcome(call, k))
+        # CPython and NumPy keep some when they have no memory.
+        assert all(now >= then for now, then in zip(held(), before)), k
+    assert MemoryError in raised, raised
+print("kept")
+""")
+    assert out == "kept\n"

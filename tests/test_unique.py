@@ -280,4 +280,4 @@ def test_records(layout):
             assert np.array_equal(g, e)
             assert g.dtype == e.dtype
     first = a[a.dtype.names[0]]
-    assert pb.par_unique(first, axis=np.int64(0)).tobytes() == np.unique(first).tobytes()
+    assert pb.par_unique(first, axis=np.int64(0)).tobytes() == np.unique(first, axis=0).tobytes()
