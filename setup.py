@@ -110,6 +110,8 @@ class BuildExt(build_ext):
         )
         gc.enable()
         sources = {ext.name: ext.sources for ext in made}
+        for files in sources.values():
+            mend(Path(files[0]))
         for ext in self.extensions:
             ext.sources = sources[ext.name]
         # The longest first, so that no core waits for one of them at the end.
@@ -130,6 +132,16 @@ class Sdist(sdist):
             files.global_exclude(pattern)
         files.files = [name for name in files.files if not generated(Path(name))]
         super().make_distribution()
+
+
+def mend(path):
+    """Code of Cython 3.3.0 and 3.3.1 gives up twice what a list comprehension has no memory to
+    append: once where that failed, and once where the item is left."""
+    wrong = "int result = PyList_Append(list, x);\n    Py_DECREF(x);"
+    right = "int result = PyList_Append(list, x);\n    if (likely(result == 0)) Py_DECREF(x);"
+    code = path.read_text()
+    if wrong in code:
+        path.write_text(code.replace(wrong, right))
 
 
 def generated(path):

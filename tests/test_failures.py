@@ -610,7 +610,8 @@ print("raised")
 
 @pytest.mark.skipif(FREE_THREADED, reason="its PyList_New frees items that it has not made")
 def test_no_reference_is_lost_without_memory(script):
-    """Cython 3.3.0 and 3.3.1 gave one up twice that could not be appended to a list."""
+    """Code of Cython 3.3.0 and 3.3.1, which setup.py mends, gave one up twice that could not be
+    appended to a list."""
     pytest.importorskip("_testcapi", reason="this Python has no test modules")
     out = script("""
 import sys

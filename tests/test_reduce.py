@@ -254,7 +254,7 @@ def test_sums_of_halves_are_rounded_once(order, pool_size):
     zeros = np.full(100_000, -0.0, f"{order}f2")
     for a in (high, some, zeros, some.reshape(4, -1)):
         for options in ({}, {"initial": np.float16(5)}):
-            # NumPy rounds, or overflows, with each buffer of the other byte order; 2.0 always.
+            # NumPy rounds, or overflows, with each buffer of the other byte order; to 2.2 always.
             expected = np.sum(a, dtype="f4", **options).astype("f2")
             for got in (
                 pb.par_sum(a, **options),
