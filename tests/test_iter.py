@@ -1283,7 +1283,11 @@ def test_sums_of_products():
     ]:
         assert got == pytest.approx(math.fsum(terms), rel=1e-15)
     # The bits of the sum of the products.
-    assert (x * x).sum() == pb.par_sum(a * a)
+    for n in (70_001, 8_193, 32_768, 300_000):
+        for dtype in ("f4", "f8"):
+            b = np.random.default_rng(n).random(n).astype(dtype)
+            y = pb.par_iter(b)
+            assert (y * y).sum() == pb.par_sum(b * b)
     assert (2 * x.filter(lambda v: v > 2)).sum() == 0
 
 

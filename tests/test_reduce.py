@@ -255,7 +255,7 @@ def test_sums_of_halves_are_rounded_once(order, pool_size):
     for a in (high, some, zeros, some.reshape(4, -1)):
         for options in ({}, {"initial": np.float16(5)}):
             # NumPy rounds, or overflows, with each buffer of the other byte order; to 2.2 always.
-            expected = np.sum(a, dtype="f4", **options).astype("f2")
+            expected = np.sum(a, dtype="f8", **options).astype("f2")
             for got in (
                 pb.par_sum(a, **options),
                 pb.par_reduce(np.add, a, axis=None, **options),

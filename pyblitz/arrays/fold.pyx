@@ -44,8 +44,10 @@ cdef bint set_fold(Fold* f, object op, Resolved r, int slot, object dtype) excep
     f.join = NULL
     if op is np.add and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_DOUBLE:
         f.loop = sum_double
+        start_sum(f, True)
     elif op is np.add and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_FLOAT:
         f.loop = sum_float
+        start_sum(f, False)
     elif op is np.multiply and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_DOUBLE:
         f.loop = product_double
     elif op is np.multiply and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_FLOAT:
@@ -71,10 +73,20 @@ cdef void set_integers(Fold* f, loop_fn loop) noexcept:
     f.start[0] = 0
 
 
+cdef void start_sum(Fold* f, bint wide) noexcept:
+    """From what changes nothing, not even the sign of a zero: so sums of products that are made on the
+    way have the bits of those that are there."""
+    cdef float zero = -0.0
+    f.has_start = True
+    if wide:
+        f.start[0] = -0.0
+    else:
+        memcpy(f.start, &zero, sizeof(float))
+
+
 cdef void set_dot(Fold* f, object dtype, int first, int second):
     """The sum of the products of two values, of numbers of 4 or 8 bytes."""
     cdef bint wide = dtype.itemsize == 8
-    cdef float zero = -0.0
     f.inputs = 2
     f.slots[0] = first
     f.slots[1] = second
@@ -84,12 +96,7 @@ cdef void set_dot(Fold* f, object dtype, int first, int second):
     f.loop = dot_double if wide else dot_float
     f.join = sum_double if wide else sum_float
     f.itemsize = dtype.itemsize
-    # Which changes nothing, not even the sign of a zero.
-    f.has_start = True
-    if wide:
-        f.start[0] = -0.0
-    else:
-        memcpy(f.start, &zero, sizeof(float))
+    start_sum(f, wide)
 
 
 cdef int fold_in_pool(Reduce* red) except -1:
