@@ -686,9 +686,16 @@ MUTATIONS = [
     Mutation(
         "reduce: a product of which parts overflow and others vanish is NaN",
         "arrays/fold.pyx",
-        "return op is np.multiply and bool(",
+        "return flags != 0 and op is np.multiply and bool(",
         "return False and bool(",
         "test_reduce.py",
+    ),
+    Mutation(
+        "reduce: what a sum meets in a block is left to the steps of the next one",
+        "kernels/reduce.pyx",
+        "    if gather_flags(&r.flags):\n        fe_clear()\n    return 0",
+        "    gather_flags(&r.flags)\n    return 0",
+        "test_iter.py",
     ),
     Mutation(
         "reduce: the third quarter of a product is left out for the second one",

@@ -1122,6 +1122,16 @@ def test_sums_have_the_same_bits(pool_size):
 # ---- warnings, errors, memory ---------------------------------------------------------------
 
 
+def test_what_a_sum_meets_is_not_the_steps():
+    """Also in a block that is followed by others, whose steps once reported it, or dropped it."""
+    a = np.zeros(400_000)
+    a[100_000:100_004] = 1.5e308
+    for lazy in (pb.par_iter(a) * 1, pb.par_iter(a).map(lambda v: v + 0), -pb.par_iter(a)):
+        got, warned = outcome(lazy.sum)
+        assert np.isinf(got)
+        assert warned == {"overflow encountered in reduce"}
+
+
 def test_stretches_warn_as_numpy_does():
     huge = np.full(100_000, 1e308)
     for stretches in (pb.par_iter(huge).chunks(2), pb.par_iter(huge).windows(2)):

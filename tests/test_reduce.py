@@ -295,8 +295,10 @@ def test_halves_in_either_byte_order(order, pool_size):
         np.repeat([1e10, 1e-10], 50_000),
         np.repeat([1e-10, 1e10], 50_000),
         np.r_[1.0, np.nan, np.full(40_000, 0.5)],
+        np.r_[np.nan, np.full(40_000, 10.0)],
+        np.r_[np.full(40_000, 10.0), np.nan],
     ],
-    ids=["zero", "last", "single", "complex", "in turn", "large", "small", "nan"],
+    ids=["zero", "last", "single", "complex", "turns", "large", "small", "nan", "before", "after"],
 )
 def test_products_of_which_parts_overflow_and_others_vanish(a):
     """The parts' product is NaN.  In NumPy's order what came first stays, and no more is told."""
@@ -311,6 +313,7 @@ def test_products_of_which_parts_overflow_and_others_vanish(a):
         (lambda: pb.par_iter(a).prod(), lambda: np.prod(a)),
         (lambda: (pb.par_iter(a) * 1).prod(), lambda: np.prod(a)),
         (lambda: pb.par_iter(a).chain(a).prod(), lambda: np.prod(np.r_[a, a])),
+        (lambda: pb.par_iter(a[:20_000]).chain(a[20_000:]).prod(), lambda: np.prod(a)),
     ):
         (got, warned), (expected, should) = outcome(ours), outcome(numpys)
         np.testing.assert_array_equal(got, expected, strict=True)

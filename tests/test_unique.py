@@ -197,7 +197,7 @@ def test_what_numpy_does_alone():
 
     s = RNG.integers(0, 9, 20_000).view(Sub)
     assert type(pb.par_unique(s)) is type(np.unique(s))
-    # Numbers of items are not of the class of what was counted, lengths say.
+    # Counts and places are plain numbers, whatever the class of the values: they have no unit.
     options = {"return_inverse": True, "return_counts": True}
     assert [type(r) for r in pb.par_unique(s, **options)] == [Sub, np.ndarray, np.ndarray]
     assert [type(r) for r in np.unique(s, **options)] == [Sub, np.ndarray, np.ndarray]

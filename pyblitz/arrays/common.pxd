@@ -110,8 +110,9 @@ cdef bint may_overlap(ndarray a, ndarray b) noexcept
 cdef bint same_memory(ndarray a, ndarray b) noexcept
 cdef bint outputs_are_safe(list ops, int inputs) noexcept
 cdef bint broadcast_shape(list ops, int inputs, int* ndim, cnp.npy_intp* shape) noexcept
-cdef object made_like(ndarray a, object dtype)
 cdef int make_outputs(list ops, int inputs, tuple dtypes, int ndim, cnp.npy_intp* shape) except -1
+# What an elementwise operation of this array would make, not yet filled.
+cdef object made_like(ndarray a, object dtype)
 # The operands; an output that was not given is allocated in memory order `order`.
 cdef list allocated(list ops, int inputs, tuple dtypes, str order)
 cdef int fill_map(Map* m, list ops, int ndim, cnp.npy_intp* shape, int first_output) noexcept

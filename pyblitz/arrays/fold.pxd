@@ -6,6 +6,7 @@ alone (kernels/reduce): the same bits for any number of threads.  *Parts* are no
 one behind the other, as in a chain.  Values, dtypes, warnings and the signs of zeros are
 NumPy's, except for how rounding operations are grouped.
 """
+from libc.stdint cimport uint32_t
 from numpy cimport ndarray
 from pyblitz.arrays.common cimport Resolved
 from pyblitz.arrays.compiled cimport CompiledKernel
@@ -16,8 +17,9 @@ from pyblitz.kernels.reduce cimport arg_fn
 # np._NoValue; r is how op was resolved, or None where that is still to be done.
 cdef object reduce_node(object op, Node node, object initial, Resolved r)
 cdef object reduce_parts(object op, list parts, object initial)
-# Whether parts of a product overflowed while others underflowed: then only NumPy's order gives NumPy's.
-cdef bint is_lost(object op, object value) except -1
+# Whether parts of a product overflowed while others underflowed, by what it met: then only NumPy's
+# order gives what NumPy's does.
+cdef bint is_lost(object op, object value, uint32_t flags) except -1
 # A pair: the result as a 0-d array, or None if there was no element; and the number of elements.
 # None, if op has no loop for this dtype, or the product is lost.
 cdef tuple fold_node(object op, Node node, Resolved r)

@@ -3,7 +3,7 @@
 import numpy as np
 
 cimport numpy as cnp
-from libc.stdint cimport INT64_MAX
+from libc.stdint cimport INT64_MAX, uint32_t
 from libc.string cimport memcpy
 from numpy cimport ndarray
 
@@ -22,6 +22,7 @@ from pyblitz.kernels.reduce cimport (
     reduce_run, sum_double, sum_float, sum_signed, sum_unsigned, sum_wide)
 from pyblitz.kernels.user cimport scalar_loop
 from pyblitz.runtime.atomic cimport u32_load_relaxed
+from pyblitz.runtime.os cimport FE_UNDERFLOW
 
 cnp.import_array()
 
@@ -112,14 +113,17 @@ cdef object value_of(Reduce* red, int fold, object dtype):
     return value
 
 
-cdef int report_fold(Reduce* red) except -1:
+cdef int report_all(Reduce* red, Program p) except -1:
+    """What the folds met, and the steps before them."""
     report_flags("reduce", u32_load_relaxed(&red.flags))
+    if p is not None:
+        p.report()
     return 0
 
 
 cdef list reduce_program(Program p, Reduce* red, list dtypes):
-    """The values of the folds; red.result.items says of how many items.  What they met is
-    left to whoever reports it."""
+    """The values of the folds; red.result.items says of how many items.  For `report_all`, if they
+    are what is asked for."""
     red.map = &p.m
     red.arg = NULL
     red.folds = len(dtypes)
@@ -127,10 +131,11 @@ cdef list reduce_program(Program p, Reduce* red, list dtypes):
     return [value_of(red, i, dtypes[i]) for i in range(red.folds)]
 
 
-cdef bint is_lost(object op, object value) except -1:
+cdef bint is_lost(object op, object value, uint32_t flags) except -1:
     """Whether the product of some block is infinite, that of another one zero.  In NumPy's order
-    whichever comes first stays what it is: the product is NumPy's then."""
-    return op is np.multiply and bool((value != value).any())
+    whichever comes first stays what it is: the product is NumPy's then.  A NaN among the elements
+    raises no flag."""
+    return flags != 0 and op is np.multiply and bool((value != value).any())
 
 
 cdef Resolved resolve_reduction(object op, Node node):
@@ -162,10 +167,9 @@ cdef tuple fold_node(object op, Node node, Resolved r):
     elif not set_fold(&red.fold[0], op, r, p.slots[0], node.dtype):
         return None
     value = reduce_program(p, &red, [r.dtypes[0]])[0]
-    if red.result.items and is_lost(op, value):
+    if red.result.items and is_lost(op, value, u32_load_relaxed(&red.flags)):
         return None
-    report_fold(&red)
-    p.report()
+    report_all(&red, p)
     return value if red.result.items else None, red.result.items
 
 
@@ -201,8 +205,7 @@ cdef object fold_kernel(CompiledKernel k, CompiledKernel combine, list nodes, ob
         p = program_of([node], None, True)
         red.fold[0].slots[0] = p.slots[0]
         value = reduce_program(p, &red, [node.dtype])[0]
-        report_fold(&red)
-        p.report()
+        report_all(&red, p)
         if red.result.items:
             result = value if result is None else fold_kernel(
                 k if combine is None else combine, None, [node_of(np.array([result, value]))], no_value)
@@ -241,9 +244,9 @@ cdef object fold_row(object op, ndarray a, Resolved r):
     set_fold(&red.fold[0], op, r, 0, a.dtype)
     fold_in_pool(&red)
     result = value_of(&red, 0, r.dtypes[0])
-    if is_lost(op, result) and find_node(apply(np.isnan, [node_of(a)], {}), FIND_NONZERO) < 0:
+    if is_lost(op, result, u32_load_relaxed(&red.flags)):
         return None
-    report_fold(&red)
+    report_all(&red, None)
     return result
 
 
@@ -355,19 +358,30 @@ cdef object reduce_truths(object op, Node node):
 
 
 cdef object reduce_parts(object op, list parts, object initial):
+    cdef Flags flags = Flags()
     if len(parts) == 1:
         return reduce_node(op, parts[0], initial, None)
     if not is_associative(op) or (op.identity is None and initial is no_value and any(
             [(<Node>p).shape is None or 0 in (<Node>p).shape for p in parts])):
         return op.reduce(np.concatenate([array_of(p) for p in parts]), axis=None, initial=initial)
+    if op is not np.multiply:
+        return joined(op, parts, initial)
+    with np.errstate(all="call", call=flags._note):
+        result = joined(op, parts, initial)
+    if flags.seen & ~<uint32_t>FE_UNDERFLOW:
+        # NumPy's order decides what comes of it, and what is told.
+        return op.reduce(np.concatenate([array_of(p) for p in parts]), axis=None, initial=initial)
+    report_flags("reduce", flags.seen)
+    return result
+
+
+cdef object joined(object op, list parts, object initial):
     values = [reduce_node(op, p, no_value, None) for p in parts]
     if initial is not no_value:
         values.insert(0, initial)
     result = values[0]
     for value in values[1:]:
         result = op(result, value)
-    if is_lost(op, result):
-        return op.reduce(np.concatenate([array_of(p) for p in parts]), axis=None, initial=initial)
     return result
 
 
@@ -386,8 +400,7 @@ cdef tuple reduce_two(object op1, Node one, object op2, Node two):
             and set_fold(&red.fold[1], op2, r2, p.slots[1], r2.dtypes[1])):
         return None
     values = reduce_program(p, &red, [r1.dtypes[0], r2.dtypes[0]])
-    report_fold(&red)
-    p.report()
+    report_all(&red, p)
     return values[0][()], values[1][()], red.result.items
 
 

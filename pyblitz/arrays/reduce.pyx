@@ -198,7 +198,7 @@ cdef object reduce_axes(object op, ndarray x, set axes, object dtype, object out
         s.partials = [None] * (-(-shape[s.axis] // s.grain))
         s.run(s.grain, shape[s.axis], True)
         result = s.partials[0]
-        if is_lost(op, result):
+        if is_lost(op, result, s.flags.seen):
             return direct_reduce(op, x, tuple(sorted(axes)), dtype, out, keepdims, initial, where)
     else:
         s.run(s.grain, shape[s.axis], False)

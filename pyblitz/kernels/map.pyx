@@ -147,6 +147,19 @@ cdef int run_steps(Worker* w, Map* m, Block* b) noexcept nogil:
     return 0
 
 
+cdef inline void place_registers(Map* m, Block* b, char* scratch) noexcept nogil:
+    """Each from the beginning of a cache line on; and the constants, where they are."""
+    cdef int k
+    scratch = <char*>((<uintptr_t>scratch + 63) & ~<uintptr_t>63)
+    for k in range(m.operands, m.operands + m.registers):
+        b.at[k] = scratch
+        b.step[k] = m.sizes[k]
+        scratch += (m.sizes[k] * (m.block + 1) + 63) & ~<intptr_t>63    # compress: one past
+    for k in range(m.operands + m.registers, m.operands + m.registers + m.constants):
+        b.at[k] = m.constant[k]
+        b.step[k] = 0
+
+
 cdef int walk_runs(Worker* w, Map* m, int64_t lo, int64_t hi, char* scratch, sink_fn sink,
                    void* state) noexcept nogil:
     cdef Block b
@@ -158,14 +171,7 @@ cdef int walk_runs(Worker* w, Map* m, int64_t lo, int64_t hi, char* scratch, sin
     fe_clear()
     for k in range(m.operands):
         row[k] = m.base[k]
-    scratch = <char*>((<uintptr_t>scratch + 63) & ~<uintptr_t>63)
-    for k in range(m.operands, m.operands + m.registers):
-        b.at[k] = scratch
-        b.step[k] = m.sizes[k]
-        scratch += (m.sizes[k] * (m.block + 1) + 63) & ~<intptr_t>63    # compress: one past
-    for k in range(m.operands + m.registers, m.operands + m.registers + m.constants):
-        b.at[k] = m.constant[k]
-        b.step[k] = 0
+    place_registers(m, &b, scratch)
     for d in range(last, -1, -1):
         index[d] = rest % m.shape[d]
         rest = rest // m.shape[d]

@@ -271,6 +271,9 @@ cdef int fold_block(void* state, const Block* b) noexcept nogil:
             memcpy(p.acc[0], items + k * f.itemsize, f.itemsize)
             p.at = b.lo + k
     p.items += b.n
+    # Not left to the steps of the next block, which would take them for their own.
+    if gather_flags(&r.flags):
+        fe_clear()
     return 0
 
 
@@ -286,7 +289,6 @@ cdef int reduce_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
     leaf.partial = &p
     rc = map_walk(w, r.map, lo, hi, fold_block, &leaf)
     r.partials[lo // r.grain] = p
-    gather_flags(&r.flags)
     return rc
 
 

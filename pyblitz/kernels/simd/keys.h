@@ -94,7 +94,7 @@
   }
 
 /* Whether some item is equal to a value.  In lines of the cache: where each vector straddles two,
- * a search in L2 takes a third longer. */
+ * a search in L2 takes a third longer (Intel Xeon). */
 #define PB_EQUAL(NAME, T, SIGNED, ATTR)                                       \
   static ATTR int NAME##_equal(const T *items, intptr_t n, T value) {         \
     SIGNED some = 0; /* as wide as what is compared, for vectors */           \

@@ -80,7 +80,7 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
                            int64_t* counts) noexcept nogil
         int (*move_wide)(const uint64_t* words, intptr_t n, const WideSplitters* s, int64_t* to,
                          const int64_t* ends, uint64_t* mid) noexcept nogil
-        # Whether some item is equal to a value.  NULL: no vectors for it; all of them, then.
+        # Whether some item is equal to a value.  All four are NULL where there are no vectors for it.
         int (*equal_narrow)(const uint32_t* items, intptr_t n, uint32_t value) noexcept nogil
         int (*equal_wide)(const uint64_t* items, intptr_t n, uint64_t value) noexcept nogil
         int (*equal_floats)(const float* items, intptr_t n, float value) noexcept nogil
