@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 
 import pytest
 
@@ -351,20 +350,23 @@ def test_who_is_called_in_has_a_cpu_of_its_own(script):
 
 
 @needs_cpus
-def test_who_is_woken_keeps_to_the_cpus_that_it_may_have(native, pool_size):
+def test_who_is_woken_keeps_to_the_cpus_that_it_may_have(script):
     """Its own, if they are fewer than the process has."""
-    pool_size(2)
-    native.runtime.halves()
-    everywhere = os.sched_getaffinity(0)
-    one = {min(everywhere)}
-    others = [int(task) for task in os.listdir("/proc/self/task") if int(task) != os.getpid()]
-    try:
-        for task in others:
-            os.sched_setaffinity(task, one)
-        for _ in range(20):
-            time.sleep(0.01)
-            native.runtime.halves()
-            assert all(os.sched_getaffinity(task) == one for task in others)
-    finally:
-        for task in others:
-            os.sched_setaffinity(task, everywhere)
+    script("""
+import os
+import time
+import pyblitz as pb
+import native_runtime
+
+pb.set_num_threads(2)
+native_runtime.halves()
+one = {min(os.sched_getaffinity(0))}
+others = [int(task) for task in os.listdir("/proc/self/task") if int(task) != os.getpid()]
+assert others
+for task in others:
+    os.sched_setaffinity(task, one)
+for _ in range(20):
+    time.sleep(0.01)
+    native_runtime.halves()
+    assert all(os.sched_getaffinity(task) == one for task in others)
+""")
