@@ -55,7 +55,9 @@ TESTS = [
     "tests/test_numpy.py",
     "tests/test_front.py",
     "tests/test_map.py",
+    "tests/test_memory.py",
     "tests/test_reduce.py",
+    "tests/test_moments.py",
     "tests/test_simd.py",
     "tests/test_sort.py",
     "tests/test_argsort.py",
@@ -73,15 +75,18 @@ TESTS = [
 ]
 # Crowds of threads take minutes, and are no different here.
 NOT = "256 or 1000"
+# Those that look at how much memory there is.
+SCARCE = "RLIMIT or of_memory or no_memory or low_memory or without_memory or memory_errors"
+SCARCE += " or memory_of_fused or memory_is_bounded"
 # What their threads, memory and own processes do not allow.
 NOT_UNDER = {
     # It is so slow that a test of progress ends before it is told of any.
-    "thread": "ctrl_c or python or fork or refused or child or RLIMIT or memory or cannot_start"
+    "thread": f"{SCARCE} or ctrl_c or python or fork or refused or child or cannot_start"
     " or few_others or made_once or nothing_leaks or a_crash or not_finished",
     # It keeps what was freed for a while, and a child forked while a thread holds a lock of its
     # allocator waits for that lock for ever (gcc 12).  It reports crashes on purpose, and takes
     # longer to get a gigabyte than tests of progress take.
-    "address": "refused or RLIMIT or memory or cannot_start or are_freed or few_others"
+    "address": f"{SCARCE} or refused or cannot_start or are_freed or few_others"
     " or fork_while or nothing_leaks or a_crash or not_finished or progress and ctrl_c",
 }
 # glibc frees the thread-local memory of a thread that has ended when its stack is used again.  It

@@ -303,7 +303,7 @@ def test_minmax():
         pb.par_minmax(np.ones(100_000), 1)
 
 
-def test_memory(script):
+def test_memory_is_bounded(script):
     """Below 16 MiB, whatever n."""
     out = script(
         """
