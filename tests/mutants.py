@@ -467,9 +467,9 @@ MUTATIONS = [
     ),
     Mutation(
         "count: the last items are not among the extremes",
-        "kernels/count.pyx",
-        "for i in range(n & ~<int64_t>7, n):",
-        "for i in range(n & ~<int64_t>7, n - 1):",
+        "kernels/simd/extremes.h",
+        "      n -= i; ",
+        "      n = 0;  ",
         "test_count.py",
     ),
     Mutation(
@@ -717,6 +717,27 @@ MUTATIONS = [
         "            outer = np.array(reduce_two(np.minimum, node, np.maximum, node)[:2], a.dtype)",
         "            outer = np.array([c.low, c.high])",
         "test_count.py",
+    ),
+    Mutation(
+        "bincount: the last item does not say how long the result is",
+        "kernels/count.pyx",
+        "                while c.top >= 0 and c.counts[c.top] == 0:",
+        "                while c.top >= 0 and c.counts[c.top] <= 1:",
+        "test_count.py",
+    ),
+    Mutation(
+        "minmax: a NaN in every second vector is not seen",
+        "kernels/simd/extremes.h",
+        "          some |= NANS(x[k], x[k + 1]);",
+        "          some |= NANS(x[k], x[k]);",
+        "test_simd.py",
+    ),
+    Mutation(
+        "minmax: the zero of a pair is not that of the least alone",
+        "arrays/fold.pyx",
+        "no_value, None) if low == 0 and",
+        "no_value, None) if False and",
+        "test_simd.py",
     ),
     Mutation(
         "memory: what is resized keeps only what it is told to keep",

@@ -69,6 +69,21 @@ def test_bincount_of_numbers_that_a_sample_does_not_show():
             bincount(y, np.ones(x.size))
 
 
+@pytest.mark.parametrize("bins", [9_000, 16_384, 40_000, 65_536, 140_000, 300_000])
+def test_bincount_of_few_items_for_each_bin(bins):
+    """Counted in one table, as NumPy does: sums of weights, too, have its bits."""
+    x = RNG.integers(0, bins, 65_536)
+    weights = RNG.standard_normal(x.size)
+    for y in (x, x.astype("i4"), x // 2, np.full(x.size, bins)):
+        bincount(y)
+        bincount(y, minlength=bins + 77)
+        got = pb.par_bincount(y, weights)
+        np.testing.assert_allclose(got, np.bincount(y, weights), rtol=1e-12, atol=1e-12)
+        if y.max() > x.size // 2:
+            assert got.tobytes() == np.bincount(y, weights).tobytes()
+        assert got.flags.owndata
+
+
 def test_bincount_length_comes_from_the_numbers_not_from_their_weights():
     x = RNG.integers(0, 50, 200_000)
     bincount(x, np.where(x > 40, 0.0, 1.0))

@@ -111,6 +111,39 @@ def test_integers_wrap_as_numpys_do(dtype, simd_level):
                 assert type(found) is type(expected)
 
 
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 127, 128, 129, 700, 100_003])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8", "u4", "u8", "i2", ">f8", "m8[s]", "F"])
+def test_extremes_are_found_wherever_they_are(dtype, n, simd_level):
+    """At each place of a vector, at any distance from a line of the cache; NaNs, infinities, the
+    limits of integers, and zeros as those of each extreme alone."""
+    rng = np.random.default_rng(n)
+    numbers = (100 + 100 * rng.random(n + 16)).astype(dtype)
+    kind = numbers.dtype.kind
+    values = {
+        "f": [-np.inf, np.inf, -1.5, 0.0, -0.0, np.nan],
+        "i": [-(2 ** (8 * numbers.itemsize - 1)), 2 ** (8 * numbers.itemsize - 1) - 1, 0],
+        "u": [0, 2 ** (8 * numbers.itemsize) - 1],
+        "m": [np.timedelta64("NaT"), -5, 10_000],
+        "c": [np.nan, -1j, 1000j],
+    }[kind]
+    places = range(n) if n < 200 else rng.integers(0, n, 20)
+    for level in levels.names():
+        simd_level(level)
+        for i, at in enumerate(places):
+            a = numbers[i % 16 :][:n].copy() if i % 3 else numbers[i % 16 :][:n]
+            for value in values:
+                kept = a.copy()
+                a[at] = value
+                if value == 0:
+                    a[at // 2] = a[-1] = -a[at]  # the other zero, before and behind
+                with np.errstate(all="raise"):
+                    found = pb.par_minmax(a)
+                assert_same_bits(np.array(found), np.array([pb.par_min(a), pb.par_max(a)]))
+                np.testing.assert_array_equal(found, [np.min(a), np.max(a)])
+                assert type(found[0]) is type(found[1]) is type(np.min(a))
+                a[:] = kept
+
+
 @pytest.mark.parametrize("n", [1, 31, 32, 33, 64, 1000, 4096, 70_001])
 def test_bytes_that_are_not_zero_are_found(n, simd_level):
     """At either end, in the middle, of any value; one that is zero among others; none."""

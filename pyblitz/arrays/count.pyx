@@ -45,9 +45,9 @@ cdef ndarray counts_in_bins(Count* c, ndarray weights):
     item lies outside."""
     cdef ndarray result
     c.weights = NULL if weights is None else <double*>cnp.PyArray_DATA(weights)
-    if count_blocks(c) < 2:
+    if count_blocks(c) < 1:
         return None
-    result = np.empty(c.bins, np.intp if weights is None else np.float64)
+    result = (np.zeros if c.direct else np.empty)(c.bins, np.intp if weights is None else np.float64)
     c.counts = <int64_t*>cnp.PyArray_DATA(result)
     c.sums = <double*>cnp.PyArray_DATA(result)
     run(<run_fn>count_run, c, "the tables")
@@ -65,7 +65,6 @@ cdef object bincount(ndarray x, object weights, object minlength):
     cdef Count c
     cdef ndarray result
     cdef object low, high
-    cdef int64_t length
     cdef int attempt
     if x.dtype.kind not in "biu" or x.dtype.str[1:] == "u8":
         return left_dtype(x.dtype)
@@ -82,24 +81,17 @@ cdef object bincount(ndarray x, object weights, object minlength):
         result = counts_in_bins(&c, weights)
         if result is not None:
             break
-        if c.blocks < 2:
+        if c.blocks < 1:
             # A copy: of items that are written meanwhile, NumPy counts in bins that it has not.
-            count_left("par_bincount", "nearly as many bins as items")
+            count_left("par_bincount", "few items for each bin")
             return np.bincount(x.copy(), weights, minlength)
         if attempt:
             # Another thread writes the items, but does not know the copy.
             x = x.copy()
             take_items(&c, x)
         some = x
-    if weights is None:
-        length = np.flatnonzero(result)[-1] + 1
-    else:
-        length = c.top + 1
-    if minlength <= length:
-        return result[:length].copy() if length < c.bins else result
-    longer = np.zeros(minlength, result.dtype)
-    longer[:length] = result[:length]
-    return longer
+    result.resize(max(c.top + 1, minlength), refcheck=False)
+    return result
 
 
 @operation("x weights", np.bincount, ns=COUNT_NS)
@@ -124,8 +116,8 @@ def par_bincount(x, /, weights=None, minlength=0):
     O(n + bins) work.  Blocks of items are counted in tables of their own, at most 64,
     which are then added up; their number depends on the number of items and of bins
     alone, so sums of weights have the same bits for any number of threads, though they
-    may be rounded otherwise than NumPy's.  Where there are nearly as many bins as
-    items, NumPy counts alone.
+    may be rounded otherwise than NumPy's.  With few items for each
+    bin one thread counts, and with several bins for each item NumPy does.
 
     Examples
     --------
@@ -316,7 +308,7 @@ cdef object histogram(ndarray a, object bins, object limits, object weights):
     if type(edges) is Left:
         return edges
     counts = weighed(&c, weights)
-    return left("nearly as many bins as items") if counts is None else (counts, edges)
+    return left("few items for each bin") if counts is None else (counts, edges)
 
 
 @operation("a weights", np.histogram, ns=COUNT_NS)

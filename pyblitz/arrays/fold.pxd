@@ -29,6 +29,8 @@ cdef object sum_rounded(Node node, object dtype, object start, str name)
 # As fold_node, by a compiled kernel and another that combines its results, if there is one.  initial is
 # an identity, or np._NoValue.
 cdef object fold_kernel(CompiledKernel k, CompiledKernel combine, list nodes, object initial)
+# The least and the greatest of an array, by vectors; None where there are none for it.
+cdef tuple extremes_row(ndarray a)
 # Two reductions in one pass: (first result, second result, number of elements); or None where one
 # pass cannot do both.
 cdef tuple reduce_two(object op1, Node one, object op2, Node two)

@@ -3,7 +3,8 @@
 import numpy as np
 
 cimport numpy as cnp
-from libc.stdint cimport INT64_MAX, uint32_t
+from libc.math cimport INFINITY
+from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, int64_t, uint32_t
 from libc.string cimport memcpy
 from numpy cimport ndarray
 
@@ -18,8 +19,10 @@ from pyblitz.arrays.program cimport Program
 from pyblitz.kernels.find cimport FIND_NONZERO, FIND_ZERO
 from pyblitz.kernels.map cimport Map, loop_fn
 from pyblitz.kernels.reduce cimport (
-    Fold, Reduce, arg_fn, dot_double, dot_float, dot_narrow, dot_wide, product_double, product_float,
-    reduce_run, sum_double, sum_float, sum_signed, sum_unsigned, sum_wide)
+    Fold, Reduce, arg_fn, block_items, dot_double, dot_float, dot_narrow, dot_wide, extremes_double,
+    extremes_float, extremes_narrow, extremes_wide, product_double, product_float, reduce_run, sum_double,
+    sum_float, sum_signed, sum_unsigned, sum_wide)
+from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.kernels.user cimport scalar_loop
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 from pyblitz.runtime.os cimport FE_UNDERFLOW
@@ -268,6 +271,57 @@ cdef object dot_row(ndarray x, ndarray y):
     result = np.empty((), x.dtype if x.descr.kind == b"f" else np.uint64)
     memcpy(cnp.PyArray_DATA(<ndarray>result), red.result.acc[0], red.fold[0].itemsize)
     return result.astype(x.dtype)[()]
+
+
+cdef bint set_extremes(Fold* f, cnp.dtype dtype) except -1:
+    """False: there is none for such items."""
+    cdef float[2] floats = [INFINITY, -INFINITY]
+    cdef double[2] doubles = [INFINITY, -INFINITY]
+    cdef int32_t[2] narrow = [INT32_MAX, INT32_MIN]
+    cdef int64_t[2] wide = [INT64_MAX, INT64_MIN]
+    cdef void* start
+    if not cnp.PyDataType_ISNOTSWAPPED(dtype):
+        return False
+    if dtype.type_num == cnp.NPY_FLOAT:
+        f.loop, start = extremes_float, floats
+    elif dtype.type_num == cnp.NPY_DOUBLE:
+        f.loop, start = extremes_double, doubles
+    elif dtype.kind == b"i" and dtype.itemsize == 4 and simd.extremes_narrow != NULL:
+        f.loop, start = extremes_narrow, narrow
+    elif dtype.kind == b"i" and dtype.itemsize == 8 and simd.extremes_wide != NULL:
+        f.loop, start = extremes_wide, wide
+    else:
+        return False
+    f.join = NULL
+    f.inputs = 1
+    f.slots[0] = 0
+    f.itemsize = 2 * dtype.itemsize
+    f.has_start = True
+    memcpy(f.start, start, f.itemsize)
+    return True
+
+
+cdef tuple extremes_row(ndarray a):
+    """(the least, the greatest) of an array in one pass; None: for other ways, with NaNs too."""
+    cdef Map m
+    cdef Reduce red
+    cdef ndarray pair
+    if cnp.PyArray_SIZE(a) == 0 or not is_row(a) or not set_extremes(&red.fold[0], a.descr):
+        return None
+    map_of_row(&m, a)
+    red.map = &m
+    red.arg = NULL
+    red.folds = 1
+    red.grain = block_items(m.size, m.sizes[0])
+    run(<run_fn>reduce_run, &red, "the reduction")
+    pair = np.empty(2, a.dtype)
+    memcpy(cnp.PyArray_DATA(pair), red.result.acc[0], red.fold[0].itemsize)
+    low, high = pair
+    if low != low:
+        return None
+    # The sign of a zero is that of each alone.
+    return (reduce_node(np.minimum, node_of(a), no_value, None) if low == 0 and a.descr.kind == b"f" else low,
+            reduce_node(np.maximum, node_of(a), no_value, None) if high == 0 and a.descr.kind == b"f" else high)
 
 
 cdef object started(object op, ndarray result, object initial):

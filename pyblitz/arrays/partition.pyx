@@ -49,8 +49,9 @@ cdef enum:
     MAX_KTHS = 3
     # Splits of splits; what is left then is NumPy's.
     MAX_DEPTH = 8
-    # A larger part of a row than one of so many is sorted faster than kept in a heap.
-    HEAP_SHARE = 16
+    # Of more items than these, a larger part than one of so many is sorted faster than kept in a heap.
+    HEAP_ITEMS = 64
+    HEAP_SHARE = 4
 
 # Nanoseconds that a fast sort takes for each halving, at most.
 cdef double FAST_HALVING = 0.8
@@ -383,6 +384,10 @@ cdef int run_first(Worker* w, FirstRows* r) noexcept nogil:
     return first_run(w, &r.f, r.rows)
 
 
+cdef inline bint is_for_heap(int64_t k, int64_t n) noexcept:
+    return n <= HEAP_ITEMS or HEAP_SHARE * k <= n
+
+
 cdef object first_of_rows(ndarray x, int64_t k, bint largest):
     """Indices along the last axis of a contiguous array, by a heap for each row."""
     cdef FirstRows r
@@ -435,7 +440,7 @@ cdef object first_of_row(ndarray x, int64_t k, bint largest, bint in_order):
         return np.empty(0, np.intp)
     x = plain_column(x)
     if x.dtype.kind in key_kinds and x.dtype.itemsize <= 8:
-        if not pays(n, FIRST_NS) and HEAP_SHARE * k <= n:
+        if not pays(n, FIRST_NS) and is_for_heap(k, n):
             return first_of_rows(x, k, largest)
         if pays(n, FIRST_NS) and (4 * k <= n or not in_order) and x.dtype.itemsize >= 4:
             found = first_by_sample(x, k, largest, in_order)
@@ -469,7 +474,7 @@ cdef object topk(object a, object k, object axis, object largest, object in_orde
         out = np.empty((*shape, count), np.intp)
         for index in np.ndindex(shape):
             out[index] = first_of_row(rows[index], count, bool(largest), bool(in_order))
-    elif HEAP_SHARE * count > n:
+    elif not is_for_heap(count, n):
         out = np.ascontiguousarray(par_argsort(rows, descending=bool(largest))[..., :count])
     else:
         out = first_of_rows(plain_column(rows), count, bool(largest)).astype(np.intp, copy=False)

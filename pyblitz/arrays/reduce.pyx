@@ -17,7 +17,7 @@ from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, collect, count_node, find_node
 from pyblitz.arrays.fold cimport (
-    any_of, arg_row, dot_row, fold_kernel, is_lost, is_row, mean_of, mean_type, reduce_node,
+    any_of, arg_row, dot_row, extremes_row, fold_kernel, is_lost, is_row, mean_of, mean_type, reduce_node,
     reduce_two, sum_rounded, variance_of)
 from pyblitz.arrays.front cimport (
     DOT_NS, ITEM_NS, REDUCE_NS, TRUTH_NS, alone, as_array, Left, left, left_dtype, no_value, pays,
@@ -33,6 +33,8 @@ cdef enum:
     # Along axes that are kept, from so many on each is one's own; fewer are done one after
     # another, each by all.
     MANY_ROWS = 32
+    # From so many on one pass of ours takes less than two of NumPy's.
+    EXTREMES_BYTES = 4096
 
 
 # ---- any ufunc --------------------------------------------------------------
@@ -371,6 +373,11 @@ def par_minmax(a, axis=None):
     (np.float64(1.0), np.float64(3.0))
     """
     x = as_array(a)
+    if x.nbytes >= EXTREMES_BYTES and (axis is None or x.ndim == 1):
+        axes_of(axis, x.ndim)
+        found = extremes_row(x)
+        if found is not None:
+            return found
     if pays(x.nbytes, REDUCE_NS) and (axis is None or x.ndim == 1) and x.dtype.kind in "biufmM":
         axes_of(axis, x.ndim)
         node = node_of(x)

@@ -36,14 +36,16 @@ cdef struct Count:
     const char* edges
     double scale            # BIN_WIDTH_*: bins for each unit
     SortedSearch search     # BIN_SEARCH: its row is the bins + 1 edges; keys go behind equal edges
-    int64_t* counts         # the result: [bins]
+    int64_t* counts         # the result: [bins]; zeros before, if `direct`
     double* sums            # the same, of weights
     double low              # the results of BIN_EXTREMES
     double high
     # BIN_ITEM: an item is negative or too great; EXTREMES: one is not
     # finite.  The result is then not to be used.
     atomic_u32 outside
-    int64_t top             # BIN_ITEM with weights: the greatest item
+    int64_t top             # BIN_ITEM: the greatest item
+    # Few items for each bin: they are counted where the result is, in one block.
+    bint direct
     # -- the rest is its own
     int64_t before          # entries of a table before those of the bins
     int64_t blocks
@@ -53,7 +55,7 @@ cdef struct Count:
     void* tables
     int64_t* tops
 
-# How many blocks it takes; fewer than two: the bins are too many to be worth it.
+# How many blocks it takes; none: the bins are too many to be worth it.
 cdef int64_t count_blocks(Count* c) noexcept nogil
 # 0, ENOMEM, or -1 with an exception set.
 cdef int count_run(Worker* w, Count* c) noexcept nogil

@@ -1,5 +1,6 @@
 """Counting; see count.pxd."""
 from libc.errno cimport ENOMEM
+from libc.math cimport INFINITY
 from libc.stdint cimport (
     int8_t, int16_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t)
 from libc.stdlib cimport calloc, free
@@ -8,6 +9,7 @@ from pyblitz.kernels.numbers cimport (
     NUMBER_F64, NUMBER_I16, NUMBER_I32, NUMBER_I64, NUMBER_I8, NUMBER_U16, NUMBER_U32, NUMBER_U64,
     NUMBER_U8, Number, Real)
 from pyblitz.kernels.search cimport search_block, search_prepare
+from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport u32_load_relaxed, u32_store_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run
 
@@ -20,6 +22,8 @@ cdef enum:
     # fit into L1: of equal ones, each would wait for the one before.
     LANES = 4
     LANE_BYTES = 4096
+    # With more bins for each item, most of the time goes to the bins.
+    DIRECT_BINS = 4
     # Entries that keep the lanes off each other's sets.
     PAD = 16
     LEAF_BINS = 2048
@@ -130,7 +134,12 @@ cdef bint bins_of(const Count* c, int64_t lo, int64_t n, int32_t* bin) noexcept 
 
 # ---- counting ---------------------------------------------------------------
 
-cdef inline void add_counts(uint32_t* table, int64_t lanes, int64_t stride, const int32_t* bin,
+ctypedef fused Counter:
+    uint32_t
+    int64_t
+
+
+cdef inline void add_counts(Counter* table, int64_t lanes, int64_t stride, const int32_t* bin,
                             int64_t n) noexcept nogil:
     cdef int64_t i = 0
     if lanes == LANES:
@@ -171,6 +180,7 @@ cdef int bins_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept 
     cdef Count* c = leaf.count
     cdef int64_t block = lo, at, n, top = -1
     cdef int64_t first = block * c.lanes * c.stride
+    cdef double* sums = c.sums if c.direct else <double*>c.tables + first
     cdef int32_t bin[CHUNK]
     lo = block * c.block
     hi = min(lo + c.block, c.n)
@@ -182,12 +192,14 @@ cdef int bins_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept 
             u32_store_relaxed(&c.outside, 1)
             bridge_limit(&leaf.bridge, 0)
             return 0
-        if c.weights == NULL:
-            add_counts(<uint32_t*>c.tables + first, c.lanes, c.stride, bin, n)
-        else:
-            add_weights(<double*>c.tables + first, c.lanes, c.stride, bin, c.weights + at, n)
+        if c.weights != NULL:
+            add_weights(sums, c.lanes, c.stride, bin, c.weights + at, n)
             if c.binning == BIN_ITEM:
                 top = max(top, <int64_t>greatest(bin, n))
+        elif c.direct:
+            add_counts(c.counts, 1, 0, bin, n)
+        else:
+            add_counts(<uint32_t*>c.tables + first, c.lanes, c.stride, bin, n)
         at += n
     c.tops[block] = top
     return 0
@@ -219,44 +231,22 @@ cdef int total_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
 cdef int extremes_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef CountRun* leaf = <CountRun*>ctx
     cdef Count* c = leaf.count
-    cdef int64_t block = lo, at, n, i
+    cdef int64_t block = lo, at, n
     cdef double converted[CHUNK]
-    cdef const double* x
-    cdef double low[8]
-    cdef double high[8]
-    cdef double zero[8]     # until something is not finite
-    cdef int k
+    cdef double low = INFINITY, high = -INFINITY
+    cdef bint nans = False
     lo = block * c.block
     hi = min(lo + c.block, c.n)
-    x = load(c, lo, 1, converted)
-    for k in range(8):
-        low[k] = high[k] = x[0]
-        zero[k] = 0
     at = lo
     while at < hi:
         n = min(<int64_t>CHUNK, hi - at)
-        x = load(c, at, n, converted)
-        for i in range(0, n - 7, 8):
-            for k in range(8):
-                low[k] = x[i + k] if x[i + k] < low[k] else low[k]
-            for k in range(8):
-                high[k] = x[i + k] if x[i + k] > high[k] else high[k]
-            for k in range(8):
-                zero[k] += x[i + k] - x[i + k]
-        for i in range(n & ~<int64_t>7, n):
-            low[0] = x[i] if x[i] < low[0] else low[0]
-            high[0] = x[i] if x[i] > high[0] else high[0]
-            zero[0] += x[i] - x[i]
+        nans |= simd.extremes_doubles(load(c, at, n, converted), n, &low, &high)
         at += n
-    for k in range(1, 8):
-        low[0] = min(low[0], low[k])
-        high[0] = max(high[0], high[k])
-        zero[0] += zero[k]
-    if zero[0] != 0:
+    if nans or low == -INFINITY or high == INFINITY:
         u32_store_relaxed(&c.outside, 1)
         bridge_limit(&leaf.bridge, 0)
-    (<double*>c.tables)[2 * block] = low[0]
-    (<double*>c.tables)[2 * block + 1] = high[0]
+    (<double*>c.tables)[2 * block] = low
+    (<double*>c.tables)[2 * block + 1] = high
     return 0
 
 
@@ -267,11 +257,15 @@ cdef int64_t count_blocks(Count* c) noexcept nogil:
     c.lanes = LANES if c.bins * size <= LANE_BYTES else 1
     c.stride = (entries + PAD - 1) // PAD * PAD + PAD
     c.blocks = min(<int64_t>MAX_BLOCKS, c.n // MIN_BLOCK_ITEMS)
+    c.direct = False
     if c.binning == BIN_EXTREMES:
         c.stride = 4        # two doubles, in counts
     else:
         # What clearing and adding up the tables costs is some of the counting.
         c.blocks = min(c.blocks, c.n // (4 * c.lanes * c.stride))
+        c.direct = c.blocks < 1 and c.binning == BIN_ITEM and c.bins <= DIRECT_BINS * c.n
+        if c.direct:
+            c.blocks = c.lanes = 1
         if c.bins >= <int64_t>1 << 30:
             c.blocks = 0
     if c.blocks > 0:
@@ -289,7 +283,7 @@ cdef int count_run(Worker* w, Count* c) noexcept nogil:
     cdef int rc
     leaf.count = c
     u32_store_relaxed(&c.outside, 0)
-    c.tables = calloc(c.blocks * c.lanes * c.stride, size)
+    c.tables = calloc(1 if c.direct else c.blocks * c.lanes * c.stride, size)
     c.tops = <int64_t*>calloc(c.blocks, sizeof(int64_t))
     if c.tables == NULL or c.tops == NULL:
         free(c.tables)
@@ -308,10 +302,15 @@ cdef int count_run(Worker* w, Count* c) noexcept nogil:
                 c.low = min(c.low, (<double*>c.tables)[2 * i])
                 c.high = max(c.high, (<double*>c.tables)[2 * i + 1])
         else:
+            if not c.direct:
+                rc = run_blocks(w, total_leaf, c, LEAF_BINS, c.bins)
             c.top = -1
             for i in range(c.blocks):
                 c.top = max(c.top, c.tops[i])
-            rc = run_blocks(w, total_leaf, c, LEAF_BINS, c.bins)
+            if c.weights == NULL:
+                c.top = c.bins - 1
+                while c.top >= 0 and c.counts[c.top] == 0:
+                    c.top -= 1
     free(c.tables)
     free(c.tops)
     return rc

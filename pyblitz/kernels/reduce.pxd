@@ -48,6 +48,8 @@ cdef struct Reduce:
     Partial result
     atomic_u32 flags        # the floating-point errors that were met, as bits
 
+# How many items a block has if `grain` is 0.
+cdef int64_t block_items(int64_t n, intptr_t itemsize) noexcept nogil
 # 0, ENOMEM, or what a step failed with.
 cdef int reduce_run(Worker* w, Reduce* r) noexcept nogil
 # Pairwise sums and sums of products of float and double, as loops for a Fold.
@@ -65,6 +67,12 @@ cdef void sum_wide(char** args, const intptr_t* dims, const intptr_t* steps, voi
 # Sums of their products.  Of 4 bytes only the low ones count.
 cdef void dot_narrow(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 cdef void dot_wide(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
+# The least and the greatest of numbers side by side: the accumulator is the pair of them, which is
+# NaNs if there is one.
+cdef void extremes_float(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
+cdef void extremes_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
+cdef void extremes_narrow(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
+cdef void extremes_wide(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 # NaNs become zero: a block kernel (map.pxd).
 cdef void zero_nans_float(const float* items, float* to, intptr_t n, void* user) noexcept nogil
 cdef void zero_nans_double(const double* items, double* to, intptr_t n, void* user) noexcept nogil

@@ -1,6 +1,7 @@
 """Block reduction; see reduce.pxd."""
 from libc.errno cimport ENOMEM
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.math cimport NAN
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from pyblitz.kernels.blocks cimport combine_blocks, gather_flags
@@ -192,6 +193,45 @@ cdef void dot_narrow(char** args, const intptr_t* dims, const intptr_t* steps, v
 
 cdef void dot_wide(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
     integer_dot(args, dims[0], steps, <const uint64_t*>args[1], <const uint64_t*>args[2])
+
+
+# ---- extremes ---------------------------------------------------------------
+
+cdef inline void extremes_floating(const Real* a, intptr_t n, Real* pair) noexcept nogil:
+    cdef bint lost
+    if pair[0] != pair[0]:
+        return
+    if Real is float:
+        lost = simd.extremes_floats(a, n, pair, pair + 1)
+    else:
+        lost = simd.extremes_doubles(a, n, pair, pair + 1)
+    if lost:
+        pair[0] = pair[1] = NAN
+        # Comparisons with a NaN are invalid; NumPy does not say so.
+        fe_clear()
+
+
+cdef inline intptr_t items_of(const intptr_t* dims, const intptr_t* steps, intptr_t size) noexcept nogil:
+    """Of a pair, which is joined, both are items."""
+    return dims[0] * (steps[1] // size)
+
+
+cdef void extremes_float(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
+    extremes_floating(<const float*>args[1], items_of(dims, steps, sizeof(float)), <float*>args[0])
+
+
+cdef void extremes_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
+    extremes_floating(<const double*>args[1], items_of(dims, steps, sizeof(double)), <double*>args[0])
+
+
+cdef void extremes_narrow(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
+    cdef int32_t* pair = <int32_t*>args[0]
+    simd.extremes_narrow(<const int32_t*>args[1], items_of(dims, steps, sizeof(int32_t)), pair, pair + 1)
+
+
+cdef void extremes_wide(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
+    cdef int64_t* pair = <int64_t*>args[0]
+    simd.extremes_wide(<const int64_t*>args[1], items_of(dims, steps, sizeof(int64_t)), pair, pair + 1)
 
 
 cdef inline void zero_nans(const Real* items, Real* to, intptr_t n) noexcept nogil:

@@ -20,6 +20,7 @@
 #endif
 #endif
 
+#include "pyblitz/kernels/simd/extremes.h"
 #include "pyblitz/kernels/simd/keys.h"
 #include "pyblitz/kernels/simd/lanes.h"
 #include "pyblitz/kernels/simd/quicksorts.h"
@@ -64,6 +65,8 @@ typedef struct {
                          int descending, int strict);
   int (*doubtful_unsigned)(const uint64_t *x, const uint64_t *y, intptr_t n,
                            int descending, int strict);
+  int (*extremes_floats)(const float *a, intptr_t n, float *low, float *high);
+  int (*extremes_doubles)(const double *a, intptr_t n, double *low, double *high);
   int few_narrow, few_wide; /* so many parts cost little more than two */
   /* NULL where there are no vectors for it: the rest, too. */
   int (*sort_narrow)(void *words, intptr_t n, void *unused);
@@ -83,6 +86,8 @@ typedef struct {
   int (*equal_wide)(const uint64_t *items, intptr_t n, uint64_t value);
   int (*equal_floats)(const float *items, intptr_t n, float value);
   int (*equal_doubles)(const double *items, intptr_t n, double value);
+  int (*extremes_narrow)(const int32_t *a, intptr_t n, int32_t *low, int32_t *high);
+  int (*extremes_wide)(const int64_t *a, intptr_t n, int64_t *low, int64_t *high);
 } pb_kernels;
 
 #define PB_LEVEL(NAME, LEVEL, SUMS, NARROW, WIDE, ...)                        \
@@ -100,12 +105,15 @@ typedef struct {
         pb_narrow_##LEVEL##_range, pb_wide_##LEVEL##_range,                   \
         pb_float_##LEVEL##_doubtful, pb_double_##LEVEL##_doubtful,            \
         pb_signed_##LEVEL##_doubtful, pb_unsigned_##LEVEL##_doubtful,         \
+        pb_float_##LEVEL##_extremes, pb_double_##LEVEL##_extremes,            \
         NARROW, WIDE, __VA_ARGS__                                             \
   }
 
 #define PB_NO_SORT NULL, NULL, NULL
 #define PB_NO_MOVE NULL, NULL, NULL, NULL
 #define PB_NO_EQUAL NULL, NULL, NULL, NULL
+#define PB_NO_EXTREMES NULL, NULL
+#define PB_EXTREMES_OF(LEVEL) pb_narrow_##LEVEL##_extremes, pb_wide_##LEVEL##_extremes
 #define PB_EQUALS(LEVEL)                                                      \
   pb_narrow_##LEVEL##_equal, pb_wide_##LEVEL##_equal,                         \
       pb_float_##LEVEL##_equal, pb_double_##LEVEL##_equal
@@ -114,6 +122,7 @@ PB_SUMS(pb_float_base, float, 16, )
 PB_SUMS(pb_double_base, double, 16, )
 PB_INTEGERS(base, )
 PB_KEYS_LEVEL(base, )
+PB_EXTREMES_BASE
 #if defined(PB_X86)
 PB_SPLIT_LEVEL(base, , 0, 0)
 PB_SUMS(pb_float_v3, float, 32, PB_CODE_V3)
@@ -121,10 +130,12 @@ PB_SUMS(pb_double_v3, double, 32, PB_CODE_V3)
 PB_INTEGERS(v3, PB_CODE_V3)
 PB_KEYS_LEVEL(v3, PB_CODE_V3)
 PB_EQUAL_LEVEL(v3, PB_CODE_V3)
+PB_EXTREMES_V3
 PB_SPLIT_LEVEL(v3, PB_CODE_V3, 32, 16)
 PB_INTEGERS(v4, PB_CODE_V4)
 PB_KEYS_LEVEL(v4, PB_CODE_V4)
 PB_EQUAL_LEVEL(v4, PB_CODE_V4)
+PB_EXTREMES_V4
 PB_SPLIT_BY_TREE(pb_split_narrow_v4_by_tree, uint32_t, pb_narrow_splitters, )
 PB_SPLIT_BY_TREE(pb_split_wide_v4_by_tree, uint64_t, pb_wide_splitters, )
 PB_SPLIT_BY_REGISTERS(pb_split_narrow_v4, uint32_t, pb_narrow_splitters, 32, 16,
@@ -143,12 +154,13 @@ PB_MOVE(pb_wide_v4, uint64_t, pb_wide_splitters, 64, 8, __mmask8)
  * vectors of 64 bytes are a tenth slower than of 32 (Zen 4). */
 static const pb_kernels pb_levels[] = {
     PB_LEVEL("v2", base, base, 16, 16, PB_NO_SORT, PB_NO_MOVE,
-             PB_NO_EQUAL),
+             PB_NO_EQUAL, PB_NO_EXTREMES),
     PB_LEVEL("v3", v3, v3, 32, 16, pb_narrow_v3_sort, pb_wide_v3_sort,
-             pb_double_v3_sort, PB_NO_MOVE, PB_EQUALS(v3)),
+             pb_double_v3_sort, PB_NO_MOVE, PB_EQUALS(v3),
+             PB_EXTREMES_OF(v3)),
     PB_LEVEL("v4", v4, v3, 256, 128, pb_narrow_v4_sort, pb_wide_v4_sort, NULL,
              pb_narrow_v4_count, pb_narrow_v4_move, pb_wide_v4_count, pb_wide_v4_move,
-             PB_EQUALS(v4))};
+             PB_EQUALS(v4), PB_EXTREMES_OF(v4))};
 
 static inline int pb_best_level(void) {
   __builtin_cpu_init();
@@ -164,10 +176,10 @@ PB_SPLIT_LEVEL(base, , 16, 8)
 #if defined(__aarch64__)
 PB_EQUAL_LEVEL(base, )
 static const pb_kernels pb_levels[] = {PB_LEVEL("neon", base, base, 16, 16, PB_NO_SORT, PB_NO_MOVE,
-                                              PB_EQUALS(base))};
+                                              PB_EQUALS(base), PB_NO_EXTREMES)};
 #else
 static const pb_kernels pb_levels[] = {PB_LEVEL("any", base, base, 16, 16, PB_NO_SORT, PB_NO_MOVE,
-                                              PB_NO_EQUAL)};
+                                              PB_NO_EQUAL, PB_NO_EXTREMES)};
 #endif
 static inline int pb_best_level(void) { return 0; }
 #endif

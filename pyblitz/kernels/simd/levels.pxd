@@ -61,6 +61,9 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
                                int strict) noexcept nogil
         int (*doubtful_unsigned)(const uint64_t* x, const uint64_t* y, intptr_t n, int descending,
                                  int strict) noexcept nogil
+        # The least and the greatest, with n items more.  Not 0: there was a NaN, and they say nothing.
+        int (*extremes_floats)(const float* a, intptr_t n, float* low, float* high) noexcept nogil
+        int (*extremes_doubles)(const double* a, intptr_t n, double* low, double* high) noexcept nogil
         # So many parts cost little more than two.
         int few_narrow
         int few_wide
@@ -85,5 +88,8 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
         int (*equal_wide)(const uint64_t* items, intptr_t n, uint64_t value) noexcept nogil
         int (*equal_floats)(const float* items, intptr_t n, float value) noexcept nogil
         int (*equal_doubles)(const double* items, intptr_t n, double value) noexcept nogil
+        # As those of floats; never a NaN.  Both are NULL where there are no vectors for it.
+        int (*extremes_narrow)(const int32_t* a, intptr_t n, int32_t* low, int32_t* high) noexcept nogil
+        int (*extremes_wide)(const int64_t* a, intptr_t n, int64_t* low, int64_t* high) noexcept nogil
 
 cdef Kernels simd
