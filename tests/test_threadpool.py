@@ -800,6 +800,26 @@ print(rc, sum(capi.call_roll()))
 
 
 @linux
+def test_the_child_of_a_job_that_forks_ends_well(script):
+    """Its one thread was a pool's.  What it printed is not lost; it does not do at exit what the
+    parent is to do.  From Python 3.13 on it died by a signal: Python took the state of the
+    parent's main thread for its own."""
+    out = script("""
+import atexit, os
+import pyblitz as pb
+atexit.register(os.write, 1, b"exit ")
+pool = pb.ThreadPool(2)
+def forks():
+    pid = os.fork()
+    if pid == 0:
+        print("child", end=" ")
+    return pid
+pid = pool.submit(forks).result()
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), end=" ", flush=True)
+""")
+    assert out == "child 0 exit "
+
+
 def test_fork_while_others_work(script):
     out = script(f"""
 import os, threading

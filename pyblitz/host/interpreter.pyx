@@ -1,6 +1,7 @@
 """The interpreter as the runtime needs it: see interpreter.pxd."""
 import concurrent.futures
 import os
+import sys
 import threading
 
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
@@ -192,7 +193,6 @@ cdef extern from *:
     void py_take_back "pb_take_back"(void*) noexcept nogil
     PyObject* take_exception "pb_take_exception"()
     void set_exception "pb_set_exception"(PyObject*)
-    void Py_Exit(int)
     PyObject* PyErr_Occurred()
 
 
@@ -251,8 +251,15 @@ cdef void stop(Stop why) noexcept nogil:
 
 
 cdef void exit_child() noexcept nogil:
+    """As multiprocessing ends a forked child.  Python is not finalized: from 3.13 on that goes by the
+    state of the main thread, which was the parent's, and is gone."""
     with gil:
-        Py_Exit(0)
+        for file in (sys.stdout, sys.stderr):
+            try:
+                file.flush()
+            except BaseException:
+                pass        # None, closed, or nobody reads it
+        os._exit(0)
 
 
 the_hooks.stop = stop
