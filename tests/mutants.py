@@ -714,15 +714,15 @@ MUTATIONS = [
     Mutation(
         "histogram: integers that are no doubles have their outer edges rounded",
         "arrays/count.pyx",
-        "            outer = np.array(reduce_two(np.minimum, node, np.maximum, node)[:2], a.dtype)",
-        "            outer = np.array([c.low, c.high])",
+        "        outer = np.array(extremes_of(a), a.dtype)\n        if",
+        "        outer = np.array(extremes_of(a), float)\n        if",
         "test_count.py",
     ),
     Mutation(
         "bincount: the last item does not say how long the result is",
         "kernels/count.pyx",
-        "                while c.top >= 0 and c.counts[c.top] == 0:",
-        "                while c.top >= 0 and c.counts[c.top] <= 1:",
+        "            while c.top >= 0 and c.counts[c.top] == 0:",
+        "            while c.top >= 0 and c.counts[c.top] <= 1:",
         "test_count.py",
     ),
     Mutation(
@@ -735,8 +735,8 @@ MUTATIONS = [
     Mutation(
         "minmax: the zero of a pair is not that of the least alone",
         "arrays/fold.pyx",
-        "no_value, None) if low == 0 and",
-        "no_value, None) if False and",
+        "    if n <= SINGLE_ITEMS and negative == 0:",
+        "    if n <= SINGLE_ITEMS:",
         "test_simd.py",
     ),
     Mutation(

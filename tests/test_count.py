@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from arrays import arrays, values
@@ -73,6 +75,11 @@ def test_bincount_of_numbers_that_a_sample_does_not_show():
 def test_bincount_of_few_items_for_each_bin(bins):
     """Counted in one table, as NumPy does: sums of weights, too, have its bits."""
     x = RNG.integers(0, bins, 65_536)
+    for huge in (2**60, 2**63, 2**70):
+        with pytest.raises((ValueError, OverflowError)) as theirs:
+            np.bincount(x, minlength=huge)
+        with pytest.raises(theirs.type, match=re.escape(str(theirs.value))):
+            pb.par_bincount(x, minlength=huge)
     weights = RNG.standard_normal(x.size)
     for y in (x, x.astype("i4"), x // 2, np.full(x.size, bins)):
         bincount(y)

@@ -297,6 +297,9 @@ def test_minmax():
                     least, greatest = pb.par_minmax(x, axis)
                     assert_same(least, np.min(x, axis))
                     assert_same(greatest, np.max(x, axis))
+    for n in (3, 1000, 300_000):  # along no axis, each element is reduced alone
+        for got, expected in zip(pb.par_minmax(np.arange(n), ()), [np.arange(n)] * 2, strict=True):
+            np.testing.assert_array_equal(got, expected, strict=True)
     with pytest.raises(ValueError):
         pb.par_minmax([])
     with pytest.raises(np.exceptions.AxisError):

@@ -11,12 +11,12 @@ from numpy cimport ndarray
 from pyblitz.arrays.common cimport number_of, run, run_fn
 from pyblitz.arrays.copy cimport cast_to, native_row
 from pyblitz.arrays.evaluate cimport apply
-from pyblitz.arrays.fold cimport reduce_node, reduce_two
+from pyblitz.arrays.fold cimport extremes_of, reduce_node
 from pyblitz.arrays.front cimport COUNT_NS, Left, count_left, left, left_dtype, no_value, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport cast, node_of
 from pyblitz.kernels.count cimport (
-    BIN_EXTREMES, BIN_ITEM, BIN_SEARCH, BIN_WIDTH_F32, BIN_WIDTH_F64, Count, count_blocks, count_run)
+    BIN_ITEM, BIN_SEARCH, BIN_WIDTH_F32, BIN_WIDTH_F64, Count, count_blocks, count_run)
 from pyblitz.kernels.numbers cimport NUMBER_F64
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 
@@ -90,8 +90,13 @@ cdef object bincount(ndarray x, object weights, object minlength):
             x = x.copy()
             take_items(&c, x)
         some = x
-    result.resize(max(c.top + 1, minlength), refcheck=False)
-    return result
+    if minlength <= c.bins:
+        result.resize(max(c.top + 1, minlength), refcheck=False)
+        return result
+    # Memory that nobody touches costs nothing.
+    longer = np.zeros(minlength, result.dtype)
+    longer[:c.top + 1] = result[:c.top + 1]
+    return longer
 
 
 @operation("x weights", np.bincount, ns=COUNT_NS)
@@ -127,7 +132,7 @@ def par_bincount(x, /, weights=None, minlength=0):
     if not cnp.PyArray_CheckExact(x) or cnp.PyArray_NDIM(<ndarray>x) != 1 or not hasattr(minlength, "__index__"):
         return left("arguments that it refuses")
     least = operator.index(minlength)
-    if least < 0:
+    if not 0 <= least < 1 << 60:
         return left("arguments that it refuses")
     if weights is not None:
         if (not cnp.PyArray_CheckExact(weights) or weights.shape != x.shape
@@ -138,17 +143,6 @@ def par_bincount(x, /, weights=None, minlength=0):
 
 
 # ---- histogram --------------------------------------------------------------
-
-cdef bint extremes(Count* c) except -1:
-    """Finds the least and the greatest item; false: one is not finite."""
-    c.binning = BIN_EXTREMES
-    c.weights = NULL
-    c.bins = 1
-    if count_blocks(c) < 1:
-        return False
-    run(<run_fn>count_run, c, "the tables")
-    return u32_load_relaxed(&c.outside) == 0
-
 
 cdef bint is_exact(ndarray a, object edges) except -1:
     """Whether items and edges compare as doubles as they do themselves."""
@@ -169,22 +163,16 @@ cdef object of_one_width(Count* c, ndarray a, object dtype, object bins, object 
     if isinstance(bins, str):
         edges = np.histogram_bin_edges(a.astype(dtype, copy=False), bins, limits)
     elif limits is None:
-        if not extremes(c):
+        outer = np.array(extremes_of(a), a.dtype)
+        if not np.isfinite(outer).all():
             # Another thread may write the items, but does not know the copy.
             a = a.copy()
             kept.append(a)
             take_items(c, a)
-            if not extremes(c):
-                # In NumPy's words.
-                return np.histogram_bin_edges(np.array([a.min(), a.max()]).astype(dtype), bins)
-        if a.dtype.itemsize == 8 and a.dtype.kind != "f" and not (-exact < c.low and c.high < exact):
-            # NumPy, too, compares such integers with the edges as doubles, but for the outer ones.
-            node = node_of(a)
-            outer = np.array(reduce_two(np.minimum, node, np.maximum, node)[:2], a.dtype)
-            rounds = True
-        else:
-            outer = np.array([c.low, c.high]).astype(dtype)
-        edges = np.histogram_bin_edges(outer, bins)
+            outer = np.array(extremes_of(a), a.dtype)
+        # NumPy, too, compares such integers with the edges as doubles, but for the outer ones.
+        rounds = a.dtype.itemsize == 8 and a.dtype.kind != "f" and not (-exact < outer[0] and outer[1] < exact)
+        edges = np.histogram_bin_edges(outer.astype(dtype), bins)
     else:
         edges = np.histogram_bin_edges(a[:1].astype(dtype), bins, limits)
     # A computed bin must not be wrong by more than one: a width of all bins that

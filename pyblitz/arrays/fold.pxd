@@ -29,7 +29,9 @@ cdef object sum_rounded(Node node, object dtype, object start, str name)
 # As fold_node, by a compiled kernel and another that combines its results, if there is one.  initial is
 # an identity, or np._NoValue.
 cdef object fold_kernel(CompiledKernel k, CompiledKernel combine, list nodes, object initial)
-# The least and the greatest of an array, by vectors; None where there are none for it.
+# (the least, the greatest) of an array that is not empty, of numbers or times.
+cdef tuple extremes_of(ndarray a)
+# The same by vectors, or None: there are none for it, or there is a NaN.
 cdef tuple extremes_row(ndarray a)
 # Two reductions in one pass: (first result, second result, number of elements); or None where one
 # pass cannot do both.

@@ -4,7 +4,7 @@ import numpy as np
 
 cimport numpy as cnp
 from libc.math cimport INFINITY
-from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, int64_t, uint32_t
+from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, int64_t, intptr_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from numpy cimport ndarray
 
@@ -28,6 +28,10 @@ from pyblitz.runtime.atomic cimport u32_load_relaxed
 from pyblitz.runtime.os cimport FE_UNDERFLOW
 
 cnp.import_array()
+
+cdef enum:
+    # So many are looked through by one thread sooner than reduced by all.
+    SINGLE_ITEMS = 65536
 
 cdef object truth = np.dtype(bool)
 cdef object single = np.dtype(np.float32)
@@ -301,8 +305,20 @@ cdef bint set_extremes(Fold* f, cnp.dtype dtype) except -1:
     return True
 
 
+cdef object zero_of(object op, ndarray a):
+    """The extreme of a, which is a zero: with the sign that it has alone."""
+    cdef int64_t nans = 0, negative = 0
+    cdef intptr_t n = cnp.PyArray_SIZE(a)
+    if n <= SINGLE_ITEMS and cnp.PyArray_ITEMSIZE(a) == 8:
+        simd.look_wide(<uint64_t*>cnp.PyArray_DATA(a), n, &nans, &negative)
+    elif n <= SINGLE_ITEMS:
+        simd.look_narrow(<uint32_t*>cnp.PyArray_DATA(a), n, &nans, &negative)
+    if n <= SINGLE_ITEMS and negative == 0:
+        return a.dtype.type(0)
+    return reduce_node(op, node_of(a), no_value, None)
+
+
 cdef tuple extremes_row(ndarray a):
-    """(the least, the greatest) of an array in one pass; None: for other ways, with NaNs too."""
     cdef Map m
     cdef Reduce red
     cdef ndarray pair
@@ -319,9 +335,18 @@ cdef tuple extremes_row(ndarray a):
     low, high = pair
     if low != low:
         return None
-    # The sign of a zero is that of each alone.
-    return (reduce_node(np.minimum, node_of(a), no_value, None) if low == 0 and a.descr.kind == b"f" else low,
-            reduce_node(np.maximum, node_of(a), no_value, None) if high == 0 and a.descr.kind == b"f" else high)
+    if a.descr.kind != b"f":
+        return low, high
+    return low if low != 0 else zero_of(np.minimum, a), high if high != 0 else zero_of(np.maximum, a)
+
+
+cdef tuple extremes_of(ndarray a):
+    found = extremes_row(a)
+    if found is not None:
+        return found
+    node = node_of(a)
+    found = reduce_two(np.minimum, node, np.maximum, node)
+    return (np.min(a), np.max(a)) if found is None else found[:2]
 
 
 cdef object started(object op, ndarray result, object initial):

@@ -49,9 +49,12 @@ cdef enum:
     MAX_KTHS = 3
     # Splits of splits; what is left then is NumPy's.
     MAX_DEPTH = 8
-    # Of more items than these, a larger part than one of so many is sorted faster than kept in a heap.
-    HEAP_ITEMS = 64
-    HEAP_SHARE = 4
+    # A larger part of so many than one in so many is sorted faster than kept in a heap; of more, one in
+    # MANY_SHARE.  Of fewer than ANY_SHARE, no part is.
+    ANY_SHARE = 64
+    FEW_ITEMS = 1024
+    FEW_SHARE = 8
+    MANY_SHARE = 32
 
 # Nanoseconds that a fast sort takes for each halving, at most.
 cdef double FAST_HALVING = 0.8
@@ -385,7 +388,7 @@ cdef int run_first(Worker* w, FirstRows* r) noexcept nogil:
 
 
 cdef inline bint is_for_heap(int64_t k, int64_t n) noexcept:
-    return n <= HEAP_ITEMS or HEAP_SHARE * k <= n
+    return n <= ANY_SHARE or (FEW_SHARE if n <= FEW_ITEMS else MANY_SHARE) * k <= n
 
 
 cdef object first_of_rows(ndarray x, int64_t k, bint largest):

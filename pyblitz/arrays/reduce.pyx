@@ -17,8 +17,8 @@ from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, collect, count_node, find_node
 from pyblitz.arrays.fold cimport (
-    any_of, arg_row, dot_row, extremes_row, fold_kernel, is_lost, is_row, mean_of, mean_type, reduce_node,
-    reduce_two, sum_rounded, variance_of)
+    any_of, arg_row, dot_row, extremes_of, extremes_row, fold_kernel, is_lost, is_row, mean_of, mean_type, reduce_node,
+    sum_rounded, variance_of)
 from pyblitz.arrays.front cimport (
     DOT_NS, ITEM_NS, REDUCE_NS, TRUTH_NS, alone, as_array, Left, left, left_dtype, no_value, pays,
     too_small)
@@ -373,17 +373,12 @@ def par_minmax(a, axis=None):
     (np.float64(1.0), np.float64(3.0))
     """
     x = as_array(a)
-    if x.nbytes >= EXTREMES_BYTES and (axis is None or x.ndim == 1):
-        axes_of(axis, x.ndim)
-        found = extremes_row(x)
-        if found is not None:
-            return found
-    if pays(x.nbytes, REDUCE_NS) and (axis is None or x.ndim == 1) and x.dtype.kind in "biufmM":
-        axes_of(axis, x.ndim)
-        node = node_of(x)
-        found = reduce_two(np.minimum, node, np.maximum, node)
-        if found is not None:
-            return found[0], found[1]
+    if x.nbytes >= EXTREMES_BYTES and (axis is None or x.ndim == 1 and len(axes_of(axis, 1)) == 1):
+        if not pays(x.nbytes, REDUCE_NS):
+            found = extremes_row(x)
+            return least_and_greatest(x, axis) if found is None else found
+        if x.dtype.kind in "biufmM":
+            return extremes_of(x)
     least = reduce_ufunc(np.minimum, x, axis, None, None, False, no_value, True)
     return least if type(least) is Left else (
         least, reduce_ufunc(np.maximum, x, axis, None, None, False, no_value, True))

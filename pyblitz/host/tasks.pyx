@@ -89,6 +89,7 @@ cdef class Spawned:
         cdef void* mark = NULL
         cdef int64_t last = last_entered()
         cdef scope home = self.home
+        cdef bint dropped = False
         future = self.future
         context, self.context = self.context, None
         fn, self.fn = self.fn, None
@@ -109,11 +110,15 @@ cdef class Spawned:
                 future.cancel()
             if begin_future(future):
                 if w != NULL and must_stop(w, 0):
+                    # relaxed: its own limit says so, or the scope's end will say why
+                    dropped = self.index >= i64_load_relaxed(&home._limit)
                     raised()
                 result = context.run(fn, *args, **kwargs)
         except BaseException as e:
             error = e
-            home._fail(self.index, e)
+            # What is not wanted any more has not failed; why it is not wanted is known.
+            if not dropped:
+                home._fail(self.index, e)
         late = end_future(future, result, error)
         if late is not None:
             home._fail(self.index, late)

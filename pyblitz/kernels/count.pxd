@@ -20,8 +20,6 @@ cdef enum Binning:
     BIN_WIDTH_F64
     # Any edges: a search for the item as a double; NaNs come last.
     BIN_SEARCH
-    # No bins: the least and the greatest item, as doubles.
-    BIN_EXTREMES
 
 cdef struct Count:
     Binning binning
@@ -38,10 +36,7 @@ cdef struct Count:
     SortedSearch search     # BIN_SEARCH: its row is the bins + 1 edges; keys go behind equal edges
     int64_t* counts         # the result: [bins]; zeros before, if `direct`
     double* sums            # the same, of weights
-    double low              # the results of BIN_EXTREMES
-    double high
-    # BIN_ITEM: an item is negative or too great; EXTREMES: one is not
-    # finite.  The result is then not to be used.
+    # BIN_ITEM: an item is negative or too great.  The result is then not to be used.
     atomic_u32 outside
     int64_t top             # BIN_ITEM: the greatest item
     # Few items for each bin: they are counted where the result is, in one block.

@@ -1,6 +1,5 @@
 """Counting; see count.pxd."""
 from libc.errno cimport ENOMEM
-from libc.math cimport INFINITY
 from libc.stdint cimport (
     int8_t, int16_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t)
 from libc.stdlib cimport calloc, free
@@ -9,7 +8,6 @@ from pyblitz.kernels.numbers cimport (
     NUMBER_F64, NUMBER_I16, NUMBER_I32, NUMBER_I64, NUMBER_I8, NUMBER_U16, NUMBER_U32, NUMBER_U64,
     NUMBER_U8, Number, Real)
 from pyblitz.kernels.search cimport search_block, search_prepare
-from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport u32_load_relaxed, u32_store_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run
 
@@ -228,28 +226,6 @@ cdef int total_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
     return 0
 
 
-cdef int extremes_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef CountRun* leaf = <CountRun*>ctx
-    cdef Count* c = leaf.count
-    cdef int64_t block = lo, at, n
-    cdef double converted[CHUNK]
-    cdef double low = INFINITY, high = -INFINITY
-    cdef bint nans = False
-    lo = block * c.block
-    hi = min(lo + c.block, c.n)
-    at = lo
-    while at < hi:
-        n = min(<int64_t>CHUNK, hi - at)
-        nans |= simd.extremes_doubles(load(c, at, n, converted), n, &low, &high)
-        at += n
-    if nans or low == -INFINITY or high == INFINITY:
-        u32_store_relaxed(&c.outside, 1)
-        bridge_limit(&leaf.bridge, 0)
-    (<double*>c.tables)[2 * block] = low
-    (<double*>c.tables)[2 * block + 1] = high
-    return 0
-
-
 cdef int64_t count_blocks(Count* c) noexcept nogil:
     cdef int64_t size = sizeof(uint32_t) if c.weights == NULL else sizeof(double)
     cdef int64_t entries = c.bins + 2
@@ -257,17 +233,13 @@ cdef int64_t count_blocks(Count* c) noexcept nogil:
     c.lanes = LANES if c.bins * size <= LANE_BYTES else 1
     c.stride = (entries + PAD - 1) // PAD * PAD + PAD
     c.blocks = min(<int64_t>MAX_BLOCKS, c.n // MIN_BLOCK_ITEMS)
-    c.direct = False
-    if c.binning == BIN_EXTREMES:
-        c.stride = 4        # two doubles, in counts
-    else:
-        # What clearing and adding up the tables costs is some of the counting.
-        c.blocks = min(c.blocks, c.n // (4 * c.lanes * c.stride))
-        c.direct = c.blocks < 1 and c.binning == BIN_ITEM and c.bins <= DIRECT_BINS * c.n
-        if c.direct:
-            c.blocks = c.lanes = 1
-        if c.bins >= <int64_t>1 << 30:
-            c.blocks = 0
+    # What clearing and adding up the tables costs is some of the counting.
+    c.blocks = min(c.blocks, c.n // (4 * c.lanes * c.stride))
+    c.direct = c.blocks < 1 and c.binning == BIN_ITEM and c.bins <= DIRECT_BINS * c.n
+    if c.direct:
+        c.blocks = c.lanes = 1
+    if c.bins >= <int64_t>1 << 30:
+        c.blocks = 0
     if c.blocks > 0:
         c.block = (c.n + c.blocks - 1) // c.blocks
         # Places and counts of a block are 32 bits.
@@ -291,26 +263,18 @@ cdef int count_run(Worker* w, Count* c) noexcept nogil:
         return ENOMEM
     if c.binning == BIN_SEARCH:
         search_prepare(&c.search)
-    bridge_init(&leaf.bridge, extremes_leaf if c.binning == BIN_EXTREMES else bins_count_leaf, NULL,
-                &leaf, 1)
+    bridge_init(&leaf.bridge, bins_count_leaf, NULL, &leaf, 1)
     rc = bridge_run(w, &leaf.bridge, c.blocks)
     if rc == 0 and u32_load_relaxed(&c.outside) == 0:
-        if c.binning == BIN_EXTREMES:
-            c.low = (<double*>c.tables)[0]
-            c.high = (<double*>c.tables)[1]
-            for i in range(1, c.blocks):
-                c.low = min(c.low, (<double*>c.tables)[2 * i])
-                c.high = max(c.high, (<double*>c.tables)[2 * i + 1])
-        else:
-            if not c.direct:
-                rc = run_blocks(w, total_leaf, c, LEAF_BINS, c.bins)
-            c.top = -1
-            for i in range(c.blocks):
-                c.top = max(c.top, c.tops[i])
-            if c.weights == NULL:
-                c.top = c.bins - 1
-                while c.top >= 0 and c.counts[c.top] == 0:
-                    c.top -= 1
+        if not c.direct:
+            rc = run_blocks(w, total_leaf, c, LEAF_BINS, c.bins)
+        c.top = -1
+        for i in range(c.blocks):
+            c.top = max(c.top, c.tops[i])
+        if rc == 0 and c.weights == NULL and c.binning == BIN_ITEM:
+            c.top = c.bins - 1
+            while c.top >= 0 and c.counts[c.top] == 0:
+                c.top -= 1
     free(c.tables)
     free(c.tops)
     return rc

@@ -1,7 +1,7 @@
 /* The least and the greatest item of a row, in one pass.
  *
- * Vectors of a level are named, because compilers make none of a float's comparisons.  Elsewhere
- * than on x86 they are the compiler's own. */
+ * What chooses between two vectors is named, because compilers do not find it for floats, which may
+ * be NaNs.  Elsewhere than on x86 it is made of comparisons. */
 #ifndef PYBLITZ_EXTREMES_H
 #define PYBLITZ_EXTREMES_H
 
@@ -29,8 +29,12 @@
     for (; n > 0 && (uintptr_t)a % 64 != 0; a++, n--)                         \
       PB_EXTREMES_ITEM(*a, first, last, some);                                \
     if (n >= ITEMS) {                                                         \
-      memcpy(least, a, sizeof least);                                         \
-      memcpy(most, a, sizeof most);                                           \
+      for (k = 0; k < ITEMS; k++) {                                           \
+        lanes[0][k] = first;                                                  \
+        lanes[1][k] = last;                                                   \
+      }                                                                       \
+      memcpy(least, lanes[0], sizeof least);                                  \
+      memcpy(most, lanes[1], sizeof most);                                    \
       for (i = 0; i + ITEMS <= n; i += ITEMS) {                               \
         _Pragma("GCC unroll 16") for (k = 0; k < N; k++)                      \
           memcpy(&x[k], a + i + k * V, WIDTH);                                \
@@ -102,21 +106,24 @@
   PB_EXTREMES(pb_wide_v4, int64_t, 64, 4, PB_MIN_WIDE512, PB_MAX_WIDE512,     \
               PB_NO_NANS, PB_CODE_V4)
 #else
-/* One item at a time: for the compiler. */
-#define PB_EXTREMES_ROW(NAME, T)                                              \
-  static int NAME##_extremes(const T *a, intptr_t n, T *low, T *high) {       \
-    T first = *low, last = *high;                                             \
-    int some = 0;                                                             \
-    intptr_t i;                                                               \
-    for (i = 0; i < n; i++)                                                   \
-      PB_EXTREMES_ITEM(a[i], first, last, some);                              \
-    *low = first;                                                             \
-    *high = last;                                                             \
-    return some;                                                              \
-  }
+/* Masks of a comparison, which are integers as wide as what is compared. */
+typedef int32_t pb_mask_narrow __attribute__((vector_size(16)));
+typedef int64_t pb_mask_wide __attribute__((vector_size(16)));
+#define PB_CHOOSE(M, m, x, y) (((M)(x) & (M)(m)) | ((M)(y) & ~(M)(m)))
+#define PB_MIN_FLOATS(x, y) PB_CHOOSE(pb_mask_narrow, (x) < (y), x, y)
+#define PB_MAX_FLOATS(x, y) PB_CHOOSE(pb_mask_narrow, (x) > (y), x, y)
+#define PB_MIN_DOUBLES(x, y) PB_CHOOSE(pb_mask_wide, (x) < (y), x, y)
+#define PB_MAX_DOUBLES(x, y) PB_CHOOSE(pb_mask_wide, (x) > (y), x, y)
+#define PB_NANS_FLOATS(x, y) pb_is_any((pb_mask_wide)(((x) != (x)) | ((y) != (y))))
+#define PB_NANS_DOUBLES(x, y) pb_is_any(((x) != (x)) | ((y) != (y)))
+
+static inline int pb_is_any(pb_mask_wide m) { return (m[0] | m[1]) != 0; }
+
 #define PB_EXTREMES_BASE                                                      \
-  PB_EXTREMES_ROW(pb_float_base, float)                                       \
-  PB_EXTREMES_ROW(pb_double_base, double)
+  PB_EXTREMES(pb_float_base, float, 16, 4, PB_MIN_FLOATS, PB_MAX_FLOATS,      \
+              PB_NANS_FLOATS, )                                               \
+  PB_EXTREMES(pb_double_base, double, 16, 4, PB_MIN_DOUBLES, PB_MAX_DOUBLES,  \
+              PB_NANS_DOUBLES, )
 #endif
 
 #endif
