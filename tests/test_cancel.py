@@ -224,6 +224,13 @@ spinner = native_poll.Spinner()
 operations = dict(test_cancel.LONG)
 for how in test_cancel.KERNELS:
     operations["kernel " + how] = lambda how=how: spinner.spin(how)
+def interrupt_what_spins():
+    # Not after some time: before the operation begins, it would be Python that raises.
+    begun = spinner.running + 1
+    def interrupt():
+        spinner.wait(begun)
+        os.kill(os.getpid(), signal.SIGINT)
+    threading.Thread(target=interrupt).start()
 """
 
 
@@ -257,7 +264,7 @@ def test_ctrl_c_again_and_again(script):
 def main():
     for _ in range(3):
         try:
-            threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
+            interrupt_what_spins()
             operations["kernel nested"]()
         except KeyboardInterrupt:
             test_cancel.usable()
@@ -280,7 +287,7 @@ main = threading.main_thread()
 def block(x):
     if threading.current_thread() is main:
         try:
-            threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
+            interrupt_what_spins()
             spinner.spin("join")
         except KeyboardInterrupt:
             print("swallowed")
@@ -399,7 +406,7 @@ other = pb.ThreadPool(2)
 def block(x):
     if threading.current_thread() is main and not swallowed:
         try:
-            threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
+            interrupt_what_spins()
             other.install(spinner.spin, "join")
         except KeyboardInterrupt:
             swallowed.append(True)
