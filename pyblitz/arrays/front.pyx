@@ -74,7 +74,7 @@ cdef double REDUCE_NS = 0.031
 cdef double FIND_NS = 0.0625
 cdef double GUFUNC_NS = 0.125
 cdef double DOT_NS = 0.013
-cdef double TRUTH_NS = 0.021
+cdef double TRUTH_NS = 0.0105
 
 # What NumPy needs for one item: in its fastest reductions, to look whether it is zero, to count it
 # into a bin, to accumulate it, to put it somewhere, to search for it, to sort it; and, of a few
@@ -94,7 +94,7 @@ cdef double HASH_NS = 32.0
 # These are less than NumPy needs for an item, so that only larger calls are shared: our way first
 # takes samples or clears tables, or NumPy has vectors.  They are for ranks, merges, distinct values
 # that NumPy sorts, distinct floats, distinct values of two bytes, membership, partitions, the first
-# few of each row.
+# few of each row, and what is accumulated by NumPy's own loop.
 cdef double RANK_NS = 1.0
 cdef double MERGE_NS = 0.2
 cdef double UNIQUE_NS = 0.5
@@ -103,6 +103,7 @@ cdef double SHORTS_NS = 0.031
 cdef double ISIN_NS = 1.0
 cdef double PARTITION_NS = 0.125
 cdef double FIRST_NS = 0.031
+cdef double LOOP_NS = 0.031
 
 # A pool of one thread leaves no more bytes than these to NumPy in one call: Python's signal
 # handlers wait until NumPy is done.

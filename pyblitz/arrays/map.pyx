@@ -17,7 +17,8 @@ from pyblitz.arrays.common cimport (
     report_flags, run, run_fn, slices)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel, as_range_kernel
 from pyblitz.arrays.elementwise cimport are_small, map_ufunc
-from pyblitz.arrays.front cimport GUFUNC_NS, SHARE_NS, as_array, bare, check_out, Left, left, too_small
+from pyblitz.arrays.front cimport (
+    GUFUNC_NS, SHARE_NS, alone, as_array, bare, check_out, Left, left, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.gufunc cimport map_gufunc
 from pyblitz.kernels.blocks cimport LEAF_BYTES
@@ -346,7 +347,8 @@ def par_fill(a, value):
     cdef int axis
     if not isinstance(a, np.ndarray):
         raise TypeError(f"a: expected an array, not {type(a).__name__}")
-    if cnp.PyArray_NBYTES(a) <= FILL_BYTES or not cnp.PyArray_ISWRITEABLE(a):
+    if (cnp.PyArray_NBYTES(a) <= FILL_BYTES or alone(cnp.PyArray_NBYTES(a))
+            or not cnp.PyArray_ISWRITEABLE(a)):
         return too_small
     if (<ndarray>a).dtype.hasobject:
         return left("dtype object")

@@ -12,7 +12,7 @@ from pyblitz.arrays.common cimport (
     SLICE_ITEMS, Resolved, at, axis_of, idempotent, longest_axis, may_overlap, numbas_ufunc,
     made_like, outputs_are_safe, report_flags, resolve, run, run_fn, slices)
 from pyblitz.arrays.front cimport (
-    SCAN_NS, alone, as_array, check_out, count_left, Left, left, left_dtype, pays, too_small)
+    LOOP_NS, SCAN_NS, alone, as_array, check_out, count_left, Left, left, left_dtype, pays, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.kernels.cast cimport cast_loop
 from pyblitz.kernels.map cimport loop_fn
@@ -125,7 +125,8 @@ cdef object scan(ufunc op, ndarray x, object axis, object dtype, object out):
     r = resolve_for(op, x, dtype, out)
     if r is None:
         return left_dtype(x.dtype)
-    if op in idempotent and alone(cnp.PyArray_NBYTES(x)):
+    # It is NumPy's loop in each of two passes.
+    if op in idempotent and (alone(cnp.PyArray_NBYTES(x)) or not pays(size, LOOP_NS)):
         return too_small
     shape = tuple([cnp.PyArray_DIM(x, d) for d in range(ndim)])
     if out is not None:
@@ -330,7 +331,7 @@ cdef object reduceat(ufunc op, ndarray x, object indices, object axis, object dt
     cdef ndarray result
     cdef int ndim = cnp.PyArray_NDIM(x), along
     cdef int64_t size = cnp.PyArray_SIZE(x), n, parts
-    if not pays(size, SCAN_NS):
+    if not pays(size, SCAN_NS) or alone(cnp.PyArray_NBYTES(x)):
         return too_small
     if op.nin != 2 or op.nout != 1 or op.signature is not None or axis is None or ndim == 0:
         return left("a ufunc that cannot reduce")

@@ -38,6 +38,8 @@ cdef enum:
     MOST_KEYS = 1 << 24
 
 cdef bint has_sorted = "sorted" in inspect.signature(np.unique).parameters
+# NumPy 2.2 makes records of what lies along an axis, and compares those.
+cdef bint axis_merges_nans = np.unique(np.full(2, np.nan), axis=0).size == 1
 
 
 # ---- unique -----------------------------------------------------------------
@@ -334,6 +336,8 @@ def par_unique(ar, return_index=False, return_inverse=False, return_counts=False
         return too_small
     if axis is not None and (cnp.PyArray_NDIM(a) != 1 or axis_of(axis, 1) != 0):
         return left("subarrays along an axis")
+    if axis is not None and not axis_merges_nans and a.dtype.kind in "fcmM":
+        return left("NaNs along an axis, each of which this NumPy keeps")
     if sizeof(Py_ssize_t) != 8:
         return left("indices of 32 bits")
     x = a.reshape(-1)

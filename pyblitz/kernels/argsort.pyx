@@ -17,6 +17,8 @@ cdef enum:
     MAX_DIGITS = 16     # fields in one word
     MAX_GROUPS = 8      # of varying bits in a field
     SAMPLES = 512
+    # Of fewer items, a sample takes longer than to sort what ties.
+    SAMPLED = 16 * SAMPLES
     FEW = 32            # ties that are inserted one by one
     MAX_DEPTH = 8
     BLOCK = 65536
@@ -311,7 +313,7 @@ cdef int plan_words(Worker* w, ArgSort* o, int field) noexcept nogil:
             d.drop = d.bits - left
             o.n_digits += 1
             # In few bits there is no room for the number of the octave.
-            if d.groups == 0 and left >= 16:
+            if d.groups == 0 and left >= 16 and o.n >= SAMPLED:
                 bend(o, d, left)
             return 0
         if d.bits > 0:

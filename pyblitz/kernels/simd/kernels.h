@@ -158,8 +158,8 @@ static const pb_kernels pb_levels[] = {
     PB_LEVEL("v3", v3, v3, 32, 16, pb_narrow_v3_sort, pb_wide_v3_sort,
              pb_double_v3_sort, PB_NO_MOVE, PB_EQUALS(v3),
              PB_EXTREMES_OF(v3)),
-    PB_LEVEL("v4", v4, v3, 256, 128, pb_narrow_v4_sort, pb_wide_v4_sort, NULL,
-             pb_narrow_v4_count, pb_narrow_v4_move, pb_wide_v4_count, pb_wide_v4_move,
+    PB_LEVEL("v4", v4, v3, 256, 128, pb_narrow_v4_sort, pb_wide_v4_sort,
+             pb_double_v4_sort, pb_narrow_v4_count, pb_narrow_v4_move, pb_wide_v4_count, pb_wide_v4_move,
              PB_EQUALS(v4), PB_EXTREMES_OF(v4))};
 
 static inline int pb_best_level(void) {

@@ -70,7 +70,7 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
         # In place, in this thread; NULL: no vectors for it.
         int (*sort_narrow)(void* words, intptr_t n, void* unused) noexcept nogil
         int (*sort_wide)(void* words, intptr_t n, void* unused) noexcept nogil
-        # No NaNs; of equal zeros any one may come out with a sign.  NULL also: words are faster.
+        # No NaNs; of equal zeros any one may come out with a sign.
         int (*sort_doubles)(void* numbers, intptr_t n, void* unused) noexcept nogil
         # Words to 4 or 8 parts, by the splitters' levels, which are 2 or 3: how many each has
         # more; and those of part p to mid + to[p] and on.  0: there are more than fit before
