@@ -111,7 +111,8 @@ COSTS = {
     ),
     "COUNT_NS": Cost("item", lambda n: both(np.bincount, pb.par_bincount, RNG.integers(0, 64, n))),
     "LOOP_NS": Cost(
-        "item", lambda n: both(np.maximum.accumulate, lambda a: pb.par_scan(np.maximum, a), doubles(n))
+        "item",
+        lambda n: both(np.maximum.accumulate, lambda a: pb.par_scan(np.maximum, a), doubles(n)),
     ),
     "SCAN_NS": Cost("item", lambda n: both(np.cumsum, pb.par_cumsum, doubles(n))),
     "PUT_NS": Cost("item", putting),

@@ -33,6 +33,22 @@ import pyblitz as pb
 LARGE = 100_000
 
 
+@pytest.mark.parametrize("n", [250, 1_000, 5_000, 8_191, 8_192, 20_000])
+def test_keys_of_all_magnitudes(n):
+    """Few are sorted by their leading bits, in which many tie; of more there is a sample."""
+    rng = np.random.default_rng(n)
+    small = rng.integers(0, 1 << rng.integers(1, 63, n))
+    for a in (
+        small,
+        -small,
+        small.astype(np.uint64),
+        np.ldexp(rng.random(n), rng.integers(-999, 999, n)),
+    ):
+        for down in (False, True):
+            got = pb.par_argsort(a, descending=down)
+            np.testing.assert_array_equal(got, stable_order(a, descending=down))
+
+
 def assert_permutation(perm, n):
     seen = np.zeros(n, bool)
     seen[perm] = True

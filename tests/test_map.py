@@ -364,6 +364,30 @@ def test_a_small_column_and_a_small_row_are_a_large_plane(shapes, pool_size):
     np.testing.assert_array_equal(got, np.hypot(a, b))
 
 
+def test_calls_whose_price_is_known(pool_size):
+    """They are NumPy's own: of arrays of a type that was timed before, and of others."""
+    pool_size(2)
+    rng = np.random.default_rng(4)
+    for _ in range(3):
+        for n in (9_000, 40_000, 200_000):
+            for dtype in ("f8", "i8", ">f8"):
+                a, b = (rng.integers(-99, 99, n).astype(dtype) for _ in range(2))
+                np.testing.assert_array_equal(pb.par_map(np.add, a, b), a + b, strict=True)
+                out = np.empty_like(a)
+                assert pb.par_map(np.subtract, a, b, out=out) is out
+                np.testing.assert_array_equal(out, a - b)
+                assert pb.par_map(np.add, a, b[::-1], out=a) is a
+                np.testing.assert_array_equal(a, out + b + b[::-1])
+                assert pb.par_map(np.add, a.reshape(2, -1), b.reshape(2, -1)).shape == (2, n // 2)
+                assert pb.par_map(np.add, a, b[:1]).shape == (n,)
+                with pytest.raises(ValueError, match="broadcast"):
+                    pb.par_map(np.add, a, b[:-1])
+                with pytest.raises(TypeError, match="cast"):
+                    pb.par_map(np.sqrt, a, out=np.empty(n, int), casting="no")
+        with np.errstate(invalid="raise"), pytest.raises(FloatingPointError, match="sqrt"):
+            pb.par_map(np.sqrt, np.full(20_000, -1.0))
+
+
 @pytest.mark.parametrize("whole", [True, False])
 def test_an_out_that_overlaps_itself(whole):
     """As NumPy has it, which computes into memory of its own and then copies in order."""

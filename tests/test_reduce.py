@@ -112,6 +112,21 @@ def test_error_is_that_of_pairwise_summation(n):
     assert abs(pb.par_reduce(np.add, a) - exact) <= max(4 * numpys, bound / 16)
 
 
+@pytest.mark.parametrize("op", [np.maximum, np.minimum, np.fmax, np.fmin])
+def test_backwards(op):
+    """NumPy 2.1 leaves out an item of what lies backwards in memory, if there is an out."""
+    a = values("i2", (30_000, 3), 5)
+    for x in (a[:, ::-1], a[::-1, ::-1], a.T[::-1]):
+        for axis in (0, 1):
+            given = {"axis": axis, "where": x > -9, "initial": 7}
+            for options in ({"axis": axis}, given):
+                expected = op.reduce(x, **options)
+                np.testing.assert_array_equal(pb.par_reduce(op, x, **options), expected)
+                out = np.empty_like(expected)
+                assert pb.par_reduce(op, x, out=out, **options) is out
+                np.testing.assert_array_equal(out, expected)
+
+
 def test_negative_zero():
     a = np.full(200_000, -0.0)
     assert np.signbit(pb.par_reduce(np.add, a)) == np.signbit(np.add.reduce(a))

@@ -36,6 +36,10 @@ cdef enum:
     # From so many on one pass of ours takes less than two of NumPy's.
     EXTREMES_BYTES = 4096
 
+# NumPy 2.1 and older, given an out, begin with the first item of what lies backwards, and leave out
+# the one that is first in memory.
+cdef bint misses_the_last = np.maximum.reduce(np.array([[2, 1]])[:, ::-1], 1, out=np.empty(1, int))[0] != 2
+
 
 # ---- any ufunc --------------------------------------------------------------
 
@@ -181,6 +185,11 @@ cdef object reduce_axes(object op, ndarray x, set axes, object dtype, object out
             pass
         if s.where is None:
             return left("where= of another shape")
+    if misses_the_last and op in idempotent:
+        forwards = tuple([slice(None, None, -1 if d in axes and cnp.PyArray_STRIDE(x, d) < 0 else 1)
+                          for d in range(ndim)])
+        s.a = x[forwards]
+        s.where = None if s.where is None else s.where[forwards]
     # A given `out` decides the dtype; of times, the unit may not be named.
     s.options = {"axis": tuple(sorted(axes)), "keepdims": True,
                  "dtype": dtype if out is None or r.dtypes[2].kind in "mM" else r.dtypes[2]}
