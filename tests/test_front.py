@@ -10,12 +10,11 @@ import warnings
 import numpy as np
 import pytest
 from arrays import assert_same
-from test_left_alone import HasDlpack, form, numbers
+from test_left_alone import TABLE, HasDlpack, N, form, numbers
 
 import pyblitz as pb
 from pyblitz.arrays import front
 
-N = 200_000
 PUBLIC = [name for name in pb.__all__ if name.startswith("par_") and name != "par_iter"]
 
 
@@ -254,8 +253,8 @@ def test_polars_and_xarray_keep_what_is_their_own():
     pl = pytest.importorskip("polars")
     xr = pytest.importorskip("xarray")
     series = pl.Series("km", numbers("f8"))
-    grid = xr.DataArray(numbers("f8").reshape(400, 500), dims=["y", "x"], name="t")
-    row = xr.DataArray(np.arange(500.0), dims=["x"])
+    grid = xr.DataArray(numbers("f8").reshape(TABLE), dims=["y", "x"], name="t")
+    row = xr.DataArray(np.arange(float(TABLE[1])), dims=["x"])
     with pb.stats() as s:
         got = pb.par_map(np.sin, series)
         assert isinstance(got, pl.Series)
@@ -389,7 +388,7 @@ def test_what_numpy_refuses_is_not_counted():
 
 
 def test_axes_are_any_integers():
-    a = numbers("f8").reshape(400, 500)
+    a = numbers("f8").reshape(TABLE)
     with pb.stats() as s:
         for axis in (np.int64(1), np.int8(-1), np.array(0)):
             for name in ("sum", "mean", "argmax", "cumsum", "sort", "partition", "any"):
