@@ -1006,7 +1006,7 @@ def test_inplace_needs_a_writeable_array():
 # ---- par_fill ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [5, 1_500_007])
+@pytest.mark.parametrize("size", [5, 9_000_007])
 @pytest.mark.parametrize(
     "value",
     [3, -1, 300, 2**70, 0.5, 1e300, np.nan, 1j, True, "7", b"text", None, "x", [1], [1, 2],
@@ -1016,7 +1016,7 @@ def test_inplace_needs_a_writeable_array():
 @pytest.mark.parametrize("dtype", ["?", "i1", "u8", ">i4", "f4", "g", "c16", "M8[s]", "S5", "U5",
                                    "i2,f8", "O"])  # fmt: skip
 def test_fill(dtype, value, size):
-    size = min(size, 3_000_000 // np.dtype(dtype).itemsize + 10) if dtype != "O" else size % 1001
+    size = min(size, 9_000_000 // np.dtype(dtype).itemsize + 10) if dtype != "O" else size % 1001
     ours, theirs = np.zeros(size, dtype), np.zeros(size, dtype)
     check(lambda: pb.par_fill(ours, value), lambda: theirs.fill(value))
     if dtype == "g":  # whose bytes are not all used
@@ -1025,26 +1025,29 @@ def test_fill(dtype, value, size):
         assert ours.tobytes() == theirs.tobytes()
 
 
-def test_fill_any_layout():
+def test_fill_any_layout(pool_size):
+    pool_size(2)  # one thread leaves it to NumPy
     for a in (
-        np.zeros((2000, 3000))[::2, ::3],
-        np.zeros((200, 3000)).T[::-1],
+        np.zeros((4000, 3000))[::2, ::2],
+        np.zeros((400, 3000)).T[::-1],
         np.zeros((3, 400_000)),
         np.zeros((400_000, 3)),
-        np.frombuffer(bytearray(8 * 400_000 + 1), "f8", 400_000, 1),
+        np.frombuffer(bytearray(8 * 1_200_000 + 1), "f8", 1_200_000, 1),
     ):
-        pb.par_fill(a, 7)
+        with pb.stats() as s:
+            pb.par_fill(a, 7)
+        assert any(w.name.startswith("caller") and w.busy > 0 for w in s.workers)
         assert (a == 7).all()
-    whole = np.zeros((1000, 1000))
+    whole = np.zeros((1000, 4000))
     pb.par_fill(whole[:, 1::2], 1)
-    assert whole.sum() == 500_000
+    assert whole.sum() == 2_000_000
     assert not whole[:, ::2].any()
-    a = np.zeros(1_000_000)
+    a = np.zeros(1_200_000)
     a.flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):
         pb.par_fill(a, 7)
     assert not a.any()
-    m = np.ma.zeros(400_000)
+    m = np.ma.zeros(1_200_000)
     pb.par_fill(m, 3)
     assert (m == 3).all()
 

@@ -30,7 +30,7 @@ from pyblitz.runtime.atomic cimport u32_load_relaxed
 cnp.import_array()
 
 cdef enum:
-    # A slice of what is filled.
+    # A slice of what is filled; of no more than four, one thread's caches take as much as two's.
     FILL_BYTES = 2097152
 
 
@@ -347,7 +347,7 @@ def par_fill(a, value):
     cdef int axis
     if not isinstance(a, np.ndarray):
         raise TypeError(f"a: expected an array, not {type(a).__name__}")
-    if (cnp.PyArray_NBYTES(a) <= FILL_BYTES or alone(cnp.PyArray_NBYTES(a))
+    if (cnp.PyArray_NBYTES(a) <= 4 * FILL_BYTES or alone(cnp.PyArray_NBYTES(a))
             or not cnp.PyArray_ISWRITEABLE(a)):
         return too_small
     if (<ndarray>a).dtype.hasobject:
