@@ -87,6 +87,7 @@ cdef extern from "numpy/arrayobject.h":
 # ---- loops
 
 cdef class Resolved:
+    cdef ufunc fn
     cdef loop_fn loop       # the ufunc's inner loop; NULL: it must not be called without the GIL
     cdef void* data         # what the loop takes as its last argument
     cdef tuple asked        # what it was resolved for: what was given, and the signature if there is one
@@ -98,6 +99,8 @@ cdef class Resolved:
     cdef bint associative   # whether neighbours may be combined in any grouping
 
 cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint reduction)
+# The same without a signature, if these very dtypes were asked for not long ago; else None.
+cdef Resolved resolved_lately(ufunc fn, tuple given)
 cdef bint is_numpys(object fn)
 # The ufunc inside an object that Numba's vectorize or guvectorize makes, or None.
 cdef object numbas_ufunc(object fn)

@@ -9,17 +9,13 @@ from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
     FIRST_ITEMS, SLICE_ITEMS, Resolved, Slices, allocated, at, broadcast_shape, fill_map, is_numpys,
-    longest_axis, make_outputs, outputs_are_safe, report_flags, resolve, run_map)
+    longest_axis, make_outputs, outputs_are_safe, report_flags, resolve, resolved_lately, run_map)
 from pyblitz.arrays.front cimport DIRECT_NS, alone, left, left_dtype, too_small
 from pyblitz.kernels.blocks cimport LEAF_BYTES
 from pyblitz.kernels.map cimport MAP_DIMS, Map, map_of_loop
 from pyblitz.runtime.os cimport now_ns
 
 cnp.import_array()
-
-cdef enum:
-    SEEN = 64       # places for what was called before
-
 
 cdef bint are_small(tuple arrays, int64_t limit) except -1:
     cdef int64_t bytes = 0
@@ -50,20 +46,6 @@ cdef bint as_fast_alone(ufunc fn, tuple arrays) except -1:
         bytes += cnp.PyArray_NBYTES(<ndarray>x)
     return alone(bytes) and cnp.PyArray_ISNOTSWAPPED(<ndarray>arrays[0]) and (
         cnp.PyArray_ISNUMBER(<ndarray>arrays[0]) or cnp.PyArray_ISBOOL(<ndarray>arrays[0]))
-
-
-cdef class Seen:
-    """A ufunc's call on arrays of one type and shape."""
-    cdef ufunc fn
-    cdef object dtype
-    cdef Resolved resolved
-
-# Each at one place: looking up what `resolve` keeps takes as long as np.add of 4,000 numbers.
-cdef list seen = [None] * SEEN
-
-
-cdef inline Py_ssize_t place_of(ufunc fn, object dtype) noexcept:
-    return ((<size_t><void*>fn >> 4) ^ 31 * (<size_t><void*>dtype >> 4)) % SEEN
 
 
 cdef bint are_alike(tuple arrays, object out) noexcept:
@@ -302,24 +284,20 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
                       object casting, dict options):
     cdef UfuncCall c
     cdef Resolved r
-    cdef Seen before
     cdef int64_t size
     cdef int i
     cdef tuple outs
-    cdef object given = None
-    cdef bint alike = False
+    cdef object given
     if len(arrays) == fn.nin and where is True:
         if are_small(arrays, LEAF_BYTES >> 2) or (dtype is None and as_fast_alone(fn, arrays)):
             return too_small
-        alike = (fn.nout == 1 and dtype is None and not options and casting == "same_kind"
-                 and are_alike(arrays, out))
-        if alike:
+        if (fn.nout == 1 and dtype is None and not options and casting == "same_kind"
+                and are_alike(arrays, out)):
             given = (<ndarray>arrays[0]).dtype
-            before = seen[place_of(fn, given)]
-            if before is not None and before.fn is fn and before.dtype is given:
-                size = cnp.PyArray_SIZE(<ndarray>arrays[0])
-                if 0 < before.resolved.pace * size < DIRECT_NS:
-                    return call_timed(before.resolved, size, fn, arrays, {} if out is None else {"out": out})
+            r = resolved_lately(fn, (given,) * fn.nin + (None if out is None else given,))
+            size = cnp.PyArray_SIZE(<ndarray>arrays[0])
+            if r is not None and 0 < r.pace * size < DIRECT_NS:
+                return call_timed(r, size, fn, arrays, {} if out is None else {"out": out})
     c = UfuncCall.__new__(UfuncCall)
     c.fn, c.inputs, c.outputs, c.ops, c.given, c.order = fn, fn.nin, fn.nout, [], [], "K"
     if len(arrays) != c.inputs:
@@ -339,10 +317,6 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
     if declined is not None:
         return declined
     r = resolve(fn, tuple(c.given), c.signature, casting, False)
-    if alike:
-        before = Seen.__new__(Seen)
-        before.fn, before.dtype, before.resolved = fn, given, r
-        seen[place_of(fn, given)] = before
     if (r.pace * c.size < DIRECT_NS and r.pace > 0) or (alone(c.size * c.bytes) and c.fits(r)):
         if out is not None:
             options = {**options, "out": outs}

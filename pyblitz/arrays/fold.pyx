@@ -14,7 +14,8 @@ from pyblitz.arrays.evaluate cimport (
     apply, array_of, count_node, done_if_few, find_node, is_few_items, program_of)
 from pyblitz.arrays.front cimport no_value
 from pyblitz.arrays.nodes cimport (
-    NODE_BLOCKS, NODE_CALL, NODE_CONSTANT, NODE_INPUT, Node, call_blocks, cast, node_of, side_by_side)
+    NODE_BLOCKS, NODE_CALL, NODE_CONSTANT, NODE_INPUT, Node, cast, node_of, operation_node,
+    side_by_side)
 from pyblitz.arrays.program cimport Program
 from pyblitz.kernels.find cimport FIND_NONZERO, FIND_ZERO
 from pyblitz.kernels.map cimport Map, loop_fn
@@ -525,8 +526,8 @@ cdef object variance_of(list parts, object ddof):
     for p in parts:
         rest = apply(np.subtract, [p if (<Node>p).dtype == kind else cast(p, kind), mean], {})
         if kind.kind == "c":
-            real = call_blocks(NODE_BLOCKS, np.real, (rest,), mean.real.dtype)
-            imag = call_blocks(NODE_BLOCKS, np.imag, (rest,), mean.real.dtype)
+            real = operation_node(NODE_BLOCKS, np.real, (rest,), mean.real.dtype)
+            imag = operation_node(NODE_BLOCKS, np.imag, (rest,), mean.real.dtype)
             squares.append(apply(np.add, [apply(np.multiply, [real, real], {}),
                                           apply(np.multiply, [imag, imag], {})], {}))
         else:

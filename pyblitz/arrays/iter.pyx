@@ -31,8 +31,8 @@ from pyblitz.arrays.front cimport (
     Ufunc, bare, check_out, computed, computes_alike, member, no_value, overrides, refuse_lazy)
 from pyblitz.arrays.front import complete_methods, ending, lazy_classes
 from pyblitz.arrays.nodes cimport (
-    NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, call_blocks, call_kernel,
-    cast, depends, index_node, keep, kept_node, node_of, sliced)
+    NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, call_kernel, cast,
+    depends, index_node, keep, kept_node, node_of, operation_node, sliced)
 from pyblitz.arrays.predicates cimport (
     STANDS_MASK, STANDS_VALUE, fitting, of_known, stands_for, truth_of)
 from pyblitz.arrays.predicates import lazy_arrays
@@ -129,7 +129,7 @@ def par_iter(*arrays):
             continue
         if not cnp.PyArray_CheckExact(a):
             a = member(a, f"arrays[{i}]", "par_iter")
-        if (<cnp.dtype>a.dtype).kind not in b"biufcmM":
+        if (<cnp.dtype>(<ndarray>a).dtype).kind not in b"biufcmM":
             raise TypeError(f"par_iter: expected arrays of numbers or times, not {a.dtype}")
         if not cnp.PyArray_NDIM(<ndarray>a):
             raise TypeError(f"par_iter: iteration over a 0-d array (arrays[{i}])")
@@ -398,7 +398,7 @@ cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
         if checked and math.prod(n.shape) >= CHECKED_FROM and not any([is_looked_at(v) for v in row]):
             check_items(fn, [some_items(v) for v in row])
             checked = False
-        made.append(call_blocks(NODE_BLOCKS, fn, row, np.dtype(dtype)))
+        made.append(operation_node(NODE_BLOCKS, fn, row, np.dtype(dtype)))
     return wrap(made)
 
 
@@ -1031,7 +1031,7 @@ cdef class ParIter:
         """
         if not callable(fn):
             raise TypeError(f"fn: expected a callable, not {type(fn).__name__}")
-        return wrap([call_blocks(NODE_LOOK, fn, (p,), (<Node>p).dtype) for p in self.parts])
+        return wrap([operation_node(NODE_LOOK, fn, (p,), (<Node>p).dtype) for p in self.parts])
 
     # ---- ends
 

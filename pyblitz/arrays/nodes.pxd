@@ -42,12 +42,13 @@ cdef tuple common_shape(tuple nodes)
 cdef list depends(Node node)
 # Appends to order what depends(node) gives, without what is in seen, and adds it there.
 cdef int visit(Node node, set seen, list order) except -1
+# An operation on nodes of one domain, whose shapes are broadcast.
+cdef Node operation_node(NodeKind kind, object what, tuple args, object dtype)
 cdef object ufunc_node(ufunc u, list nodes, dict options)
 # np.where of numbers and times.  Raises TypeError or OverflowError for what has to be left to
 # NumPy, which may do it or refuse it.
 cdef Node call_where(Node mask, Node x, Node y)
 cdef Node call_kernel(object kernel, tuple args)
-cdef Node call_blocks(NodeKind kind, object fn, tuple args, object dtype)
 cdef Node cast(Node node, object dtype)
 cdef Node side_by_side(Node node)
 cdef Node index_node(int64_t n)

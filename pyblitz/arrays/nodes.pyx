@@ -46,6 +46,10 @@ cdef Node new_node(NodeKind kind, object what, tuple args, tuple shape, object d
     return n
 
 
+cdef Node operation_node(NodeKind kind, object what, tuple args, object dtype):
+    return new_node(kind, what, args, common_shape(args), dtype, common_domain(args))
+
+
 cdef Node node_of(object x):
     """Of an array or a number."""
     cdef ndarray a
@@ -72,7 +76,7 @@ cdef tuple common_shape(tuple nodes):
     cdef Node n
     cdef tuple shape = ()
     for node in nodes:
-        n = node
+        n = <Node>node
         if n.kind == NODE_CONSTANT:
             continue
         if n.domain is not None:
@@ -100,7 +104,7 @@ cdef Domain common_domain(tuple nodes):
     cdef Domain found = None
     cdef bint first = True
     for node in nodes:
-        n = node
+        n = <Node>node
         if n.kind == NODE_CONSTANT:
             continue
         if not first and n.domain is not found:
@@ -141,15 +145,14 @@ cdef int visit(Node node, set seen, list order) except -1:
 cdef object ufunc_node(ufunc u, list nodes, dict options):
     """What ``u(*nodes, **options)`` is: a node, or a tuple of them; None: no program can do it."""
     cdef Resolved r = resolved_for(u, nodes, options)
-    cdef tuple inputs, shape
-    cdef Domain domain
+    cdef tuple inputs
     cdef Node n
     cdef int i
     if r is None or r.dtypes is None or not r.numeric:
         return None
     inputs = PyTuple_New(u.nin)
     for i in range(u.nin):
-        n = nodes[i]
+        n = <Node>nodes[i]
         if n.dtype is r.dtypes[i] and n.kind != NODE_CONSTANT:
             set_new(inputs, i, n)
             continue
@@ -161,11 +164,9 @@ cdef object ufunc_node(ufunc u, list nodes, dict options):
         if n is None:
             return None
         set_new(inputs, i, n)
-    shape = common_shape(inputs)
-    domain = common_domain(inputs)
     if u.nout == 1:
-        return call_node(u, inputs, shape, r, 0, domain)
-    return tuple([call_node(u, inputs, shape, r, i, domain) for i in range(u.nout)])
+        return call_node(u, inputs, r, 0)
+    return tuple([call_node(u, inputs, r, i) for i in range(u.nout)])
 
 
 cdef Resolved resolved_for(ufunc u, list nodes, dict options):
@@ -184,7 +185,7 @@ cdef Resolved resolved_for(ufunc u, list nodes, dict options):
             signature = (None,) * u.nin + (np.dtype(options["dtype"]),) * u.nout
     given = PyTuple_New(u.nargs)
     for i in range(u.nin):
-        n = nodes[i]
+        n = <Node>nodes[i]
         set_new(given, i, type(n.what) if n.dtype is None else n.dtype)
     for i in range(u.nin, u.nargs):
         set_new(given, i, None)
@@ -209,21 +210,19 @@ cdef Node converted(Node n, cnp.dtype want):
     return None if value is None else new_node(NODE_CONSTANT, value, (), (), want, None)
 
 
-cdef Node call_node(ufunc u, tuple inputs, tuple shape, Resolved r, int output, Domain domain):
-    cdef Node n = new_node(NODE_CALL, u, inputs, shape, r.dtypes[u.nin + output], domain)
+cdef Node call_node(ufunc u, tuple inputs, Resolved r, int output):
+    cdef Node n = operation_node(NODE_CALL, u, inputs, r.dtypes[u.nin + output])
     n.resolved = r
     n.output = output
     return n
 
 
 cdef Node call_where(Node mask, Node x, Node y):
-    cdef tuple args
     dtype = np.result_type(*[n.what if n.dtype is None else n.dtype for n in (x, y)])
     # NumPy keeps the byte order of a time beside a number of Python's.
     if dtype.kind not in "biufcmM" or not dtype.isnative:
         raise TypeError(f"the result has dtype {dtype}; lazy arrays are of numbers or times")
-    args = (mask, of_type(x, dtype), of_type(y, dtype))
-    return new_node(NODE_WHERE, np.where, args, common_shape(args), dtype, common_domain(args))
+    return operation_node(NODE_WHERE, np.where, (mask, of_type(x, dtype), of_type(y, dtype)), dtype)
 
 
 cdef Node of_type(Node n, object dtype):
@@ -248,11 +247,7 @@ cdef Node call_kernel(object kernel, tuple args):
         if k.block and not (n.kind == NODE_INPUT and n.what.ndim == 1 and n.what.flags.c_contiguous):
             n = side_by_side(n)
         ready.append(n)
-    return new_node(NODE_KERNEL, k, tuple(ready), common_shape(args), k.dtype, common_domain(args))
-
-
-cdef Node call_blocks(NodeKind kind, object fn, tuple args, object dtype):
-    return new_node(kind, fn, args, common_shape(args), dtype, common_domain(args))
+    return operation_node(NODE_KERNEL, k, tuple(ready), k.dtype)
 
 
 cdef Node cast(Node node, object dtype):
