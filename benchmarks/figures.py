@@ -1172,9 +1172,10 @@ def by_processor() -> str:
     ]
     return (
         "\n## By processor\n\n"
-        "Times are true of the processor that they were measured on. Each kind has a page: the\n"
-        "scheduler, arrays, pipelines and reductions, sorting, and threads that wait awake.\n"
-        "[Never slower](never-slower.md) has every function beside NumPy. Here: how many rows\n"
+        "Times are true of the processor that they were measured on. Each kind that all\n"
+        "benchmarks were run on has a page: the scheduler, arrays, pipelines and reductions,\n"
+        "sorting, and threads that wait awake. [Never slower](never-slower.md) has what NumPy\n"
+        "has, or can do in some lines, beside it, also on a Zen 5. Here: how many rows\n"
         "meet the goals of the sorts and of the others, and the geometric means of NumPy's time\n"
         "over pyblitz's, of all functions and sizes, at each level and number of threads.\n\n"
         + table(["", "sorting", "library", "never slower"], lines)
