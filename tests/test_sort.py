@@ -134,9 +134,12 @@ def test_what_is_stopped_in_place_keeps_its_items(equal, way, leaves_take, pool_
     stopped = 0
     for part in np.linspace(0.02, 1.2, 60):
         b = a.copy()
+        began = time.perf_counter()
         try:
             with pb.CancelScope(timeout=part * whole):
                 pb.par_sort(b, out=b)
+            # Others may have had the CPUs when it was timed.
+            whole = min(whole, time.perf_counter() - began)
         except TimeoutError:
             stopped += 1
         assert np.array_equal(np.bincount(b), expected)
