@@ -296,14 +296,17 @@ def test_calls_too_short_for_a_wake_are_shared_by_who_spins(script):
 
 @needs_cpus
 def test_idle_threads_sleep(script):
-    """Soon after the last call, however well spinning paid before it."""
+    """Soon after the last call, however well spinning paid before it.  The main thread does not
+    count: where idle memory is taken away, it needs a millisecond to wake up in."""
     source = (
         SLEEPS
         + """
+def others():
+    return time.process_time() - time.thread_time()
 time.sleep(0.1)
-before = time.process_time()
+before = others()
 time.sleep(1)
-print((time.process_time() - before) * 1e3)
+print((others() - before) * 1e3)
 """
     )
     assert float(script(source, env={"PYBLITZ_SPIN": "5000"}).split()[1]) < 1
