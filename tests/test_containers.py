@@ -270,6 +270,33 @@ print(max(done), work(), sum(capi.call_roll()))
 
 
 @plain_build
+def test_no_memory_for_the_state_of_a_thread(script):
+    """A thread that Python has no memory for starts late, be it new or called back as it retires;
+    and a pool that closes does not wait for it.  It crashed."""
+    out = script(f"""{WORK}
+import native_states, time
+pb.set_num_threads(3)
+native_states.starve(30)
+assert sum(capi.call_roll()) == 3
+assert native_states.refused() == 30
+with pb.ThreadPool(2, idle_timeout=0.001) as pool:
+    for k in range(100):
+        native_states.starve(3)
+        assert pool.submit(pow, 2, k, affinity=k % 2).result() == 2**k
+        time.sleep(0.001)   # one retires
+    native_states.starve(0)
+native_states.starve(1 << 60)
+pool = pb.ThreadPool(3)
+while native_states.refused() == 0:
+    assert pool.install(capi.fib, 15) == 610
+pool.shutdown()
+native_states.starve(0)
+print(work())
+""")
+    assert out == f"{ALL}\n"
+
+
+@plain_build
 def test_no_memory_for_a_large_pool(script):
     """16,384 threads that have no room: nothing is left of them, and what was goes on."""
     out = script(f"""{WORK}

@@ -35,15 +35,30 @@ cdef extern from *:
     static int pb_guard_states(void) { return 0; }
     #endif
 
+    /* Python 3.11's PyThreadState_New writes to the state that it had no memory for: these
+     * are its two halves. */
+    #if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000
+    PyAPI_FUNC(void) _PyThreadState_SetCurrent(PyThreadState *);
+    static PyThreadState *pb_try_new_state(void) {
+      PyThreadState *t = _PyThreadState_Prealloc(pb_interp);
+      if (t != NULL)
+        _PyThreadState_SetCurrent(t);
+      return t;
+    }
+    #else
+    static PyThreadState *pb_try_new_state(void) { return PyThreadState_New(pb_interp); }
+    #endif
+
+    /* NULL: no memory. */
     static PyThreadState *pb_new_state(void) {
       PyThreadState *t;
       pb_lock_states();
-      t = PyThreadState_New(pb_interp);
+      t = pb_try_new_state();
       pb_unlock_states();
       return t;
     }
 
-    static void pb_thread_begin(void) { pb_new_state(); }
+    static int pb_thread_begin(void) { return pb_new_state() != NULL; }
 
     /* A thread that Python did not know (a C library's) gets a state when it first
      * calls in, and keeps it: an exception that is set in a state that ends with the
@@ -179,7 +194,7 @@ cdef extern from *:
     #endif
     }
     """
-    void py_thread_start "pb_thread_begin"() noexcept nogil
+    bint py_thread_start "pb_thread_begin"() noexcept nogil
     void py_thread_stop "pb_thread_end"() noexcept nogil
     bint py_is_main_thread "pb_is_main_thread"() noexcept nogil
     void remember "pb_remember"(unsigned long)

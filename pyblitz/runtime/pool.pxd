@@ -170,7 +170,7 @@ cdef struct Hooks:
     void (*stop)(Stop why) noexcept nogil           # raises what says that
     bint (*is_raised)() noexcept nogil              # whether one is set here
     int (*poll)() noexcept nogil                    # signals; -1: an exception is set
-    void (*thread_start)() noexcept nogil
+    bint (*thread_start)() noexcept nogil           # of a thread's life; false: no memory
     void (*thread_stop)() noexcept nogil
     bint (*is_main_thread)() noexcept nogil
     void (*exit_child)() noexcept nogil             # ends the process

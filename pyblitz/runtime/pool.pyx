@@ -1,6 +1,7 @@
 """Workers and the pool; see pool.pxd for what they promise."""
 from libc.stdint cimport INT64_MAX, INT64_MIN
 from libc.stdlib cimport calloc, free
+from posix.unistd cimport usleep
 from pyblitz.runtime.atomic cimport (
     fence_seq_cst, i64_cas_acquire, i64_fetch_add_acquire, i64_fetch_add_relaxed,
     i64_fetch_or_acq_rel, i64_fetch_sub_acq_rel, i64_load_acquire, i64_load_relaxed,
@@ -365,15 +366,14 @@ cdef void worker_main(void* arg) noexcept nogil:
     cdef Idle idle
     cdef Job* job
     cdef bint more = False
-    set_current(w)
-    hooks().thread_start()
+    cdef bint begun = begin_thread(w)
     note(&w.sleeper.stats, SLEEPING, SEARCHING)
     # Whoever started this thread left it counted as inactive: it searches.
     idle_init(&idle)
     # It is as one that slept.
     spin_after_sleep(s, &idle, INT64_MAX, now_ns())
     while True:
-        job = find_work(w, &more)
+        job = find_work(w, &more) if begun else NULL
         if job != NULL:
             if idle.begun > 0:
                 came_late(s, &idle, now_ns())
@@ -391,7 +391,8 @@ cdef void worker_main(void* arg) noexcept nogil:
         elif latch_is_set(&w.sleeper.terminate):
             note(&w.sleeper.stats, SEARCHING, ELSEWHERE)
             sub_inactive(&s.counters)
-            stop_thread()
+            if begun:
+                stop_thread()
             break
         elif no_work_found(s, w.index, &idle):
             # Before others may start a thread in our place, and wait for us.
@@ -400,10 +401,21 @@ cdef void worker_main(void* arg) noexcept nogil:
             if retire(s, w.index, &idle):
                 break
             note(&w.sleeper.stats, SLEEPING, SEARCHING)
-            set_current(w)
-            hooks().thread_start()
+            begun = begin_thread(w)
     # acq_rel: partner is pool_ended.  The pool may be gone after this.
     i64_fetch_sub_acq_rel(&p.threads, 1)
+
+
+cdef bint begin_thread(Worker* w) noexcept nogil:
+    """False: the pool closed before there was memory.  Until then this is a thread that starts
+    late."""
+    set_current(w)
+    while not hooks().thread_start():
+        if latch_is_set(&w.sleeper.terminate):
+            set_current(NULL)
+            return False
+        usleep(1000)    # others may give memory back
+    return True
 
 
 cdef void stop_thread() noexcept nogil:
