@@ -4,7 +4,8 @@ import functools
 import threading
 from concurrent.futures._base import LOGGER
 
-from posix.unistd cimport usleep
+from pyblitz.runtime.os cimport wait_for_memory
+
 
 cdef extern from *:
     """
@@ -113,7 +114,7 @@ cdef object end_future(object future, object result, object error):
             failed = True
         if failed:
             with nogil:
-                usleep(1000)    # others may give memory back
+                wait_for_memory()
     if ending.late is not None:
         late, ending.late = ending.late, None
     if FREE_THREADED:

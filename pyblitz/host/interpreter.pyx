@@ -144,6 +144,8 @@ cdef extern from *:
       /* acquire: partner is pb_end; of a pool that nobody could close, after Python's end */
       if (__atomic_load_n(&pb_ending, __ATOMIC_ACQUIRE))
         return;
+      if (PyGILState_GetThisThreadState() == NULL)
+        return; /* there was no memory for one */
       PyGILState_Ensure();
       t = PyThreadState_Get();
       PyThreadState_Clear(t);

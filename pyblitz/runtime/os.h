@@ -89,6 +89,9 @@ static inline void *pb_alloc_array(size_t size) {
   return malloc(size);
 }
 
+/* Of what must not fail: others may give some back. */
+static inline void pb_wait_for_memory(void) { usleep(1000); }
+
 /* ---- parker ------------------------------------------------------------ */
 
 /* EMPTY: nobody waits, nothing was sent.  TOKEN: sent, not yet taken.

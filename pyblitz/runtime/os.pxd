@@ -14,6 +14,7 @@ cdef extern from "pyblitz/runtime/os.h" nogil:
     void* alloc_lines "pb_alloc_lines"(size_t)
     void* alloc_aligned "pb_alloc_aligned"(size_t)
     void* alloc_array "pb_alloc_array"(size_t)
+    void wait_for_memory "pb_wait_for_memory"()
 
     ctypedef struct Parker "pb_parker":
         pass

@@ -1,7 +1,6 @@
 """Workers and the pool; see pool.pxd for what they promise."""
 from libc.stdint cimport INT64_MAX, INT64_MIN
 from libc.stdlib cimport calloc, free
-from posix.unistd cimport usleep
 from pyblitz.runtime.atomic cimport (
     fence_seq_cst, i64_cas_acquire, i64_fetch_add_acquire, i64_fetch_add_relaxed,
     i64_fetch_or_acq_rel, i64_fetch_sub_acq_rel, i64_load_acquire, i64_load_relaxed,
@@ -27,7 +26,7 @@ from pyblitz.runtime.stats cimport BUSY, ELSEWHERE, SEARCHING, SLEEPING, add_one
 from pyblitz.runtime.os cimport (
     alloc_aligned, atfork_child, lock_latch_destroy, lock_latch_init,
     lock_latch_is_set, lock_latch_set, lock_latch_wait, membarrier_register, now_ns,
-    thread_create, thread_join, yield_thread)
+    thread_create, thread_join, wait_for_memory, yield_thread)
 from pyblitz.runtime.sleep cimport (
     THREAD_NONE, THREAD_RETIRED, THREAD_RUNS, Idle, came_late, idle_init, no_work_found,
     post_injected, post_moved, retire, revive, sleep_init, sleeper_destroy, sleeper_init,
@@ -366,14 +365,14 @@ cdef void worker_main(void* arg) noexcept nogil:
     cdef Idle idle
     cdef Job* job
     cdef bint more = False
-    cdef bint begun = begin_thread(w)
+    begin_thread(w)
     note(&w.sleeper.stats, SLEEPING, SEARCHING)
     # Whoever started this thread left it counted as inactive: it searches.
     idle_init(&idle)
     # It is as one that slept.
     spin_after_sleep(s, &idle, INT64_MAX, now_ns())
     while True:
-        job = find_work(w, &more) if begun else NULL
+        job = find_work(w, &more)
         if job != NULL:
             if idle.begun > 0:
                 came_late(s, &idle, now_ns())
@@ -391,8 +390,7 @@ cdef void worker_main(void* arg) noexcept nogil:
         elif latch_is_set(&w.sleeper.terminate):
             note(&w.sleeper.stats, SEARCHING, ELSEWHERE)
             sub_inactive(&s.counters)
-            if begun:
-                stop_thread()
+            stop_thread()
             break
         elif no_work_found(s, w.index, &idle):
             # Before others may start a thread in our place, and wait for us.
@@ -401,21 +399,17 @@ cdef void worker_main(void* arg) noexcept nogil:
             if retire(s, w.index, &idle):
                 break
             note(&w.sleeper.stats, SLEEPING, SEARCHING)
-            begun = begin_thread(w)
+            begin_thread(w)
     # acq_rel: partner is pool_ended.  The pool may be gone after this.
     i64_fetch_sub_acq_rel(&p.threads, 1)
 
 
-cdef bint begin_thread(Worker* w) noexcept nogil:
-    """False: the pool closed before there was memory.  Until then this is a thread that starts
-    late."""
+cdef void begin_thread(Worker* w) noexcept nogil:
+    """A thread that there is no memory for starts late; one whose pool is closed by then
+    has no job left to run."""
     set_current(w)
-    while not hooks().thread_start():
-        if latch_is_set(&w.sleeper.terminate):
-            set_current(NULL)
-            return False
-        usleep(1000)    # others may give memory back
-    return True
+    while not hooks().thread_start() and not latch_is_set(&w.sleeper.terminate):
+        wait_for_memory()
 
 
 cdef void stop_thread() noexcept nogil:
