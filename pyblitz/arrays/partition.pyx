@@ -57,7 +57,7 @@ cdef enum:
     MANY_SHARE = 32
 
 # Nanoseconds that a fast sort takes for each halving, at most.
-cdef double FAST_HALVING = 0.8
+cdef double FAST_HALVING = 1.5
 
 
 cdef bint can_split(ndarray a):
