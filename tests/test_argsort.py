@@ -136,6 +136,32 @@ def test_every_kind_is_stable(dtype, n):
             assert np.array_equal(pb.par_argsort(a[:few], kind=kind), expected)
 
 
+@pytest.mark.parametrize("distinct", [2, 3, 256, 257, 1000, 2048, 2049])
+@pytest.mark.parametrize("dtype", ["i8", "u4", "i2", "f8", "f4", "M8[s]"])
+def test_few_distinct_items(dtype, distinct, pool_size):
+    """Counted or sorted: from four items for each value that their bits have on, and up to 2,048 of
+    these; in one block and in several."""
+    rng = np.random.default_rng(distinct)
+    enough = 4 << (distinct - 1).bit_length()
+    for n in (enough - 1, enough, enough + 1, 70_000, 300_001):
+        some = rng.integers(0, distinct, n)
+        some[:2] = 0, distinct - 1
+        a = some - distinct // 3 if np.dtype(dtype).kind != "u" else some
+        a = a.astype(dtype)
+        expected = np.argsort(a, kind="stable")
+        starts = np.flatnonzero(np.diff(a[expected], prepend=a.max() + 1 if n else 0))
+        for threads in THREADS:
+            pool_size(threads)
+            assert np.array_equal(pb.par_argsort(a), expected)
+            groups = pb.par_group_by(a)
+            assert np.array_equal(groups.order, expected)
+            assert np.array_equal(groups.starts, starts)
+        assert np.array_equal(pb.par_argsort(a, descending=True), stable_order(a, descending=True))
+        assert np.array_equal(pb.par_argsort(a[::-2]), np.argsort(a[::-2], kind="stable"))
+        both = (some // 3, some % 3)
+        assert np.array_equal(pb.par_lexsort(both), np.lexsort(both))
+
+
 @pytest.mark.parametrize("dtype", ["i8", "f8", "u4", "f4", "M8[ns]"])
 def test_adversaries(dtype):
     for i, (name, a) in enumerate(adversaries(dtype, 140_000)):

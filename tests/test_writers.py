@@ -622,6 +622,21 @@ def test_numbers_that_were_in_order():
             assert (np.sort(pb.par_argsort(a, descending=True)) == everything).all()
 
 
+def test_few_distinct_numbers():
+    """They are counted, as others than those whose range was looked for."""
+    rng = np.random.default_rng(8)
+    states = [rng.integers(0, most, N) for most in (1000, 7, 10**6)]
+    states += [states[0] - 10**9, np.full(N, -5)]
+    a, everything = states[0].copy(), np.arange(N)
+    with written(a, *states):
+        for _ in range(CALLS):
+            assert (np.sort(pb.par_argsort(a)) == everything).all()
+            groups = pb.par_group_by(a)
+            assert (np.sort(groups.order) == everything).all()
+            assert groups.counts.sum() == N
+            assert (groups.counts > 0).all()
+
+
 @pytest.mark.parametrize("dtype", ["i4", "f8", "S6"])
 def test_merge(dtype):
     a, b = numbered(dtype), numbered(dtype)

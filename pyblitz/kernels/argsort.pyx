@@ -1,15 +1,16 @@
 """Sorted orders; see argsort.pxd."""
 from libc.errno cimport ENOMEM
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
-from pyblitz.kernels.blocks cimport SAMPLE_SEED, run_blocks, sample_place
+from pyblitz.kernels.blocks cimport SAMPLE_SEED, run_blocks, sample_place, sum_counts
 from pyblitz.kernels.numbers cimport (
     KEY_BYTES, KEY_CHARS, KEY_FLOAT, KEY_SIGNED, KEY_TIME, Raw, float_key, last_key, signed_key,
     time_key, turned)
-from pyblitz.kernels.prefetch cimport prefetch
+from pyblitz.kernels.prefetch cimport prefetch, prefetch_write
 from pyblitz.kernels.radix cimport (
     RADIX_CHUNK, SHARED_WORDS, Words, bent_step, log2_of, sort_plain, sort_words)
+from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.os cimport alloc_array
 
 cdef enum:
@@ -22,6 +23,11 @@ cdef enum:
     FEW = 32            # ties that are inserted one by one
     MAX_DEPTH = 8
     BLOCK = 65536
+    # Keys of so many bits are counted: where the next item of each goes fits into a cache,
+    COUNTED_BITS = 12
+    # and so many items of each, on average, pay for it.
+    PER_KEY = 16
+    MAX_BLOCKS = 256        # that count
 
 cdef struct Digit:
     # What one field gives to the words.
@@ -174,6 +180,18 @@ cdef inline uint64_t step_of(const Digit* d, uint64_t key) noexcept nogil:
     return bent_step(key - d.low, d.bent) if d.bent else (key - d.low) >> d.drop
 
 
+cdef void steps_of(const Digit* d, const uint64_t* keys, int64_t n, uint64_t* out) noexcept nogil:
+    cdef uint64_t low = d.low
+    cdef int bent = d.bent, drop = d.drop
+    cdef int64_t i
+    if bent:
+        for i in range(n):
+            out[i] = bent_step(keys[i] - low, bent)
+    else:
+        for i in range(n):
+            out[i] = (keys[i] - low) >> drop
+
+
 cdef inline uint64_t key_at(const ArgSort* o, int field, int64_t at) noexcept nogil:
     cdef uint64_t key
     keys_of(&o.fields[field], o.items, at, 1, &key)
@@ -184,7 +202,7 @@ cdef int range_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
     cdef ArgSort* o = <ArgSort*>ctx
     cdef KeyRange* r = &o.ranges[lo // BLOCK]
     cdef uint64_t chunk[RADIX_CHUNK]
-    cdef uint64_t first = o.first, low = first, high = first, varying = 0, key, before = 0
+    cdef uint64_t first = o.first, low = first, high = first, least, most, varying = 0, before = 0
     cdef int64_t i, n
     cdef bint down = False, up = False, same = False, start = True
     while lo < hi:
@@ -193,10 +211,10 @@ cdef int range_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
         if start:
             r.begin = before = chunk[0]
         for i in range(n):
-            key = chunk[i]
-            varying |= key ^ first
-            low = key if key < low else low
-            high = key if key > high else high
+            varying |= chunk[i] ^ first
+        simd.range_wide(chunk, n, &least, &most)
+        low = min(low, least)
+        high = max(high, most)
         if not (down and (up or same)):
             # Whether it is in order, for as long as it is.
             for i in range(1 if start else 0, n):
@@ -330,29 +348,29 @@ cdef void load_order(void* ctx, int64_t lo, int64_t hi, void* words) noexcept no
     cdef uint64_t mask
     cdef const Digit* d
     cdef int64_t i, n = hi - lo
-    cdef int k, g, drop, shift
+    cdef int index_bits = o.index_bits, k, g, drop, shift
     for k in range(o.n_digits):
         d = &o.digits[k]
         drop = d.drop
         if k == 0 and d.groups == 0:
             keys_of(d.field, o.items, lo, n, out)
-            for i in range(n):
-                out[i] = step_of(d, out[i])
+            steps_of(d, out, n, out)
             continue
         keys_of(d.field, o.items, lo, n, chunk)
         shift = d.bits - drop
         for i in range(n):
             out[i] = out[i] << shift if k > 0 else 0
         if d.groups == 0:
+            steps_of(d, chunk, n, chunk)
             for i in range(n):
-                out[i] |= step_of(d, chunk[i])
+                out[i] |= chunk[i]
         for g in range(d.groups):
             mask = d.mask[g]
             shift = d.shift[g]
             for i in range(n):
                 out[i] |= ((chunk[i] >> shift) & mask) >> drop
     for i in range(n):
-        out[i] = out[i] << o.index_bits | <uint64_t>(lo + i)
+        out[i] = out[i] << index_bits | <uint64_t>(lo + i)
 
 
 # ---- ties -------------------------------------------------------------------
@@ -633,11 +651,95 @@ cdef int iota_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     return 0
 
 
+# ---- few keys ---------------------------------------------------------------
+# Counting sort (Knuth, volume 3, 5.2, algorithm D), of blocks of items.
+
+cdef struct Counting:
+    ArgSort* order
+    int bits                # of a key
+    int64_t block           # items
+    uint16_t* keys          # [n]
+    int64_t* places         # [block + 1][key]: how many; then where the next one goes
+
+
+cdef int bits_of_keys(const ArgSort* o) noexcept nogil:
+    cdef int k, bits = 0
+    for k in range(o.n_digits):
+        bits += o.digits[k].bits
+    return bits
+
+
+cdef int count_keys_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Counting* c = <Counting*>ctx
+    cdef int64_t* counts = c.places + (lo // c.block << c.bits)
+    cdef uint16_t* keys = c.keys
+    cdef uint64_t chunk[RADIX_CHUNK]
+    cdef uint64_t mask = (<uint64_t>1 << c.bits) - 1, key
+    cdef int index_bits = c.order.index_bits
+    cdef int64_t i, n
+    while lo < hi:
+        n = min(hi - lo, <int64_t>RADIX_CHUNK)
+        load_order(c.order, lo, lo + n, chunk)
+        for i in range(n):
+            # Another thread may have written since the range of the keys was found.
+            key = chunk[i] >> index_bits & mask
+            keys[lo + i] = <uint16_t>key
+            counts[key] += 1
+        lo += n
+    return 0
+
+
+cdef void begin_runs(const int64_t* ends, int64_t keys, uint8_t* begins) noexcept nogil:
+    cdef int64_t key
+    begins[0] = 1
+    for key in range(keys - 1):
+        if ends[key] < ends[keys - 1]:
+            begins[ends[key]] = 1
+
+
+cdef int place_items_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Counting* c = <Counting*>ctx
+    cdef int64_t* places = c.places + (lo // c.block << c.bits)
+    cdef int64_t* out = <int64_t*>c.order.words
+    cdef const uint16_t* keys = c.keys
+    cdef int64_t i, at
+    for i in range(lo, hi):
+        at = places[keys[i]]
+        places[keys[i]] = at + 1
+        out[at] = i
+        # As in a scatter of radix.pyx.
+        prefetch_write(out + at + 8)
+    return 0
+
+
+cdef int sort_by_counts(Worker* w, ArgSort* o, int bits) noexcept nogil:
+    cdef Counting c
+    cdef int64_t keys = <int64_t>1 << bits, blocks
+    cdef int rc = ENOMEM
+    c.order = o
+    c.bits = bits
+    c.block = max(<int64_t>BLOCK, (o.n + MAX_BLOCKS - 1) // MAX_BLOCKS)
+    blocks = (o.n + c.block - 1) // c.block
+    c.keys = <uint16_t*>alloc_array(o.n * sizeof(uint16_t))
+    c.places = <int64_t*>calloc((blocks + 1) * keys, sizeof(int64_t))
+    if c.keys != NULL and c.places != NULL:
+        rc = run_blocks(w, count_keys_leaf, &c, c.block, o.n)
+        if rc == 0:
+            sum_counts(c.places, blocks, keys)
+            if o.begins != NULL:
+                memset(o.begins, 0, o.n)
+                begin_runs(c.places + blocks * keys, keys, o.begins)
+            rc = run_blocks(w, place_items_leaf, &c, c.block, o.n)
+    free(c.keys)
+    free(c.places)
+    return rc
+
+
 cdef int sort_by_fields(Worker* w, const Field* fields, int n_fields, int first, const int64_t* items,
                         int64_t n, int depth, int64_t* out, uint8_t* begins) noexcept nogil:
     cdef ArgSort o
     cdef Words s
-    cdef int rc
+    cdef int rc, bits
     o.fields = fields
     o.n_fields = n_fields
     o.items = items
@@ -656,6 +758,9 @@ cdef int sort_by_fields(Worker* w, const Field* fields, int n_fields, int first,
         if n > 0 and begins != NULL:
             begins[0] = 1
         return rc
+    bits = bits_of_keys(&o)
+    if o.tied == n_fields and bits <= COUNTED_BITS and n >= PER_KEY << bits:
+        return sort_by_counts(w, &o, bits)
     s.load = load_order
     s.store = store_order if o.tied == n_fields and begins == NULL else store_words
     s.ctx = &o
