@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from test_map import outcome
 
 import pyblitz as pb
+from pyblitz.kernels.simd import levels
 
 RNG = np.random.default_rng(5)
 
@@ -191,6 +192,24 @@ def test_histogram_of_values_on_the_edges(dtype, bins):
         histogram(a, bins, (lo, hi))
         histogram(a, edges)
         histogram(a, bins, (np.float32(lo), np.float32(hi)))
+
+
+@pytest.mark.parametrize("level", levels.names())
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("bins", [1, 3, 10, 49, 1000, 4096])
+def test_histogram_of_a_few_values_on_the_edges(bins, dtype, level, simd_level):
+    """Most chunks of 1,024 have one or none, and no other item is near an edge of its bin."""
+    simd_level(level)
+    for lo, hi in ((0.0, 1.0), (-0.1, 0.3), (1000.1, 1000.7), (-5.0, 1e6)):
+        edges = np.histogram_bin_edges(np.empty(0, dtype), bins, (lo, hi)).astype(dtype)
+        few = np.concatenate([edges, np.nextafter(edges, -9e9), np.nextafter(edges, 9e9)])
+        out = np.array([np.inf, -np.inf, np.nan, lo - 1, hi + 1], dtype)
+        a = (lo + (np.arange(1 << 16) % bins + 0.5) * ((hi - lo) / bins)).astype(dtype)
+        for _ in range(3):
+            rare = a[7::1511]
+            rare[:] = RNG.permutation(np.append(out, RNG.choice(few, rare.size - out.size)))
+            histogram(a, bins, (lo, hi))
+        histogram(RNG.standard_normal(1 << 16).astype(dtype), bins, (lo, hi))
 
 
 @pytest.mark.parametrize("name", ["auto", "sturges", "sqrt", "fd"])

@@ -14,8 +14,8 @@ from pyblitz.runtime.pool cimport Worker
 cdef enum Binning:
     # The item is its bin.
     BIN_ITEM
-    # Bins of one width, with edges of this type: the bin is computed, which may be
-    # wrong by one, and then held against the edges.
+    # Bins of one width, with edges of this type: the bin is computed and, where that may be
+    # wrong by one, held against the edges.
     BIN_WIDTH_F32
     BIN_WIDTH_F64
     # Any edges: a search for the item as a double; NaNs come last.
@@ -42,6 +42,7 @@ cdef struct Count:
     # Few items for each bin: they are counted where the result is, in one block.
     bint direct
     # -- the rest is its own
+    double apart            # BIN_WIDTH_*: see apart_of
     int64_t before          # entries of a table before those of the bins
     int64_t blocks
     int64_t block           # items

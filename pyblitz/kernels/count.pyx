@@ -1,5 +1,7 @@
 """Counting; see count.pxd."""
 from libc.errno cimport ENOMEM
+from libc.float cimport DBL_EPSILON, FLT_EPSILON
+from libc.math cimport fabs
 from libc.stdint cimport (
     int8_t, int16_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t)
 from libc.stdlib cimport calloc, free
@@ -7,7 +9,9 @@ from pyblitz.kernels.blocks cimport run_blocks
 from pyblitz.kernels.numbers cimport (
     NUMBER_F64, NUMBER_I16, NUMBER_I32, NUMBER_I64, NUMBER_I8, NUMBER_U16, NUMBER_U32, NUMBER_U64,
     NUMBER_U8, Number, Real)
+from pyblitz.kernels.prefetch cimport prefetch
 from pyblitz.kernels.search cimport search_block, search_prepare
+from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport u32_load_relaxed, u32_store_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run
 
@@ -25,6 +29,9 @@ cdef enum:
     # Entries that keep the lanes off each other's sets.
     PAD = 16
     LEAF_BINS = 2048
+    # Bytes that are asked for before they are read: while items are counted, the processor does not
+    # do so by itself.
+    AHEAD_BYTES = 2048
 
 cdef struct CountRun:
     Count* count
@@ -35,30 +42,87 @@ cdef struct CountRun:
 # With edges, bin 0 counts what comes before the first edge, and the bin after the last one what does
 # not come before the last edge; NaNs fall into one of these two.
 
-cdef bint bin_items(const Number* a, int64_t n, int64_t bins, int32_t* bin) noexcept nogil:
-    """Whether every item is a bin.  A valid bin is written in any case, as their number is a power of
-    two: another thread may change an item between a check and its use."""
-    cdef uint64_t all_bits = 0, bits, last = bins - 1
-    cdef int64_t i
-    for i in range(n):
-        bits = <uint64_t><int64_t>a[i]
+ctypedef fused Counter:
+    uint32_t
+    int64_t
+
+
+cdef inline uint64_t bits_of(Number x) noexcept nogil:
+    return <uint64_t><int64_t>x
+
+
+cdef bint take_items(const Number* a, int64_t n, int64_t bins, int32_t* bin, Counter* table,
+                     int64_t lanes, int64_t stride) noexcept nogil:
+    """Counts items in a table or, if there is a ``bin``, writes their bins there.  Whether every item is
+    a bin.  It is a valid one in any case, as their number is a power of two: another thread may change
+    an item between a check and its use."""
+    cdef uint64_t all_bits = 0, bits, second, third, fourth, last = bins - 1
+    cdef int64_t i = 0
+    if bin != NULL:
+        for i in range(n):
+            bits = bits_of(a[i])
+            all_bits |= bits
+            bin[i] = <int32_t>(bits & last)
+        return all_bits <= last
+    if lanes == LANES:
+        while i + LANES <= n:
+            prefetch(<const char*>(a + i) + AHEAD_BYTES)
+            bits, second, third, fourth = (
+                bits_of(a[i]), bits_of(a[i + 1]), bits_of(a[i + 2]), bits_of(a[i + 3]))
+            all_bits |= bits | second | third | fourth
+            table[bits & last] += 1
+            table[stride + <int64_t>(second & last)] += 1
+            table[2 * stride + <int64_t>(third & last)] += 1
+            table[3 * stride + <int64_t>(fourth & last)] += 1
+            i += LANES
+    for i in range(i, n):
+        bits = bits_of(a[i])
         all_bits |= bits
-        bin[i] = <int32_t>(bits & last)
+        table[bits & last] += 1
     return all_bits <= last
 
 
+cdef bint take_any(const Count* c, int64_t lo, int64_t n, int32_t* bin, Counter* table,
+                   int64_t lanes, int64_t stride) noexcept nogil:
+    """Of items lo .. lo + n."""
+    if c.kind == NUMBER_I8:
+        return take_items(<const int8_t*>c.items + lo, n, c.bins, bin, table, lanes, stride)
+    if c.kind == NUMBER_U8:
+        return take_items(<const uint8_t*>c.items + lo, n, c.bins, bin, table, lanes, stride)
+    if c.kind == NUMBER_I16:
+        return take_items(<const int16_t*>c.items + lo, n, c.bins, bin, table, lanes, stride)
+    if c.kind == NUMBER_U16:
+        return take_items(<const uint16_t*>c.items + lo, n, c.bins, bin, table, lanes, stride)
+    if c.kind == NUMBER_I32:
+        return take_items(<const int32_t*>c.items + lo, n, c.bins, bin, table, lanes, stride)
+    if c.kind == NUMBER_U32:
+        return take_items(<const uint32_t*>c.items + lo, n, c.bins, bin, table, lanes, stride)
+    return take_items(<const int64_t*>c.items + lo, n, c.bins, bin, table, lanes, stride)
+
+
+cdef double apart_of(const Real* edges, int64_t bins, Real scale) noexcept nogil:
+    """How far from the middle of a computed bin an item may be and is in it surely.  What is computed
+    of an item grows with it: an item between what is computed of two edges is between them."""
+    cdef Real first = edges[1], place
+    cdef double off = 0
+    cdef int64_t k
+    for k in range(1, bins + 2):
+        place = (edges[k] - first) * scale + <Real>0.5
+        off = max(off, fabs(place - (k - 0.5)))
+    # What this may round to.
+    return 0.5 - off - (DBL_EPSILON if Real is double else FLT_EPSILON)
+
+
 cdef inline void bin_width(const Real* x, int64_t n, int64_t bins, const Real* edges, Real scale,
-                           int32_t* bin) noexcept nogil:
-    cdef Real first = edges[1], end = <Real>(bins + 1), place
+                           double apart, int32_t* bin) noexcept nogil:
     cdef int32_t k
     cdef int64_t i
-    for i in range(n):
-        # In this order, NaNs come to zero.
-        place = (x[i] - first) * scale + 1
-        place = place if place > 0 else 0
-        place = place if place < end else end
-        bin[i] = <int32_t>place
-    for i in range(n):
+    cdef bint near
+    if Real is double:
+        near = simd.bins_doubles(x, n, edges[1], scale, <double>bins, apart, bin)
+    else:
+        near = simd.bins_floats(x, n, edges[1], scale, <float>bins, <float>apart, bin)
+    for i in range(n if near else 0):
         k = bin[i]
         bin[i] = k + (x[i] >= edges[k + 1]) - (x[i] < edges[k])
 
@@ -108,23 +172,11 @@ cdef bint bins_of(const Count* c, int64_t lo, int64_t n, int32_t* bin) noexcept 
     """The entries of a table for items lo .. lo + n.  False: one has none."""
     cdef double x[CHUNK]
     if c.binning == BIN_ITEM:
-        if c.kind == NUMBER_I8:
-            return bin_items(<const int8_t*>c.items + lo, n, c.bins, bin)
-        if c.kind == NUMBER_U8:
-            return bin_items(<const uint8_t*>c.items + lo, n, c.bins, bin)
-        if c.kind == NUMBER_I16:
-            return bin_items(<const int16_t*>c.items + lo, n, c.bins, bin)
-        if c.kind == NUMBER_U16:
-            return bin_items(<const uint16_t*>c.items + lo, n, c.bins, bin)
-        if c.kind == NUMBER_I32:
-            return bin_items(<const int32_t*>c.items + lo, n, c.bins, bin)
-        if c.kind == NUMBER_U32:
-            return bin_items(<const uint32_t*>c.items + lo, n, c.bins, bin)
-        return bin_items(<const int64_t*>c.items + lo, n, c.bins, bin)
+        return take_any(c, lo, n, bin, <uint32_t*>NULL, 0, 0)
     if c.binning == BIN_WIDTH_F32:
-        bin_width(<const float*>c.items + lo, n, c.bins, <const float*>c.edges, <float>c.scale, bin)
+        bin_width(<const float*>c.items + lo, n, c.bins, <const float*>c.edges, <float>c.scale, c.apart, bin)
     elif c.binning == BIN_WIDTH_F64:
-        bin_width(load(c, lo, n, x), n, c.bins, <const double*>c.edges, c.scale, bin)
+        bin_width(load(c, lo, n, x), n, c.bins, <const double*>c.edges, c.scale, c.apart, bin)
     else:
         bin_search(&c.search, load(c, lo, n, x), n, bin)
     return True
@@ -132,12 +184,7 @@ cdef bint bins_of(const Count* c, int64_t lo, int64_t n, int32_t* bin) noexcept 
 
 # ---- counting ---------------------------------------------------------------
 
-ctypedef fused Counter:
-    uint32_t
-    int64_t
-
-
-cdef inline void add_counts(Counter* table, int64_t lanes, int64_t stride, const int32_t* bin,
+cdef inline void add_counts(uint32_t* table, int64_t lanes, int64_t stride, const int32_t* bin,
                             int64_t n) noexcept nogil:
     cdef int64_t i = 0
     if lanes == LANES:
@@ -179,13 +226,21 @@ cdef int bins_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept 
     cdef int64_t block = lo, at, n, top = -1
     cdef int64_t first = block * c.lanes * c.stride
     cdef double* sums = c.sums if c.direct else <double*>c.tables + first
+    cdef uint32_t* counts = <uint32_t*>c.tables + first
     cdef int32_t bin[CHUNK]
+    cdef bint inside
     lo = block * c.block
     hi = min(lo + c.block, c.n)
     at = lo
     while at < hi:
         n = min(<int64_t>CHUNK, hi - at)
-        if not bins_of(c, at, n, bin):
+        if c.binning != BIN_ITEM or c.weights != NULL:
+            inside = bins_of(c, at, n, bin)
+        elif c.direct:
+            inside = take_any(c, at, n, NULL, c.counts, 1, 0)
+        else:
+            inside = take_any(c, at, n, NULL, counts, c.lanes, c.stride)
+        if not inside:
             # relaxed: read after the join
             u32_store_relaxed(&c.outside, 1)
             bridge_limit(&leaf.bridge, 0)
@@ -194,10 +249,8 @@ cdef int bins_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept 
             add_weights(sums, c.lanes, c.stride, bin, c.weights + at, n)
             if c.binning == BIN_ITEM:
                 top = max(top, <int64_t>greatest(bin, n))
-        elif c.direct:
-            add_counts(c.counts, 1, 0, bin, n)
-        else:
-            add_counts(<uint32_t*>c.tables + first, c.lanes, c.stride, bin, n)
+        elif c.binning != BIN_ITEM:
+            add_counts(counts, c.lanes, c.stride, bin, n)
         at += n
     c.tops[block] = top
     return 0
@@ -263,6 +316,10 @@ cdef int count_run(Worker* w, Count* c) noexcept nogil:
         return ENOMEM
     if c.binning == BIN_SEARCH:
         search_prepare(&c.search)
+    elif c.binning == BIN_WIDTH_F32:
+        c.apart = apart_of(<const float*>c.edges, c.bins, <float>c.scale)
+    elif c.binning == BIN_WIDTH_F64:
+        c.apart = apart_of(<const double*>c.edges, c.bins, c.scale)
     bridge_init(&leaf.bridge, bins_count_leaf, NULL, &leaf, 1)
     rc = bridge_run(w, &leaf.bridge, c.blocks)
     if rc == 0 and u32_load_relaxed(&c.outside) == 0:

@@ -20,6 +20,7 @@
 #endif
 #endif
 
+#include "pyblitz/kernels/simd/bins.h"
 #include "pyblitz/kernels/simd/extremes.h"
 #include "pyblitz/kernels/simd/keys.h"
 #include "pyblitz/kernels/simd/lanes.h"
@@ -67,6 +68,10 @@ typedef struct {
                            int descending, int strict);
   int (*extremes_floats)(const float *a, intptr_t n, float *low, float *high);
   int (*extremes_doubles)(const double *a, intptr_t n, double *low, double *high);
+  int (*bins_floats)(const float *x, intptr_t n, float first, float scale,
+                     float bins, float apart, int32_t *bin);
+  int (*bins_doubles)(const double *x, intptr_t n, double first, double scale,
+                      double bins, double apart, int32_t *bin);
   int few_narrow, few_wide; /* so many parts cost little more than two */
   /* NULL where there are no vectors for it: the rest, too. */
   int (*sort_narrow)(void *words, intptr_t n, void *unused);
@@ -106,6 +111,7 @@ typedef struct {
         pb_float_##LEVEL##_doubtful, pb_double_##LEVEL##_doubtful,            \
         pb_signed_##LEVEL##_doubtful, pb_unsigned_##LEVEL##_doubtful,         \
         pb_float_##LEVEL##_extremes, pb_double_##LEVEL##_extremes,            \
+        pb_float_##LEVEL##_bins, pb_double_##LEVEL##_bins,                    \
         NARROW, WIDE, __VA_ARGS__                                             \
   }
 
@@ -123,6 +129,7 @@ PB_SUMS(pb_double_base, double, 16, )
 PB_INTEGERS(base, )
 PB_KEYS_LEVEL(base, )
 PB_EXTREMES_BASE
+PB_BINS_BASE
 #if defined(PB_X86)
 PB_SPLIT_LEVEL(base, , 0, 0)
 PB_SUMS(pb_float_v3, float, 32, PB_CODE_V3)
@@ -131,11 +138,13 @@ PB_INTEGERS(v3, PB_CODE_V3)
 PB_KEYS_LEVEL(v3, PB_CODE_V3)
 PB_EQUAL_LEVEL(v3, PB_CODE_V3)
 PB_EXTREMES_V3
+PB_BINS_V3
 PB_SPLIT_LEVEL(v3, PB_CODE_V3, 32, 16)
 PB_INTEGERS(v4, PB_CODE_V4)
 PB_KEYS_LEVEL(v4, PB_CODE_V4)
 PB_EQUAL_LEVEL(v4, PB_CODE_V4)
 PB_EXTREMES_V4
+PB_BINS_V4
 PB_SPLIT_BY_TREE(pb_split_narrow_v4_by_tree, uint32_t, pb_narrow_splitters, )
 PB_SPLIT_BY_TREE(pb_split_wide_v4_by_tree, uint64_t, pb_wide_splitters, )
 PB_SPLIT_BY_REGISTERS(pb_split_narrow_v4, uint32_t, pb_narrow_splitters, 32, 16,

@@ -64,6 +64,12 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
         # The least and the greatest, with n items more.  Not 0: there was a NaN, and they say nothing.
         int (*extremes_floats)(const float* a, intptr_t n, float* low, float* high) noexcept nogil
         int (*extremes_doubles)(const double* a, intptr_t n, double* low, double* high) noexcept nogil
+        # Bins of one width, and whether some item is more than `apart` widths from the middle of its
+        # bin: it may belong to the next one.
+        int (*bins_floats)(const float* x, intptr_t n, float first, float scale, float bins,
+                           float apart, int32_t* bin) noexcept nogil
+        int (*bins_doubles)(const double* x, intptr_t n, double first, double scale, double bins,
+                            double apart, int32_t* bin) noexcept nogil
         # So many parts cost little more than two.
         int few_narrow
         int few_wide
