@@ -67,8 +67,7 @@ BITS = "Polars, bits"  # its booleans as they are
 NOT_PEERS = (PYBLITZ, ONE, LOOP, BITS)
 AT_MOST = ("MiB", "ns over NumPy", "of the full scan")
 
-PAUSE = 0.005  # OpenMP's threads spin for 3.5 ms here
-BLAS_PAUSE = 0.04  # and those of NumPy's OpenBLAS for 2^26 cycles, some 26 ms
+PAUSE = 0.005  # at least, between two contestants
 BLOCK = 0.01  # seconds of one turn at least, by repeated calls
 SMALL_BLOCK = 0.002
 ADDED = 1500  # nanoseconds that a small call may take more than NumPy's

@@ -25,7 +25,6 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import time
 import timeit
 import warnings
 from collections.abc import Callable, Iterator
@@ -73,7 +72,8 @@ def compare(call: Callable[[], Any], runs: int, peers: dict[str, Callable[[], An
         order = list(contestants.items())
         for name, fn in order if turn % 2 == 0 else reversed(order):
             # Numba's threads spin for a while when they are done.
-            time.sleep(PAUSE if len(contestants) > 2 else 0)
+            if len(contestants) > 2:
+                machine.rest(PAUSE)
             if name == "enabled":
                 pb.enable()
             # The first call after another contestant's finds caches full of that one's.

@@ -45,14 +45,12 @@ from typing import Any
 import contest  # before NumPy: it says how many threads there are
 import numpy as np
 from contest import (
-    BLAS_PAUSE,
     DASK,
     LOOP,
     NUMBA,
     NUMEXPR,
     NUMPY,
     ONE,
-    PAUSE,
     POLARS,
     PYBLITZ,
     STREAM,
@@ -339,7 +337,7 @@ def reduction_row(
                 read(x.ctypes.data, x.nbytes)
 
         contest[LOOP] = loop
-    found = measure(contest, effort, pause=BLAS_PAUSE if op == "par_dot" else PAUSE)
+    found = measure(contest, effort)
     goals = [goal("x best peer", over(found, best_peer(found)), round(1 / 1.05, 4))]
     more: Row = {}
     if huge:

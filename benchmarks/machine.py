@@ -122,19 +122,30 @@ def write(
     partial.replace(target)
 
 
+def rest(least: float) -> None:
+    """Sleeps until threads of this process that spin on when they are done have ended that (those
+    of OpenBLAS take 25 ms on one processor and 120 ms on another), or for a second."""
+    end = time.monotonic() + 1
+    busy = True
+    while busy and time.monotonic() < end:
+        used = time.process_time()
+        time.sleep(least)
+        busy = time.process_time() - used > least / 4
+
+
 def interleave(
     funcs: Mapping[str, Callable[[], object]], repeat: int, warmup: int = 1, pause: float = 0.0
 ) -> dict[str, list[float]]:
     """Seconds of ``repeat`` calls of each function, taken in turn after
     ``warmup`` rounds that do not count.  Every other round goes backwards, so
     that nobody always follows the same neighbour.  ``pause``: seconds between
-    two calls, for neighbours whose threads spin on when they are done."""
+    two calls at least, for neighbours whose threads spin on when they are done."""
     seconds: dict[str, list[float]] = {name: [] for name in funcs}
     order = list(funcs.items())
     for turn in range(warmup + repeat):
         for name, func in order if turn % 2 == 0 else reversed(order):
             if pause:
-                time.sleep(pause)
+                rest(pause)
             start = time.perf_counter()
             func()
             took = time.perf_counter() - start

@@ -97,7 +97,7 @@ class Function(NamedTuple):
     ours: Callable[[Made], Call]
     numpys: Callable[[Made], Call]
     dtypes: tuple[str, ...] = NUMBERS
-    pause: float = 0.0  # seconds until threads of NumPy's BLAS no longer spin
+    pause: float = 0.0  # seconds at least, where threads of NumPy's BLAS spin on
 
 
 def same(name: str, dtypes: tuple[str, ...] = NUMBERS, numpys: str | None = None) -> Function:
@@ -260,7 +260,7 @@ FUNCTIONS: dict[str, Function] = {
     ),
     "count_nonzero": same("count_nonzero", DTYPES),
     "dot": Function(
-        lambda m: lambda: pb.par_dot(m.a, m.b), lambda m: lambda: np.dot(m.a, m.b), pause=0.04
+        lambda m: lambda: pb.par_dot(m.a, m.b), lambda m: lambda: np.dot(m.a, m.b), pause=0.005
     ),
     "cumsum": same("cumsum"),
     # Near 1, for products that stay numbers.
@@ -397,7 +397,8 @@ class Cell:
             self.turn += 1
             order = list(self.calls)
             for who in order if self.turn % 2 else reversed(order):
-                time.sleep(self.pause)
+                if self.pause:
+                    machine.rest(self.pause)
                 took = timed(self.calls[who], self.times[who])
                 self.least[who] = min(self.least[who], took)
             if time.perf_counter() - begun > seconds and not self.red():
@@ -435,7 +436,8 @@ def measured(only: str, most: int) -> Iterator[Row]:
                     if cell.red():
                         cell.measure(2 * TURNS, 4 * SECONDS)
                 # What comes next is not to be measured beside threads that spin.
-                time.sleep(function.pause)
+                if function.pause:
+                    machine.rest(function.pause)
                 rows[name]["numpy"].append(round(cell.least["numpy"] * 1e9))
                 rows[name]["ours"].append(round(cell.least["ours"] * 1e9))
         yield from rows.values()
