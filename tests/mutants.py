@@ -466,6 +466,20 @@ MUTATIONS = [
         "test_count.py",
     ),
     Mutation(
+        "count: items on an edge are taken for some in the middle of a bin",
+        "kernels/count.pyx",
+        "return 0.5 - off - (",
+        "return 1.5 - off - (",
+        "test_count.py",
+    ),
+    Mutation(
+        "count: the last items of a row are not near an edge",
+        "kernels/simd/bins.h",
+        "near |= NAME##_bins_of(rest,",
+        "/****/  NAME##_bins_of(rest,",
+        "test_count.py",
+    ),
+    Mutation(
         "count: the last items are not among the extremes",
         "kernels/simd/extremes.h",
         "      n -= i; ",
@@ -508,6 +522,20 @@ MUTATIONS = [
         "test_argsort.py",
     ),
     Mutation(
+        "argsort: keys that are counted are those whose range was found",
+        "kernels/argsort.pyx",
+        "key = chunk[i] >> index_bits & mask",
+        "key = chunk[i] >> index_bits",
+        "test_writers.py",
+    ),
+    Mutation(
+        "argsort: a run of counted keys begins with the last item before it",
+        "kernels/argsort.pyx",
+        "begins[ends[key]] = 1",
+        "begins[ends[key] - 1] = 1",
+        "test_argsort.py",
+    ),
+    Mutation(
         "argsort: equals may be turned around",
         "kernels/argsort.pyx",
         "r.falls = not up and not same",
@@ -531,8 +559,8 @@ MUTATIONS = [
     Mutation(
         "count: items that are no bins are counted in some other",
         "kernels/count.pyx",
-        "return all_bits <= last",
-        "return True",
+        "        table[bits & last] += 1\n    return all_bits <= last",
+        "        table[bits & last] += 1\n    return True",
         "test_count.py test_writers.py",
     ),
     # ---- arrays

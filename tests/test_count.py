@@ -204,12 +204,13 @@ def test_histogram_of_a_few_values_on_the_edges(bins, dtype, level, simd_level):
         edges = np.histogram_bin_edges(np.empty(0, dtype), bins, (lo, hi)).astype(dtype)
         few = np.concatenate([edges, np.nextafter(edges, -9e9), np.nextafter(edges, 9e9)])
         out = np.array([np.inf, -np.inf, np.nan, lo - 1, hi + 1], dtype)
-        a = (lo + (np.arange(1 << 16) % bins + 0.5) * ((hi - lo) / bins)).astype(dtype)
+        a = (lo + (np.arange(65_533) % bins + 0.5) * ((hi - lo) / bins)).astype(dtype)
+        rare = np.append(np.arange(7, a.size, 1511), a.size - 1)
         for _ in range(3):
-            rare = a[7::1511]
-            rare[:] = RNG.permutation(np.append(out, RNG.choice(few, rare.size - out.size)))
+            a[rare] = RNG.permutation(np.append(out, RNG.choice(few, rare.size - out.size)))
+            a[-1] = edges[RNG.integers(1, bins + 1)]
             histogram(a, bins, (lo, hi))
-        histogram(RNG.standard_normal(1 << 16).astype(dtype), bins, (lo, hi))
+        histogram(RNG.standard_normal(65_533).astype(dtype), bins, (lo, hi))
 
 
 @pytest.mark.parametrize("name", ["auto", "sturges", "sqrt", "fd"])
