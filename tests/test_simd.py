@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import subprocess
 import sys
+import sysconfig
 
 import numpy as np
 import pytest
@@ -53,6 +55,29 @@ def test_a_level_that_is_not_here_is_refused():
     assert "'v9'" in done.stderr
     with pytest.raises(KeyError):
         levels.choose("v9")
+
+
+@pytest.mark.parametrize("arm", ["0", "1"])
+def test_what_other_processors_are_given_compiles(arm, tmp_path):
+    """With vectors of 16 bytes that the compiler makes by itself, and with those of ARM."""
+    here = pathlib.Path(pb.__file__).parent
+    for header in [*here.glob("kernels/simd/*.h"), *here.glob("kernels/*.h")]:
+        copy = tmp_path / "pyblitz" / header.relative_to(here)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        text = header.read_text().replace("defined(__x86_64__)", "0")
+        copy.write_text(text.replace("defined(__aarch64__)", arm))
+    (tmp_path / "levels.c").write_text(
+        '#include "pyblitz/kernels/simd/kernels.h"\n'
+        "const void *levels(void);\nconst void *levels(void) { return pb_levels; }\n"
+    )
+    flags = "-std=c11 -Wall -Wextra -Werror -Wno-unused-function -fsyntax-only"
+    done = subprocess.run(
+        [*sysconfig.get_config_var("CC").split(), *flags.split(), f"-I{tmp_path}", "levels.c"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("n", SIZES)

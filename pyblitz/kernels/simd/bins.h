@@ -22,11 +22,12 @@
   static inline __attribute__((always_inline)) ATTR NAME##_bins_m             \
   NAME##_bins_of(const T *x, T first, T scale, T bins, T apart,               \
                  int32_t *bin) {                                              \
-    NAME##_bins_v v, k, low = {0};                                            \
+    NAME##_bins_v v, k, low = {0}, high = low + (bins + 1);                   \
     NAME##_bins_b b;                                                          \
     memcpy(&v, x, WIDTH);                                                     \
     v = (v - first) * scale + (T)0.5;                                         \
-    v = (NAME##_bins_v)MIN(MAX(v, low), low + (bins + 1));                    \
+    v = (NAME##_bins_v)MAX(v, low);                                           \
+    v = (NAME##_bins_v)MIN(v, high);                                          \
     k = (v + (T)MAGIC) - (T)MAGIC;                                            \
     v -= k;                                                                   \
     b = __builtin_convertvector(k, NAME##_bins_b);                            \
