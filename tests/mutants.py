@@ -466,10 +466,10 @@ MUTATIONS = [
         "test_count.py",
     ),
     Mutation(
-        "count: items on an edge are taken for some in the middle of a bin",
+        "count: edges are where they are computed to be",
         "kernels/count.pyx",
         "return 0.5 - off - (",
-        "return 1.5 - off - (",
+        "return 0.5 - (",
         "test_count.py",
     ),
     Mutation(
@@ -555,6 +555,13 @@ MUTATIONS = [
         "if not are_counts(bits) or <int64_t>sum != x.before[block + 1]:",
         "if False:",
         "test_writers.py",
+    ),
+    Mutation(
+        "count: weights of items that are no bins go to some other",
+        "kernels/count.pyx",
+        "            bin[i] = <int32_t>(bits & last)\n        return all_bits <= last",
+        "            bin[i] = <int32_t>(bits & last)\n        return True",
+        "test_count.py test_writers.py",
     ),
     Mutation(
         "count: items that are no bins are counted in some other",

@@ -271,7 +271,7 @@ print(max(done), work(), sum(capi.call_roll()))
 
 @plain_build
 def test_no_memory_for_the_state_of_a_thread(script):
-    """A thread that Python has no memory for starts late, be it new or called back as it retires;
+    """A thread that Python has no memory for starts late, the first time and after it retired;
     and a pool that closes does not wait for it.  It crashed."""
     out = script(f"""{WORK}
 import native_states, time

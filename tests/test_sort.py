@@ -118,8 +118,8 @@ def test_words_of_which_there_are_many(dtype, way, leaves_take, pool_size):
             assert np.array_equal(pb.par_sort(a), np.sort(a))
 
 
-# Of leaf sorts that are said to be so slow that not all is given to one, also where a processor is
-# emulated and parts take long: a leaf sort is not stopped.
+# A leaf sort cannot be stopped.  It is said to be so slow here that none gets the whole array, not
+# even where the processor is emulated, and moving words to parts takes long.
 @pytest.mark.parametrize("way", [(10**6, 10**9, 10**9), IN_PIECES], ids=["parts", "pieces"])
 @pytest.mark.parametrize("equal", [1, 100_000])
 def test_what_is_stopped_in_place_keeps_its_items(equal, way, leaves_take, pool_size):

@@ -55,11 +55,12 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
     are not compared: the bits in which the keys differ are packed above the index into
     words of 8 bytes (after Graefe, 2006), which one parallel pass of radix sort and a SIMD
     sort of each cache-sized bucket put into order; keys that tie in a word, because more
-    bits vary than it holds, are sorted in turn by what follows. Other dtypes (objects,
-    variable-width strings, extended precision, nested fields): NumPy, alone.
+    bits vary than it holds, are sorted in turn by what follows. Where no more than 12 bits
+    vary, the keys are counted instead: O(n). Other dtypes (objects, variable-width strings,
+    extended precision, nested fields): NumPy, alone.
 
-    Extra memory: of one number at most 8 bytes for each element, and none where the keys
-    lie evenly; of several fields or strings at most 16; three words for each key that
+    Extra memory: of one number at most 8 bytes for each element, 2 where keys are counted, and
+    none where many lie evenly; of several fields or strings at most 16; three words for each key that
     ties in the first word. The same permutation for any number of threads.
 
     Examples

@@ -23,11 +23,12 @@ cdef enum:
     FEW = 32            # ties that are inserted one by one
     MAX_DEPTH = 8
     BLOCK = 65536
-    # Keys of so many bits are counted: where the next item of each goes fits into a cache,
+    # Keys of so many bits are counted, as where the next item of each goes fits into a cache; for each
+    # key that they have room for there are so many items at least, and there are so many blocks
+    # at most, of which each has counts of its own.
     COUNTED_BITS = 12
-    # and so many items of each, on average, pay for it.
     PER_KEY = 16
-    MAX_BLOCKS = 256        # that count
+    MAX_BLOCKS = 256
 
 cdef struct Digit:
     # What one field gives to the words.
@@ -181,15 +182,10 @@ cdef inline uint64_t step_of(const Digit* d, uint64_t key) noexcept nogil:
 
 
 cdef void steps_of(const Digit* d, const uint64_t* keys, int64_t n, uint64_t* out) noexcept nogil:
-    cdef uint64_t low = d.low
-    cdef int bent = d.bent, drop = d.drop
+    cdef Digit own = d[0]       # which ``out`` does not overlap
     cdef int64_t i
-    if bent:
-        for i in range(n):
-            out[i] = bent_step(keys[i] - low, bent)
-    else:
-        for i in range(n):
-            out[i] = (keys[i] - low) >> drop
+    for i in range(n):
+        out[i] = step_of(&own, keys[i])
 
 
 cdef inline uint64_t key_at(const ArgSort* o, int field, int64_t at) noexcept nogil:

@@ -89,7 +89,7 @@ static inline void *pb_alloc_array(size_t size) {
   return malloc(size);
 }
 
-/* Of what must not fail: others may give some back. */
+/* Between two attempts at what must not fail: others may give memory back. */
 static inline void pb_wait_for_memory(void) { usleep(1000); }
 
 /* ---- parker ------------------------------------------------------------ */

@@ -171,7 +171,7 @@ cdef struct Hooks:
     bint (*is_raised)() noexcept nogil              # whether one is set here
     int (*poll)() noexcept nogil                    # signals; -1: an exception is set
     bint (*thread_start)() noexcept nogil           # of a thread's life; false: no memory
-    void (*thread_stop)() noexcept nogil            # also of a thread that there was none for
+    void (*thread_stop)() noexcept nogil            # also where there never was memory
     bint (*is_main_thread)() noexcept nogil
     void (*exit_child)() noexcept nogil             # ends the process
     # Around a sleep, of what others may need to wake this thread: a lock of the language

@@ -405,8 +405,8 @@ cdef void worker_main(void* arg) noexcept nogil:
 
 
 cdef void begin_thread(Worker* w) noexcept nogil:
-    """A thread that there is no memory for starts late; one whose pool is closed by then
-    has no job left to run."""
+    """A thread that there is no memory for starts late.  One that is told to end meanwhile has no
+    job left to run: its pool is closed, and has no users."""
     set_current(w)
     while not hooks().thread_start() and not latch_is_set(&w.sleeper.terminate):
         wait_for_memory()
