@@ -67,7 +67,7 @@ BITS = "Polars, bits"  # its booleans as they are
 NOT_PEERS = (PYBLITZ, ONE, LOOP, BITS)
 AT_MOST = ("MiB", "ns over NumPy", "of the full scan")
 
-PAUSE = 0.005  # at least, between two contestants
+PAUSE = 0.005  # seconds at least between two contestants
 BLOCK = 0.01  # seconds of one turn at least, by repeated calls
 SMALL_BLOCK = 0.002
 ADDED = 1500  # nanoseconds that a small call may take more than NumPy's

@@ -97,7 +97,7 @@ class Function(NamedTuple):
     ours: Callable[[Made], Call]
     numpys: Callable[[Made], Call]
     dtypes: tuple[str, ...] = NUMBERS
-    pause: float = 0.0  # seconds at least, where threads of NumPy's BLAS spin on
+    pause: float = 0.0  # seconds at least before a turn, where threads of NumPy's BLAS spin
 
 
 def same(name: str, dtypes: tuple[str, ...] = NUMBERS, numpys: str | None = None) -> Function:

@@ -60,8 +60,8 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
     extended precision, nested fields): NumPy, alone.
 
     Extra memory: of one number at most 8 bytes for each element, 2 where keys are counted, and
-    none where many lie evenly; of several fields or strings at most 16; three words for each key that
-    ties in the first word. The same permutation for any number of threads.
+    none where many lie evenly; of several fields or strings at most 16; three words for each
+    key that ties in the first word. The same permutation for any number of threads.
 
     Examples
     --------

@@ -56,7 +56,8 @@ cdef enum:
     FEW_SHARE = 8
     MANY_SHARE = 32
 
-# Nanoseconds that a fast sort takes for each halving, at most.
+# Nanoseconds that a fast sort takes for each halving, at most.  At 2.5 GHz NumPy's takes 0.5 with
+# AVX-512, 1.0 with AVX2, and 3.5 without vectors.
 cdef double FAST_HALVING = 1.5
 
 
