@@ -100,6 +100,7 @@ cdef list unique_of_few(ndarray x, bint index, bint inverse, bint counts, bint e
     d.counting = counts or (not equal_nan and may_be_none(x))
     # Of few items, tables of which little is used take longer to make than to fill.
     d.limit = min(<int64_t>DISTINCT_LIMIT, d.n // 8)
+    d.numbers = NULL
     if not distinct_may_be_few(&d):
         return None
     try:

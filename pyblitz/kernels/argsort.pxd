@@ -5,8 +5,9 @@ field.  What varies in the first fields (their range, or the bits in which the i
 differ at all) is packed into one word, above the index of the item: sorting such words
 (radix.pxd) sorts the indices, stably, and nothing of the items is moved or fetched at
 random.  Where more varies than fits into a word, items that tie in it are sorted in
-the same way by what follows; of random keys there are hardly any.  Where few bits vary, there
-is nothing to sort: the items of each key are counted, and go behind those of lesser ones.
+the same way by what follows; of random keys there are hardly any.  Where few bits vary, or a
+number has few values (distinct.pxd), there is nothing to sort: the items of each key are counted,
+and go behind those of lesser ones.
 
 The packing follows the way that databases normalise keys (Graefe, "Implementing sorting
 in database systems", 2006).

@@ -1,9 +1,11 @@
 """Sorted orders; see argsort.pxd."""
 from libc.errno cimport ENOMEM
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
-from pyblitz.kernels.blocks cimport SAMPLE_SEED, run_blocks, sample_place, sum_counts
+from pyblitz.kernels.blocks cimport SAMPLE_SEED, leaf_fn, run_blocks, sample_place, sum_counts
+from pyblitz.kernels.distinct cimport (
+    Distinct, distinct_free, distinct_may_be_few, distinct_ranks, distinct_run)
 from pyblitz.kernels.numbers cimport (
     KEY_BYTES, KEY_CHARS, KEY_FLOAT, KEY_SIGNED, KEY_TIME, Raw, float_key, last_key, signed_key,
     time_key, turned)
@@ -29,6 +31,10 @@ cdef enum:
     COUNTED_BITS = 12
     PER_KEY = 16
     MAX_BLOCKS = 256
+    # Of fewer items, or fewer for each of their values, the tables take longer to make than it takes
+    # to sort the items.
+    NUMBERED = 65536
+    PER_VALUE = 128
 
 cdef struct Digit:
     # What one field gives to the words.
@@ -656,6 +662,9 @@ cdef struct Counting:
     int64_t block           # items
     uint16_t* keys          # [n]
     int64_t* places         # [block + 1][key]: how many; then where the next one goes
+    # -- of few values: until they are counted, keys are the numbers of each block
+    Distinct values
+    const int64_t* ranks    # [value]
 
 
 cdef int bits_of_keys(const ArgSort* o) noexcept nogil:
@@ -685,6 +694,21 @@ cdef int count_keys_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept 
     return 0
 
 
+cdef int count_values_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Counting* c = <Counting*>ctx
+    cdef int64_t* counts = c.places + (lo // c.block << c.bits)
+    cdef uint16_t* keys = c.keys
+    cdef uint16_t ranks[1 << COUNTED_BITS]
+    cdef uint16_t key
+    cdef int64_t i
+    distinct_ranks(&c.values, lo // c.block, c.ranks, ranks)
+    for i in range(lo, hi):
+        key = ranks[keys[i]]
+        keys[i] = key
+        counts[key] += 1
+    return 0
+
+
 cdef void begin_runs(const int64_t* ends, int64_t keys, uint8_t* begins) noexcept nogil:
     cdef int64_t key
     begins[0] = 1
@@ -708,26 +732,92 @@ cdef int place_items_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept
     return 0
 
 
+cdef int place_by_counts(Worker* w, Counting* c, leaf_fn count) noexcept nogil:
+    """Counts the keys, and puts each item where it goes."""
+    cdef ArgSort* o = c.order
+    cdef int64_t keys = <int64_t>1 << c.bits, blocks = (o.n - 1) // c.block + 1
+    cdef int rc
+    c.places = <int64_t*>calloc((blocks + 1) * keys, sizeof(int64_t))
+    if c.places == NULL:
+        return ENOMEM
+    rc = run_blocks(w, count, c, c.block, o.n)
+    if rc == 0:
+        sum_counts(c.places, blocks, keys)
+        if o.begins != NULL:
+            memset(o.begins, 0, o.n)
+            begin_runs(c.places + blocks * keys, keys, o.begins)
+        rc = run_blocks(w, place_items_leaf, c, c.block, o.n)
+    free(c.places)
+    return rc
+
+
 cdef int sort_by_counts(Worker* w, ArgSort* o, int bits) noexcept nogil:
     cdef Counting c
-    cdef int64_t keys = <int64_t>1 << bits, blocks
     cdef int rc = ENOMEM
     c.order = o
     c.bits = bits
     c.block = max(<int64_t>BLOCK, (o.n + MAX_BLOCKS - 1) // MAX_BLOCKS)
-    blocks = (o.n + c.block - 1) // c.block
     c.keys = <uint16_t*>alloc_array(o.n * sizeof(uint16_t))
-    c.places = <int64_t*>calloc((blocks + 1) * keys, sizeof(int64_t))
-    if c.keys != NULL and c.places != NULL:
-        rc = run_blocks(w, count_keys_leaf, &c, c.block, o.n)
-        if rc == 0:
-            sum_counts(c.places, blocks, keys)
-            if o.begins != NULL:
-                memset(o.begins, 0, o.n)
-                begin_runs(c.places + blocks * keys, keys, o.begins)
-            rc = run_blocks(w, place_items_leaf, &c, c.block, o.n)
+    if c.keys != NULL:
+        rc = place_by_counts(w, &c, count_keys_leaf)
     free(c.keys)
-    free(c.places)
+    return rc
+
+
+cdef int place_by_values(Worker* w, Counting* c) noexcept nogil:
+    """Ranks the values by an item of each, and then counts the ranks."""
+    cdef const Distinct* d = &c.values
+    cdef int64_t* ranks = <int64_t*>malloc(2 * d.count * sizeof(int64_t))
+    cdef int64_t* order = ranks + d.count
+    cdef int64_t k
+    cdef int rc
+    if ranks == NULL:
+        return ENOMEM
+    rc = sort_by_fields(NULL, c.order.fields, 1, 0, d.first, d.count, 1, order, NULL)
+    if rc == 0:
+        for k in range(d.count):
+            ranks[order[k]] = k
+        c.ranks = ranks
+        c.bits = bit_length(d.count - 1)
+        c.block = d.block
+        rc = place_by_counts(w, c, count_values_leaf)
+    free(ranks)
+    return rc
+
+
+cdef inline bint may_have_few_values(Worker* w, const ArgSort* o) noexcept nogil:
+    cdef const Field* f = o.fields
+    return (w != NULL and o.n_fields == 1 and o.items == NULL and o.n >= NUMBERED and f.size >= 4
+            and f.step == f.size and <uintptr_t>f.base % f.size == 0
+            and f.kind != KEY_BYTES and f.kind != KEY_CHARS)
+
+
+cdef int sort_by_values(Worker* w, ArgSort* o, bint* few) noexcept nogil:
+    """Of numbers of 4 or 8 bytes that lie in a row.  few: whether they have so few values; if not,
+    nothing is done."""
+    cdef Counting c
+    cdef Distinct* d = &c.values
+    cdef const Field* f = o.fields
+    cdef int rc
+    few[0] = False
+    d.items = f.base
+    d.n = o.n
+    d.size = f.size
+    d.floats = f.kind == KEY_FLOAT
+    d.counting = False
+    d.limit = min(<int64_t>1 << COUNTED_BITS, o.n // PER_VALUE)
+    if not distinct_may_be_few(d):
+        return 0
+    c.order = o
+    c.keys = d.numbers = <uint16_t*>alloc_array(o.n * sizeof(uint16_t))
+    if c.keys == NULL:
+        return ENOMEM
+    rc = distinct_run(w, d)
+    if rc == 0 and not d.many:
+        few[0] = True
+        rc = place_by_values(w, &c)
+    distinct_free(d)
+    free(c.keys)
     return rc
 
 
@@ -736,6 +826,7 @@ cdef int sort_by_fields(Worker* w, const Field* fields, int n_fields, int first,
     cdef ArgSort o
     cdef Words s
     cdef int rc, bits
+    cdef bint few
     o.fields = fields
     o.n_fields = n_fields
     o.items = items
@@ -757,6 +848,10 @@ cdef int sort_by_fields(Worker* w, const Field* fields, int n_fields, int first,
     bits = bits_of_keys(&o)
     if o.tied == n_fields and bits <= COUNTED_BITS and n >= PER_KEY << bits:
         return sort_by_counts(w, &o, bits)
+    if may_have_few_values(w, &o):
+        rc = sort_by_values(w, &o, &few)
+        if rc != 0 or few:
+            return rc
     s.load = load_order
     s.store = store_order if o.tied == n_fields and begins == NULL else store_words
     s.ctx = &o

@@ -8,10 +8,13 @@ merged in the order of the blocks.  Who meets more than ``limit`` distinct items
 search: it is for rows that a sample says have few.  Items of one and two bytes are
 places in tables instead.  No Python, no NumPy.
 
+Who then goes through the items again has no table to look into, if he asked for numbers: each item's
+is that of its key in its block's table, in the order in which they were met.
+
 Items are distinct if their bits are, or, as floats, if they are not equal: zeros are
 equal, and so are NaNs.
 """
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from pyblitz.kernels.numbers cimport Word, canonical
 from pyblitz.runtime.pool cimport Worker
 
@@ -22,8 +25,8 @@ cdef enum:
 cdef struct Slot:
     uint64_t key
     # In a block's table: how often the key occurs.  There are two counts, used in turn, so
-    # that equal items in a row need not wait for each other.  In the table of the result:
-    # the rank that distinct_inverse writes, and nothing.
+    # that equal items in a row need not wait for each other.  Where items are numbered, and in the
+    # table of the result: the number of the key, until distinct_inverse writes its rank; and nothing.
     uint32_t value[2]
 
 # In an empty slot the key is 0.  The key 0 itself has slots[0], which holds 1 until it is
@@ -44,6 +47,8 @@ cdef struct Distinct:
     bint floats             # IEEE 754 of that size
     bint counting           # whether counts are wanted
     int64_t limit           # the most distinct items of 4 or 8 bytes that are looked for
+    # [n], for the numbers of items of 4 or 8 bytes, which nobody counts; NULL: not wanted
+    uint16_t* numbers
     # -- the result
     bint many               # there are more than `limit`; the rest of the result is not set
     int64_t count           # how many distinct items there are, in no particular order
@@ -54,7 +59,7 @@ cdef struct Distinct:
     # -- the rest is its own
     Table merged
     int64_t blocks
-    int64_t block           # items
+    int64_t block           # items, in all blocks but the last
     Table* tables           # [blocks]
     # Of items of 1 and 2 bytes: [blocks][lanes][1 << bits] counts, and as many first places.
     uint32_t* places
@@ -67,6 +72,8 @@ cdef int distinct_run(Worker* w, Distinct* d) noexcept nogil
 cdef void distinct_free(Distinct* d) noexcept nogil
 # Writes for every item the rank of its key: ranks[i] is that of keys[i].
 cdef int distinct_inverse(Worker* w, Distinct* d, const int64_t* ranks, int64_t* out) noexcept nogil
+# What the numbers of a block are as ranks, as many as it has keys.
+cdef void distinct_ranks(const Distinct* d, int64_t block, const int64_t* ranks, uint16_t* out) noexcept nogil
 
 cdef inline uint64_t hash_key(uint64_t key) noexcept nogil:
     """Its high bits are the hash.  Of 0 it is 0; of 1 the high ones are not."""

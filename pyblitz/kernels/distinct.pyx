@@ -1,5 +1,6 @@
 """Few distinct items; see distinct.pxd."""
 from libc.errno cimport ENOMEM
+from libc.math cimport expm1
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from pyblitz.kernels.blocks cimport SAMPLE_SEED, run_blocks, sample_place
@@ -117,6 +118,14 @@ cdef int64_t table_put(Table* t, uint64_t key, int64_t at) noexcept nogil:
     return i
 
 
+cdef int64_t table_number(Table* t, uint64_t key, int64_t at) noexcept nogil:
+    """As table_put, of keys that have their numbers beside them."""
+    cdef int64_t before = t.used, i = table_put(t, key, at)
+    if t.used > before:
+        t.slots[i].value[0] = <uint32_t>before
+    return i
+
+
 # ---- counting ---------------------------------------------------------------
 
 cdef inline int64_t likely_slot(const Slot* slots, int shift, uint64_t key) noexcept nogil:
@@ -125,18 +134,21 @@ cdef inline int64_t likely_slot(const Slot* slots, int shift, uint64_t key) noex
     return i + (slots[i].key != key)
 
 
-cdef inline int count_key(Table* t, uint64_t key, int64_t at) noexcept nogil:
+cdef inline int count_key(Table* t, uint64_t key, int64_t at, uint16_t* numbers) noexcept nogil:
     cdef int64_t i = likely_slot(t.slots, t.shift, key)
     if t.slots[i].key != key:
-        i = table_put(t, key, at)
+        i = table_number(t, key, at) if numbers != NULL else table_put(t, key, at)
         if i < 0:
             return <int>i
-    t.slots[i].value[0] += 1
+    if numbers != NULL:
+        numbers[at] = <uint16_t>t.slots[i].value[0]
+    else:
+        t.slots[i].value[0] += 1
     return 0
 
 
 cdef inline int count_keys(Table* t, const Word* items, int64_t lo, int64_t hi, bint floats,
-                           bint counting) noexcept nogil:
+                           bint counting, uint16_t* numbers) noexcept nogil:
     cdef Slot* slots = t.slots
     cdef int shift = t.shift
     cdef int64_t at = lo, i0, i1, i2, i3
@@ -158,31 +170,39 @@ cdef inline int count_keys(Table* t, const Word* items, int64_t lo, int64_t hi, 
                 slots[i1].value[1] += 1
                 slots[i2].value[0] += 1
                 slots[i3].value[1] += 1
+            if numbers != NULL:
+                numbers[at] = <uint16_t>slots[i0].value[0]
+                numbers[at + 1] = <uint16_t>slots[i1].value[0]
+                numbers[at + 2] = <uint16_t>slots[i2].value[0]
+                numbers[at + 3] = <uint16_t>slots[i3].value[0]
         else:
             for k in range(4):
-                rc = count_key(t, distinct_key(items[at + k], floats), at + k)
+                rc = count_key(t, distinct_key(items[at + k], floats), at + k, numbers)
                 if rc != 0:
                     return rc
             slots = t.slots
             shift = t.shift
         at += 4
     while at < hi:
-        rc = count_key(t, distinct_key(items[at], floats), at)
+        rc = count_key(t, distinct_key(items[at], floats), at, numbers)
         if rc != 0:
             return rc
         at += 1
     return 0
 
 
-cdef int count_typed(Table* t, const Word* items, int64_t lo, int64_t hi, bint floats,
-                     bint counting) noexcept nogil:
-    if floats:
-        if counting:
-            return count_keys(t, items, lo, hi, True, True)
-        return count_keys(t, items, lo, hi, True, False)
-    if counting:
-        return count_keys(t, items, lo, hi, False, True)
-    return count_keys(t, items, lo, hi, False, False)
+cdef int count_typed(Table* t, const Distinct* d, const Word* items, int64_t lo, int64_t hi) noexcept nogil:
+    if d.floats:
+        if d.numbers != NULL:
+            return count_keys(t, items, lo, hi, True, False, d.numbers)
+        if d.counting:
+            return count_keys(t, items, lo, hi, True, True, NULL)
+        return count_keys(t, items, lo, hi, True, False, NULL)
+    if d.numbers != NULL:
+        return count_keys(t, items, lo, hi, False, False, d.numbers)
+    if d.counting:
+        return count_keys(t, items, lo, hi, False, True, NULL)
+    return count_keys(t, items, lo, hi, False, False, NULL)
 
 
 cdef void fail(DistinctRun* leaf, int code) noexcept nogil:
@@ -205,9 +225,9 @@ cdef int distinct_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexc
     while at < end and bridge_wants(&leaf.bridge, lo):
         to = min(at + CHUNK, end)
         if d.size == 8:
-            rc = count_typed(t, <const uint64_t*>d.items, at, to, d.floats, d.counting)
+            rc = count_typed(t, d, <const uint64_t*>d.items, at, to)
         else:
-            rc = count_typed(t, <const uint32_t*>d.items, at, to, d.floats, d.counting)
+            rc = count_typed(t, d, <const uint32_t*>d.items, at, to)
         if rc != 0:
             fail(leaf, MANY if rc == MANY else ENOMEM)
             return 0
@@ -220,7 +240,7 @@ cdef int merge_tables(Distinct* d) noexcept nogil:
     cdef Table* m = &d.merged
     cdef Table* t
     cdef Slot* slot
-    cdef int64_t b, k, i, before
+    cdef int64_t b, k, i
     if table_init(m, d.limit) != 0:
         return ENOMEM
     d.counts = <int64_t*>calloc(d.limit, sizeof(int64_t))
@@ -229,16 +249,14 @@ cdef int merge_tables(Distinct* d) noexcept nogil:
     for b in range(d.blocks):
         t = d.tables + b
         for k in range(t.used):
-            before = m.used
             i = likely_slot(m.slots, m.shift, t.keys[k])
             if m.slots[i].key != t.keys[k]:
-                i = table_put(m, t.keys[k], t.first[k])
+                i = table_number(m, t.keys[k], t.first[k])
                 if i < 0:
                     return MANY if i == MANY else ENOMEM
-                if m.used > before:
-                    m.slots[i].value[0] = <uint32_t>before
-            slot = t.slots + table_search(t, t.keys[k])
-            d.counts[m.slots[i].value[0]] += <int64_t>slot.value[0] + slot.value[1]
+            if d.counting:
+                slot = t.slots + table_search(t, t.keys[k])
+                d.counts[m.slots[i].value[0]] += <int64_t>slot.value[0] + slot.value[1]
     d.count = m.used
     d.keys = m.keys
     d.first = m.first
@@ -323,11 +341,13 @@ cdef int merge_places(Distinct* d) noexcept nogil:
 cdef bint distinct_may_be_few(const Distinct* d) noexcept nogil:
     cdef Table t
     cdef uint64_t state = SAMPLE_SEED, key
-    cdef int64_t i, at, step
+    cdef int64_t i, at, step, most
     cdef bint few = True
     if d.size < 4:
         return True
-    if table_init(&t, SAMPLE_LIMIT) == 0:
+    # As many as `limit` equally frequent values leave in a sample.
+    most = min(<int64_t>SAMPLE_LIMIT, <int64_t>(-d.limit * expm1(-<double>SAMPLES / d.limit)))
+    if table_init(&t, most) == 0:
         step = max(d.n // SAMPLES, <int64_t>1)
         for i in range(min(<int64_t>SAMPLES, d.n)):
             at = sample_place(&state, i, step)
@@ -457,3 +477,10 @@ cdef int distinct_inverse(Worker* w, Distinct* d, const int64_t* ranks, int64_t*
         for half in range(65536):
             d.ranks[half] = d.ranks[canonical[uint16_t](<uint16_t>half)]
     return run_blocks(w, inverse_leaf, &leaf, LEAF_ITEMS, d.n)
+
+
+cdef void distinct_ranks(const Distinct* d, int64_t block, const int64_t* ranks, uint16_t* out) noexcept nogil:
+    cdef const Table* t = d.tables + block
+    cdef int64_t k
+    for k in range(t.used):
+        out[k] = <uint16_t>ranks[d.merged.slots[table_search(&d.merged, t.keys[k])].value[0]]
