@@ -59,6 +59,9 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    # With pytest-xdist: files in their order, and not those of the fewest tests last, which are the
+    # longest.
+    config.option.loadscopereorder = False
     # Before a test module is imported: its decorators take what is not theirs from here.
     settings.load_profile("explore" if config.getoption("explore") else "fixed")
     # In the background of a shell it is ignored, here and in all children.
@@ -81,6 +84,34 @@ def pytest_collection_finish(session):
     """The ten thousand tests themselves are not looked through whenever garbage is collected."""
     gc.collect()
     gc.freeze()
+
+
+def shared_by_all(config):
+    """The directory of all processes of pytest-xdist."""
+    return Path(config._tmp_path_factory.getbasetemp()).parent
+
+
+@contextlib.contextmanager
+def locked(path, how="EX"):
+    """The file, which other processes lock only afterwards, or only as shared, too."""
+    import fcntl
+
+    with path.open("a") as f:
+        fcntl.flock(f, getattr(fcntl, f"LOCK_{how}"))
+        yield path
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """A test that is to be alone waits for those that run, and those to come wait for it."""
+    if not hasattr(item.config, "workerinput"):
+        return (yield)
+    turnstile, inside = (shared_by_all(item.config) / name for name in ("turnstile", "inside"))
+    with contextlib.ExitStack() as stack:
+        with locked(turnstile):
+            alone = item.get_closest_marker("alone")
+            stack.enter_context(locked(inside, "EX" if alone else "SH"))
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -169,13 +200,19 @@ def build_native(target):
 
 
 @pytest.fixture(scope="session")
-def native(tmp_path_factory):
+def native(request, tmp_path_factory):
     """The modules of tests/native, as attributes; ``path`` is where they are."""
     if "PYBLITZ_NATIVE" in os.environ:  # built once for many runs: see mutants.py
         target = Path(os.environ["PYBLITZ_NATIVE"])
+        names = build_native(target)
+    elif hasattr(request.config, "workerinput"):  # one of several processes of pytest-xdist
+        target = shared_by_all(request.config) / "native"
+        with locked(target.with_suffix(".lock")) as lock:
+            names = lock.read_text().split() or build_native(target)
+            lock.write_text(" ".join(names))
     else:
         target = tmp_path_factory.mktemp("native")
-    names = build_native(target)
+        names = build_native(target)
     sys.path.insert(0, str(target))
     try:
         modules = {name.removeprefix("native_"): importlib.import_module(name) for name in names}

@@ -67,7 +67,7 @@ def test_one_pair_anywhere(dtype, descending):
     assert not pb.par_is_sorted(a, descending=descending, strict=True)
     backwards = row_is_sorted(a[::-1], descending, False)
     assert pb.par_is_sorted(a[::-1], descending=descending) is backwards
-    for i in [*range(20), *range(240, 275), *range(500, 530), *range(n - 20, n - 1)]:
+    for i in [*range(10), *range(250, 265), *range(508, 518), *range(n - 10, n - 1)]:
         b = a.copy()
         b[i], b[i + 1] = a[i + 1], a[i]
         for strict in (False, True):

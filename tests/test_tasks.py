@@ -1143,7 +1143,7 @@ def test_nothing_is_kept(threads, how):
     gc.collect()
     gc.disable()
     try:
-        for _ in range(20):
+        for _ in range(5):
             gone = []
             run()
             deadline = time.monotonic() + 10  # the job's last reference: just after its result

@@ -248,6 +248,7 @@ needs_cpus = pytest.mark.skipif(
 )
 
 
+@pytest.mark.alone
 @needs_cpus
 @pytest.mark.parametrize(("spin", "expected"), [("0", "often"), ("5000", "seldom")])
 def test_threads_spin_between_calls(script, spin, expected):
@@ -285,6 +286,7 @@ print(most)
 )
 
 
+@pytest.mark.alone
 @needs_cpus
 def test_calls_too_short_for_a_wake_are_shared_by_who_spins(script):
     """10 us of work each 0.1 ms, 400 times, in the best of some runs.  Without spinning, 0 are."""
@@ -294,6 +296,7 @@ def test_calls_too_short_for_a_wake_are_shared_by_who_spins(script):
     assert most > 40
 
 
+@pytest.mark.alone
 @needs_cpus
 def test_idle_threads_sleep(script):
     """Soon after the last call, however well spinning paid before it.  The main thread does not
@@ -341,6 +344,7 @@ print(most, all(os.sched_getaffinity(task) == everywhere for task in tasks))
 )
 
 
+@pytest.mark.alone
 @needs_cpus
 def test_who_is_called_in_has_a_cpu_of_its_own(script):
     """In a virtual machine Linux woke it on the caller's, beside an idle one, and both halves of
@@ -352,6 +356,7 @@ def test_who_is_called_in_has_a_cpu_of_its_own(script):
     assert int(most) > 25
 
 
+@pytest.mark.alone
 @needs_cpus
 def test_who_is_woken_keeps_to_the_cpus_that_it_may_have(script):
     """Its own, if they are fewer than the process has."""
