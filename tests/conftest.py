@@ -33,6 +33,7 @@ MACROS = [("PYBLITZ_DEQUE_CAPACITY", "4"), ("PYBLITZ_BIAS_AFTER", "2"), ("PYBLIT
 # The same examples in every run, on a machine however slow.
 settings.register_profile(
     "fixed",
+    max_examples=50,
     derandomize=True,
     database=None,
     deadline=None,
@@ -98,7 +99,10 @@ def locked(path, how="EX"):
 
     with path.open("a") as f:
         fcntl.flock(f, getattr(fcntl, f"LOCK_{how}"))
-        yield path
+        try:
+            yield path
+        finally:
+            fcntl.flock(f, fcntl.LOCK_UN)  # also for a child that has it open
 
 
 @pytest.hookimpl(wrapper=True)
@@ -108,9 +112,11 @@ def pytest_runtest_protocol(item):
         return (yield)
     turnstile, inside = (shared_by_all(item.config) / name for name in ("turnstile", "inside"))
     with contextlib.ExitStack() as stack:
+        faulthandler.dump_traceback_later(900, exit=True, file=item.config.watchdog_fd)
         with locked(turnstile):
             alone = item.get_closest_marker("alone")
             stack.enter_context(locked(inside, "EX" if alone else "SH"))
+        faulthandler.cancel_dump_traceback_later()
         return (yield)
 
 
@@ -134,7 +140,7 @@ def arm(item):
 
 @pytest.fixture(autouse=True)
 def watchdog(request):
-    """A hang prints every thread's stack and ends the run."""
+    """A hang prints every thread's stack and ends the process."""
     arm(request.node)
     yield
     faulthandler.cancel_dump_traceback_later()
@@ -204,7 +210,9 @@ def native(request, tmp_path_factory):
     """The modules of tests/native, as attributes; ``path`` is where they are."""
     if "PYBLITZ_NATIVE" in os.environ:  # built once for many runs: see mutants.py
         target = Path(os.environ["PYBLITZ_NATIVE"])
-        names = build_native(target)
+        target.mkdir(parents=True, exist_ok=True)
+        with locked(target / "lock"):
+            names = build_native(target)
     elif hasattr(request.config, "workerinput"):  # one of several processes of pytest-xdist
         target = shared_by_all(request.config) / "native"
         with locked(target.with_suffix(".lock")) as lock:

@@ -536,6 +536,27 @@ MUTATIONS = [
         "test_argsort.py",
     ),
     Mutation(
+        "argsort: values are ranked the other way round",
+        "kernels/argsort.pyx",
+        "ranks[order[k]] = k",
+        "ranks[k] = order[k]",
+        "test_argsort.py",
+    ),
+    Mutation(
+        "distinct: numbers are one too many",
+        "kernels/distinct.pyx",
+        "t.slots[i].value[0] = <uint32_t>before",
+        "t.slots[i].value[0] = <uint32_t>before + 1",
+        "test_argsort.py",
+    ),
+    Mutation(
+        "distinct: a block's values are ranked as another's",
+        "kernels/argsort.pyx",
+        "distinct_ranks(&c.values, lo // c.block, c.ranks, ranks)",
+        "distinct_ranks(&c.values, 0, c.ranks, ranks)",
+        "test_argsort.py",
+    ),
+    Mutation(
         "argsort: equals may be turned around",
         "kernels/argsort.pyx",
         "r.falls = not up and not same",

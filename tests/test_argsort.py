@@ -173,13 +173,13 @@ def test_few_distinct_items(dtype, distinct, pool_size):
 
 
 @pytest.mark.parametrize("dtype", ["i4", "i8", "u8", "f4", "f8", "M8[s]"])
-@pytest.mark.parametrize("distinct", [2, 3, 512, 1562, 1563, 4096, 4097])
+@pytest.mark.parametrize("distinct", [2, 3, 512, 1500, 4096, 4097])
 def test_few_values_of_any_bits(dtype, distinct, pool_size):
     """From 65,536 items and 128 for each value on, the values are numbered, and their numbers
     counted; more values, the last of which may be late, and what lies apart are sorted."""
     rng = np.random.default_rng(distinct)
     some = np.unique(rng.integers(0, 256, (2 * distinct, 8), np.uint8).view(dtype))
-    some = rng.permutation(some)[:distinct]
+    some = rng.permutation(some[some == some])[:distinct]
     if some.dtype.kind == "f":
         some[:2] = np.nan, -0.0
     elif some.dtype.kind == "M":

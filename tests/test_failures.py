@@ -415,6 +415,10 @@ calls = {{
 for name, a in dict(radix=A, heavy=HEAVY, text=TEXT, complex=COMPLEX, counting=HALF).items():
     calls["sort " + name] = (lambda a=a: pb.par_sort(a), np.sort(a))
 calls["sort stably"] = (lambda: pb.par_sort(A, kind="stable"), np.sort(A))
+FEW = INTS * 10**16
+for name, a in dict(numbers=A, few=FEW, text=TEXT, heavy=HEAVY).items():
+    calls["order " + name] = (lambda a=a: pb.par_argsort(a), np.argsort(a, kind="stable"))
+calls["unique"] = (lambda: pb.par_unique(FEW), np.unique(FEW))
 done = short = 0
 for name, (call, expected) in calls.items():
     for room in (0, 2**16, 2**20, 2**21, 2**22, 7 * 2**20, 2**24, 2**27):

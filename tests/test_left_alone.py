@@ -8,6 +8,7 @@ this file writes: ``python tests/test_left_alone.py``.
 from __future__ import annotations
 
 import array
+import functools
 import sys
 import tempfile
 import warnings
@@ -20,7 +21,7 @@ from pyblitz.arrays.front import hand_over
 import pyblitz as pb
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "left-to-numpy.md"
-N = 400_000
+N = 200_000
 ROUNDED = {"sum", "mean", "var", "std", "nansum", "cumsum", "dot"}
 
 # Of each function: what is called with a module's functions (NumPy's, or ours) and an array.
@@ -115,7 +116,8 @@ class HasDlpack:
 
 def numbers(dtype):
     rng = np.random.default_rng(3)
-    a = rng.integers(0, 100, N)
+    # Of one byte it takes more of them to be worth a second thread.
+    a = rng.integers(0, 100, N if np.dtype(dtype).itemsize > 1 else 2 * N)
     if np.dtype(dtype).kind in "SU":
         return a.astype(dtype)
     if np.dtype(dtype).kind == "M":
@@ -177,18 +179,25 @@ FORMS = {
     "__array__": lambda d: HasArray(numbers(d)),
     "__dlpack__": lambda d: HasDlpack(numbers(d)),
 }
+
+
+@functools.cache
+def units():
+    return pytest.importorskip("pint").UnitRegistry()
+
+
 LIBRARIES = {
     "pandas Series": lambda d: pytest.importorskip("pandas").Series(numbers(d)),
     "Polars Series": lambda d: pytest.importorskip("polars").Series(numbers(d)),
     "xarray DataArray": lambda d: pytest.importorskip("xarray").DataArray(numbers(d)),
-    "pint Quantity": lambda d: numbers(d) * pytest.importorskip("pint").UnitRegistry().meter,
+    "pint Quantity": lambda d: numbers(d) * units().meter,
     "pyarrow array": lambda d: pytest.importorskip("pyarrow").array(numbers(d)),
     "dask array": lambda d: pytest.importorskip("dask.array").from_array(numbers(d)),
     "torch tensor": lambda d: pytest.importorskip("torch").from_numpy(numbers(d)),
 }
 # torch is no part of the extra "test": its row is the same as __dlpack__'s.
 LISTED = [name for name in [*FORMS, *LIBRARIES] if name != "torch tensor"]
-TABLE = (400, 1000)
+TABLE = (200, 1000)
 OPTIONS = {
     "axis=np.int64(0)": {"axis": np.int64(0)},
     "axis=1": {"axis": 1},

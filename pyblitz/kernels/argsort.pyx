@@ -793,8 +793,8 @@ cdef inline bint may_have_few_values(Worker* w, const ArgSort* o) noexcept nogil
 
 
 cdef int sort_by_values(Worker* w, ArgSort* o, bint* few) noexcept nogil:
-    """Of numbers of 4 or 8 bytes that lie in a row.  few: whether they have so few values; if not,
-    nothing is done."""
+    """Of numbers of 4 or 8 bytes that lie in a row.  few: whether they had few enough values, and are in
+    order now; if not, nothing was written."""
     cdef Counting c
     cdef Distinct* d = &c.values
     cdef const Field* f = o.fields

@@ -8,8 +8,8 @@ merged in the order of the blocks.  Who meets more than ``limit`` distinct items
 search: it is for rows that a sample says have few.  Items of one and two bytes are
 places in tables instead.  No Python, no NumPy.
 
-Who then goes through the items again has no table to look into, if he asked for numbers: each item's
-is that of its key in its block's table, in the order in which they were met.
+If the caller asks for numbers, a second pass needs no table: an item's number says which key of
+its block it has, in the order in which the block met them.
 
 Items are distinct if their bits are, or, as floats, if they are not equal: zeros are
 equal, and so are NaNs.
@@ -25,8 +25,9 @@ cdef enum:
 cdef struct Slot:
     uint64_t key
     # In a block's table: how often the key occurs.  There are two counts, used in turn, so
-    # that equal items in a row need not wait for each other.  Where items are numbered, and in the
-    # table of the result: the number of the key, until distinct_inverse writes its rank; and nothing.
+    # that equal items in a row need not wait for each other.  Where items are numbered, and in
+    # the table of the result: the number of the key, and nothing.  distinct_inverse writes the rank in
+    # the place of the number.
     uint32_t value[2]
 
 # In an empty slot the key is 0.  The key 0 itself has slots[0], which holds 1 until it is
@@ -47,7 +48,7 @@ cdef struct Distinct:
     bint floats             # IEEE 754 of that size
     bint counting           # whether counts are wanted
     int64_t limit           # the most distinct items of 4 or 8 bytes that are looked for
-    # [n], for the numbers of items of 4 or 8 bytes, which nobody counts; NULL: not wanted
+    # [n], for the numbers of items of 4 or 8 bytes; then `counting` is False.  NULL: not wanted
     uint16_t* numbers
     # -- the result
     bint many               # there are more than `limit`; the rest of the result is not set

@@ -26,6 +26,8 @@ cdef enum:
     SAMPLES = 1024
     # So many distinct ones among SAMPLES items mean some 10,000 equally frequent values.
     SAMPLE_LIMIT = 976
+    # Three standard deviations of how many equally frequent ones, however many, are in a sample.
+    SAMPLE_ERROR = 50
 
 ctypedef fused Small:
     uint8_t
@@ -56,6 +58,7 @@ cdef int table_slots(Table* t, int bits) noexcept nogil:
 
 
 cdef int table_init(Table* t, int64_t limit) noexcept nogil:
+    t.slots = NULL
     t.limit = limit
     t.used = 0
     t.keys = <uint64_t*>malloc(limit * sizeof(uint64_t))
@@ -345,8 +348,9 @@ cdef bint distinct_may_be_few(const Distinct* d) noexcept nogil:
     cdef bint few = True
     if d.size < 4:
         return True
-    # As many as `limit` equally frequent values leave in a sample.
-    most = min(<int64_t>SAMPLE_LIMIT, <int64_t>(-d.limit * expm1(-<double>SAMPLES / d.limit)))
+    # As many as `limit` equally frequent values leave in a sample, nearly always.
+    most = <int64_t>(-d.limit * expm1(-<double>SAMPLES / d.limit)) + SAMPLE_ERROR
+    most = min(min(most, d.limit), <int64_t>SAMPLE_LIMIT)
     if table_init(&t, most) == 0:
         step = max(d.n // SAMPLES, <int64_t>1)
         for i in range(min(<int64_t>SAMPLES, d.n)):

@@ -15,30 +15,21 @@ from spin import HERE, Incomplete, Spin, check, installed, mutations
 pytestmark = pytest.mark.skipif(not installed(), reason="the model checker spin is not here")
 
 FILES = sorted(path.name for path in HERE.glob("*.pml"))
-# Of each model, one that loses work, and defects that the code once had; run.py checks them all.
+# Of each model, one that loses work, and a defect that the code once had; run.py checks them all.
 BITE = {
-    *("no_fence_when_fenced", "no_membarrier", "ring_before_copies"),
-    *("no_entering", "gone_no_wake", "reap_locked"),
-    *("wait_no_mail", "keeps_tasks", "tasks_under"),
-    *("no_fence_1", "sleeper_uncounts", "no_wait_claimed"),
-    *("total_after_state", "recompute_in_place", "by_position"),
-    *("stop_with_ticket", "claim_torn", "popped_forgotten"),
-    *("no_hand_over", "result_waits", "drop_waits_for_future"),
-    *("put_torn", "lost_is_put", "silent"),
-    *("acknowledges_revoking", "any_level", "level_of_root", "deeper_under"),
-    *("revive_by_store", "refused_ends", "rest_last", "pool_after"),
-    *("park_by_store", "timeout_store", "unpark_torn"),
-    *("take_torn", "leave_torn", "ends_at_empty"),
-    *("nests", "waits_only", "block_by_store"),
+    *("no_membarrier", "ring_before_copies", "no_entering", "gone_no_wake", "reap_locked"),
+    *("keeps_tasks", "tasks_under", "deeper_under", "no_fence_1", "sleeper_uncounts"),
+    *("no_wait_claimed", "revive_by_store", "total_after_state", "recompute_in_place"),
+    *("claim_torn", "popped_forgotten", "no_hand_over", "result_waits", "wait_no_mail"),
+    *("put_torn", "lost_is_put", "rest_last", "pool_after", "park_by_store", "timeout_store"),
+    *("leave_torn", "ends_at_empty", "nests", "waits_only"),
 }
-# Of many states, and of what smaller ones have too: left to run.py.
+# Of many states; what they have, smaller ones have too.  Left to run.py.
 LARGE = {
     *("sleep, jobs", "sleep, jobs, rollover", "sleep, jobs, mail", "sleep, forks"),
     *("sleep, refused", "joins, growth and reuse", "waits, twice", "tasks, fail"),
     *("sleep, forks, rollover", "waits, on top", "tasks, cancelled", "pool, all refused"),
-    *("sleep, places", "sleep, revived, mail", "lane, replaced", "member, crowded"),
-    *("scan, integers", "scan, stopped", "tasks, stop", "tasks, asked, alone"),
-    *("futures, held", "global", "pops, no membarrier, grows twice"),
+    *("sleep, places", "scan, integers", "tasks, asked, alone"),
 }
 
 
@@ -65,7 +56,7 @@ def test_the_protocols_hold(file):
 @pytest.mark.parametrize("file", FILES)
 def test_the_models_bite(file):
     mutants = [m for m in MUTANTS if m.file == file and m.mutation in BITE]
-    assert len(mutants) >= 3
+    assert len(mutants) >= 2
     for model, result in zip(mutants, check_all(mutants), strict=True):
         assert result.broken is not None, f"{model.mutation} was not noticed"
         assert result.trace
