@@ -56,13 +56,14 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
     words of 8 bytes (after Graefe, 2006), which one parallel pass of radix sort and a SIMD
     sort of each cache-sized bucket put into order; keys that tie in a word, because more
     bits vary than it holds, are sorted in turn by what follows. Where no more than 12 bits
-    vary, the keys are counted instead: O(n). So are the values of one number of which a sample
-    shows few (up to 4,096, and n / 128): hash tables number them first. Other dtypes (objects, variable-width strings,
-    extended precision, nested fields): NumPy, alone.
+    vary, the keys are counted instead: O(n). So are the values of one number of which a
+    sample shows few (up to 4,096, and n / 128): hash tables number them first. Other dtypes
+    (objects, variable-width strings, extended precision, nested fields): NumPy, alone.
 
-    Extra memory: of one number at most 8 bytes for each element, 2 where keys are counted (and
-    up to 13 MB for tables, where values are numbered), and none where many lie evenly; of several fields or strings at most 16; three words for each
-    key that ties in the first word. The same permutation for any number of threads.
+    Extra memory: of one number at most 8 bytes for each element, 2 where keys are counted
+    (and up to 13 MB for tables, where values are numbered), and none where many lie evenly; of
+    several fields or strings at most 16; three words for each key that ties in the first word.
+    The same permutation for any number of threads.
 
     Examples
     --------
