@@ -172,8 +172,8 @@ def test_few_distinct_items(dtype, distinct, pool_size):
         assert np.array_equal(pb.par_lexsort(ties), np.lexsort(ties))
 
 
-@pytest.mark.parametrize("dtype", ["i4", "i8", "u8", "f4", "f8", "M8[s]"])
-@pytest.mark.parametrize("distinct", [2, 3, 512, 1500, 4096, 4097])
+@pytest.mark.parametrize("dtype", ["i4", "u8", "f4", "f8", "M8[s]"])
+@pytest.mark.parametrize("distinct", [2, 512, 4096, 4097])
 def test_few_values_of_any_bits(dtype, distinct, pool_size):
     """From 65,536 items and 128 for each value on, the values are numbered, and their numbers
     counted; more values, the last of which may be late, and what lies apart are sorted."""

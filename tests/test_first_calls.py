@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 
-ROUNDS = 30
+ROUNDS = 15
 # Each child has nothing yet: what its parent had made is the parent's.  At last comes the parent
 # itself, in which nothing of pyblitz has run either.
 PROGRAM = """
