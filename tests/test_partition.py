@@ -37,7 +37,7 @@ def test_where_vectors_are_faster_numpy_does_it(partitions_itself):
             pb.par_partition(a.reshape(1000, -1), 10)
         why = "one row that its vector instructions partition"
         assert s.left == {("par_partition", why): 1, ("par_argpartition", why): 1}
-        partitions_itself(20_000, 1000, 20_000)
+        partitions_itself(30_000, 1000, 30_000)
         with pb.stats() as s:
             pb.par_partition(a, 1000)
         assert s.left == {}

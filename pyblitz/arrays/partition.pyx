@@ -57,8 +57,9 @@ cdef enum:
     MANY_SHARE = 32
 
 # Nanoseconds that a fast sort takes for each halving, at most.  At 2.5 GHz NumPy's takes 0.5 with
-# AVX-512, 1.0 with AVX2, and 3.5 without vectors.
-cdef double FAST_HALVING = 1.5
+# AVX-512, 1.0 with AVX2, and 3.5 without vectors; and up to twice that where neighbours have the
+# host's other threads.  What is wrongly called fast is NumPy's, and no slower than that.
+cdef double FAST_HALVING = 2.2
 
 
 cdef bint can_split(ndarray a):
