@@ -88,7 +88,7 @@ def pytest_collection_finish(session):
 
 
 def shared_by_all(config):
-    """The directory of all processes of pytest-xdist."""
+    """The directory of all processes of pytest-xdist, for which pytest has no public name."""
     return Path(config._tmp_path_factory.getbasetemp()).parent
 
 

@@ -136,6 +136,23 @@ def test_every_kind_is_stable(dtype, n):
             assert np.array_equal(pb.par_argsort(a[:few], kind=kind), expected)
 
 
+def check_orders_and_groups(a, pool_size):
+    """In both directions, with any number of threads; returns the order."""
+    expected = np.argsort(a, kind="stable")
+    downwards = stable_order(a, descending=True)
+    key = a[expected]
+    same = (key[1:] == key[:-1]) | ((key[1:] != key[1:]) & (key[:-1] != key[:-1]))
+    starts = np.flatnonzero(np.append(True, ~same))
+    for threads in THREADS:
+        pool_size(threads)
+        assert np.array_equal(pb.par_argsort(a), expected)
+        assert np.array_equal(pb.par_argsort(a, descending=True), downwards)
+        groups = pb.par_group_by(a)
+        assert np.array_equal(groups.order, expected)
+        assert np.array_equal(groups.starts, starts)
+    return expected
+
+
 @pytest.mark.parametrize(
     ("dtype", "distinct"),
     [(t, k) for t in ("i8", "u4", "f8", "M8[s]") for k in (2, 3, 256, 257, 1000, 4096, 4097)]
@@ -153,17 +170,7 @@ def test_few_distinct_items(dtype, distinct, pool_size):
         a = a.astype(dtype)
         if dtype == "f2":
             a[a > 0] = np.nan
-        expected = np.argsort(a, kind="stable")
-        key = a[expected]
-        same = (key[1:] == key[:-1]) | ((key[1:] != key[1:]) & (key[:-1] != key[:-1]))
-        starts = np.flatnonzero(np.append(True, ~same))
-        for threads in THREADS:
-            pool_size(threads)
-            assert np.array_equal(pb.par_argsort(a), expected)
-            groups = pb.par_group_by(a)
-            assert np.array_equal(groups.order, expected)
-            assert np.array_equal(groups.starts, starts)
-        assert np.array_equal(pb.par_argsort(a, descending=True), stable_order(a, descending=True))
+        check_orders_and_groups(a, pool_size)
         assert np.array_equal(pb.par_argsort(a[::-2]), np.argsort(a[::-2], kind="stable"))
         both = (some // 3, some % 3)
         assert np.array_equal(pb.par_lexsort(both), np.lexsort(both))
@@ -195,18 +202,7 @@ def test_few_values_of_any_bits(dtype, distinct, pool_size):
         if some.dtype.kind == "f":
             a[(a == 0) & (rng.random(n) < 0.5)] = 0.0
             a[np.isnan(a) & (rng.random(n) < 0.5)] = -np.nan
-        expected = np.argsort(a, kind="stable")
-        downwards = stable_order(a, descending=True)
-        key = a[expected]
-        same = (key[1:] == key[:-1]) | ((key[1:] != key[1:]) & (key[:-1] != key[:-1]))
-        starts = np.flatnonzero(np.append(True, ~same))
-        for threads in THREADS:
-            pool_size(threads)
-            assert np.array_equal(pb.par_argsort(a), expected)
-            assert np.array_equal(pb.par_argsort(a, descending=True), downwards)
-            groups = pb.par_group_by(a)
-            assert np.array_equal(groups.order, expected)
-            assert np.array_equal(groups.starts, starts)
+        expected = check_orders_and_groups(a, pool_size)
         apart = np.empty(n, np.dtype([("x", "u1"), ("a", dtype)]))
         apart["a"] = a
         assert np.array_equal(pb.par_argsort(apart["a"]), expected)

@@ -66,6 +66,16 @@ def written(a, *states):
     return writing(write)
 
 
+def assert_orders(a):
+    """Of what is written meanwhile: each item once, in groups that have items."""
+    everything = np.arange(len(a))
+    assert (np.sort(pb.par_argsort(a)) == everything).all()
+    groups = pb.par_group_by(a)
+    assert (np.sort(groups.order) == everything).all()
+    assert groups.counts.sum() == len(a)
+    assert (groups.counts > 0).all()
+
+
 def flickering(a, at, *values):
     """One item is written all the time, so that two looks at it hardly ever agree."""
     values = np.tile(np.array(values, a.dtype), 50_000)
@@ -596,11 +606,7 @@ def test_orders(dtype):
     with written(a, *states):
         for _ in range(CALLS // 5):
             assert_of(pb.par_sort(a, stable=True), states)
-            assert (np.sort(pb.par_argsort(a)) == everything).all()
-            groups = pb.par_group_by(a)
-            assert (np.sort(groups.order) == everything).all()
-            assert groups.counts.sum() == n
-            assert (groups.counts > 0).all()
+            assert_orders(a)
             if not d.names:
                 assert (np.sort(pb.par_lexsort((a, a[::-1]))) == everything).all()
                 ranks = pb.par_rank(a)
@@ -627,28 +633,20 @@ def test_few_distinct_numbers():
     rng = np.random.default_rng(8)
     states = [rng.integers(0, most, N) for most in (1000, 7, 10**6)]
     states += [states[0] - 10**9, np.full(N, -5)]
-    a, everything = states[0].copy(), np.arange(N)
+    a = states[0].copy()
     with written(a, *states):
         for _ in range(CALLS):
-            assert (np.sort(pb.par_argsort(a)) == everything).all()
-            groups = pb.par_group_by(a)
-            assert (np.sort(groups.order) == everything).all()
-            assert groups.counts.sum() == N
-            assert (groups.counts > 0).all()
+            assert_orders(a)
 
 
 def test_few_values():
     """They are numbered, and then ranked by items that may be others by then."""
     rng = np.random.default_rng(9)
     states = [rng.integers(0, 700, N) * 10**16, rng.integers(0, 7, N) * -(10**17)]
-    a, everything = states[0].copy(), np.arange(N)
+    a = states[0].copy()
     with written(a, *states):
         for _ in range(CALLS):
-            assert (np.sort(pb.par_argsort(a)) == everything).all()
-            groups = pb.par_group_by(a)
-            assert (np.sort(groups.order) == everything).all()
-            assert groups.counts.sum() == N
-            assert (groups.counts > 0).all()
+            assert_orders(a)
 
 
 @pytest.mark.parametrize("dtype", ["i4", "f8", "S6"])
