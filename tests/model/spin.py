@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-GCC = ("gcc", "-w", "-DSAFETY", "-DCOLLAPSE", "-o", "pan", "pan.c")
+OPTIONS = ("-w", "-DSAFETY", "-DCOLLAPSE", "-o", "pan", "pan.c")
 
 
 class Incomplete(Exception):
@@ -60,6 +60,12 @@ def installed() -> bool:
     return all(shutil.which(program) for program in ("spin", "gcc"))
 
 
+def quickly() -> tuple[str, ...]:
+    """A compiler that takes little time.  TinyCC's is a fiftieth of gcc's, and what it makes is as
+    fast as what gcc makes without optimization."""
+    return ("tcc",) if shutil.which("tcc") else ("gcc", "-O0")
+
+
 def mutations(file: str) -> dict[str, str]:
     """What is behind ``#define name number`` for a name in lower case."""
     text = (HERE / file).read_text()
@@ -72,10 +78,10 @@ def check(
     memory_mb: int = 4000,
     seconds: float = 900,
     depth: int = 1_000_000,
-    optimize: str = "-O1",
+    compiler: tuple[str, ...] = ("gcc", "-O1"),
 ) -> Result:
     """Visits all states, or those up to the first broken one.  Where few are expected, a search
-    that is compiled without optimization is over sooner."""
+    that is compiled by ``quickly()`` is over sooner."""
     with tempfile.TemporaryDirectory() as directory:
 
         def run(*command: str) -> str:
@@ -98,7 +104,7 @@ def check(
         shutil.copy(HERE / model.file, directory)
         flags = model.flags()
         run("spin", *flags, "-a", model.file)
-        run(*GCC, optimize, f"-DMEMLIM={memory_mb}")
+        run(*compiler, *OPTIONS, f"-DMEMLIM={memory_mb}")
         out = run("./pan", f"-m{depth}")
         broken = re.search(r"^pan:1: (.*?) \(at depth \d+\)$", out, re.M)
         numbers = re.search(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from cases import FULL, HARMLESS, MUTANTS, SMALL
-from spin import HERE, Incomplete, Spin, check, installed, mutations
+from spin import HERE, Incomplete, Spin, check, installed, mutations, quickly
 
 pytestmark = pytest.mark.skipif(not installed(), reason="the model checker spin is not here")
 
@@ -36,7 +36,7 @@ LARGE = {
 def check_all(cases):
     """Their results; Spin and the compiler run beside each other."""
     with ThreadPoolExecutor(os.cpu_count()) as executor:
-        return list(executor.map(functools.partial(check, optimize="-O0"), cases))
+        return list(executor.map(functools.partial(check, compiler=quickly()), cases))
 
 
 @pytest.mark.slow
