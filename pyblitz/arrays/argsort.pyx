@@ -22,7 +22,7 @@ def argsorted_by_numpy(a, axis=-1, kind=None, order=None, *, stable=None, descen
     check_sorted_out(out, a, axis, True)
     if cnp.PyArray_CheckExact(a) and (stable is None or kind is None):
         # As for larger ones, where the engine is stable.
-        if kind is not None:
+        if kind is not None and kind != "stable":
             numpys.argsort(np.empty(1), 0, kind)    # what is wrong with it
         kind, stable = None, True
     result = sort_by_numpy(numpys.argsort, a, axis, kind, order, stable, down)

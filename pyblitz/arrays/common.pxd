@@ -64,6 +64,8 @@ cdef class Slices:
 # floating point are reported once, as errors of NumPy's function `reports`.
 cdef int slices(str what, object part, int64_t grain, int64_t n, str reports) except -1
 cdef tuple at(int axis, int64_t lo, int64_t hi)
+# np.ndim, without its wrapper in Python for arrays.
+cdef int ndim_of(object x) except -1
 # The axis as a number from 0 to ndim - 1.  Takes any integer that NumPy takes, and raises AxisError
 # or TypeError in NumPy's words.
 cdef int axis_of(object axis, int ndim) except -1

@@ -34,6 +34,9 @@ cdef enum:
     # So many are looked through by one thread sooner than reduced by all.
     SINGLE_ITEMS = 65536
 
+# NumPy's, without a look into its module at each call.
+cdef object add = np.add, multiply = np.multiply, square = np.square
+cdef object minimum = np.minimum, maximum = np.maximum
 cdef object truth = np.dtype(bool)
 cdef object single = np.dtype(np.float32)
 
@@ -51,15 +54,15 @@ cdef bint set_fold(Fold* f, object op, Resolved r, int slot, object dtype) excep
     f.loop = r.loop
     f.data = r.data
     f.join = NULL
-    if op is np.add and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_DOUBLE:
+    if op is add and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_DOUBLE:
         f.loop = sum_double
         start_sum(f, True)
-    elif op is np.add and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_FLOAT:
+    elif op is add and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_FLOAT:
         f.loop = sum_float
         start_sum(f, False)
-    elif op is np.multiply and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_DOUBLE:
+    elif op is multiply and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_DOUBLE:
         f.loop = product_double
-    elif op is np.multiply and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_FLOAT:
+    elif op is multiply and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_FLOAT:
         f.loop = product_float
     elif adds_up(op, dtype, r.dtypes[0]):
         set_integers(f, sum_wide if (<cnp.dtype>dtype).itemsize == 8 else
@@ -69,7 +72,7 @@ cdef bint set_fold(Fold* f, object op, Resolved r, int slot, object dtype) excep
 
 cdef bint adds_up(object op, cnp.dtype dtype, cnp.dtype to):
     """Whether it sums integers that need no cast to what they are summed to."""
-    return (op is np.add and dtype.kind in b"iu" and dtype.kind == to.kind and to.itemsize == 8
+    return (op is add and dtype.kind in b"iu" and dtype.kind == to.kind and to.itemsize == 8
             and (dtype.itemsize == 4 or dtype.itemsize == 8)
             and cnp.PyDataType_ISNOTSWAPPED(dtype) and cnp.PyDataType_ISNOTSWAPPED(to))
 
@@ -143,7 +146,7 @@ cdef bint is_lost(object op, object value, uint32_t flags) except -1:
     """Whether the product of some block is infinite, that of another one zero.  In NumPy's order
     whichever comes first stays what it is: the product is NumPy's then.  A NaN among the elements
     raises no flag."""
-    return flags != 0 and op is np.multiply and bool((value != value).any())
+    return flags != 0 and op is multiply and bool((value != value).any())
 
 
 cdef Resolved resolve_reduction(object op, Node node):
@@ -162,8 +165,8 @@ cdef tuple fold_node(object op, Node node, Resolved r):
     if node.dtype != r.dtypes[1] and not adds_up(op, node.dtype, r.dtypes[1]):
         node = cast(node, r.dtypes[1])
     values = [node]
-    if op is np.add and node.kind == NODE_CALL and node.dtype.char in "df" and (
-            node.what is np.square or node.what is np.multiply):
+    if op is add and node.kind == NODE_CALL and node.dtype.char in "df" and (
+            node.what is square or node.what is multiply):
         # Products are added as they are made; the bits are the same.
         values = [node.args[0], node.args[len(node.args) - 1]]
     p = program_of(values, None, False)
@@ -338,7 +341,7 @@ cdef tuple extremes_row(ndarray a):
         return None
     if a.descr.kind != b"f":
         return low, high
-    return low if low != 0 else zero_of(np.minimum, a), high if high != 0 else zero_of(np.maximum, a)
+    return low if low != 0 else zero_of(minimum, a), high if high != 0 else zero_of(maximum, a)
 
 
 cdef tuple extremes_of(ndarray a):
@@ -346,7 +349,7 @@ cdef tuple extremes_of(ndarray a):
     if found is not None:
         return found
     node = node_of(a)
-    found = reduce_two(np.minimum, node, np.maximum, node)
+    found = reduce_two(minimum, node, maximum, node)
     return (np.min(a), np.max(a)) if found is None else found[:2]
 
 
@@ -377,7 +380,7 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
     if r is None:
         r = resolve_reduction(op, node)
     node = done_if_few(node)
-    if op is np.add and r.dtypes is not None and is_half(r.dtypes[2]):
+    if op is add and r.dtypes is not None and is_half(r.dtypes[2]):
         # As NumPy's, in single precision and from a zero: in half precision sums of parts overflow.
         found = sum_rounded(cast(node, single), np.dtype(np.float16), single.type(
             0 if initial is no_value or initial is None else initial), "reduce")
@@ -410,7 +413,7 @@ cdef object sum_rounded(Node node, object dtype, object start, str name):
     cdef object own = node.dtype, result = None
     with np.errstate(all="call", call=flags._note):
         # In its own type, which a sum would widen.
-        found = fold_node(np.add, node, resolve(np.add, (None, own, None), (own, None, None), "unsafe", True))
+        found = fold_node(add, node, resolve(add, (None, own, None), (own, None, None), "unsafe", True))
         if found is not None and found[1] > 0:
             result = dtype.type(found[0][()] + start)
     report_flags(name, flags.seen)
@@ -426,13 +429,13 @@ cdef object reduce_truths(object op, Node node):
         if cnp.PyArray_IS_C_CONTIGUOUS(a):
             # Which needs no copy in a register, as a mask does.
             node = node_of(a.view(np.uint8))
-    if op is np.add:
+    if op is add:
         return np.intp(count_node(node))
     if not is_array:
         return None     # steps may warn, raise or be looked at: those behind a hit, too
-    if op is np.maximum:
+    if op is maximum:
         return np.bool_(find_node(node, FIND_NONZERO) >= 0)
-    if op is np.minimum:
+    if op is minimum:
         return np.bool_(find_node(node, FIND_ZERO) < 0)
     return None
 
@@ -444,7 +447,7 @@ cdef object reduce_parts(object op, list parts, object initial):
     if not is_associative(op) or (op.identity is None and initial is no_value and any(
             [(<Node>p).shape is None or 0 in (<Node>p).shape for p in parts])):
         return op.reduce(np.concatenate([array_of(p) for p in parts]), axis=None, initial=initial)
-    if op is not np.multiply:
+    if op is not multiply:
         return joined(op, parts, initial)
     with np.errstate(all="call", call=flags._note):
         result = joined(op, parts, initial)
@@ -502,12 +505,12 @@ cdef tuple total_of(list parts):
     total, items = kind.type(0), 0
     for p in parts:
         node = p
-        value, n = fold_node(np.add, node if node.dtype == kind else cast(node, kind), None)
+        value, n = fold_node(add, node if node.dtype == kind else cast(node, kind), None)
         if n:
             total = value[()] if items == 0 else total + value[()]
         items += n
     if items and total == 0:
-        total = started(np.add, np.asarray(total), no_value)[()]
+        total = started(add, np.asarray(total), no_value)[()]
     return total, items, dtype.newbyteorder("=") if dtype.kind in "fc" else kind
 
 
@@ -528,11 +531,10 @@ cdef object variance_of(list parts, object ddof):
         if kind.kind == "c":
             real = operation_node(NODE_BLOCKS, np.real, (rest,), mean.real.dtype)
             imag = operation_node(NODE_BLOCKS, np.imag, (rest,), mean.real.dtype)
-            squares.append(apply(np.add, [apply(np.multiply, [real, real], {}),
-                                          apply(np.multiply, [imag, imag], {})], {}))
+            squares.append(apply(add, [apply(multiply, [real, real], {}), apply(multiply, [imag, imag], {})], {}))
         else:
-            squares.append(apply(np.multiply, [rest, rest], {}))
-    total = reduce_parts(np.add, squares, no_value)
+            squares.append(apply(multiply, [rest, rest], {}))
+    total = reduce_parts(add, squares, no_value)
     return dtype.type(0).real.dtype.type(total / (n - ddof))
 
 

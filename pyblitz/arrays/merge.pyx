@@ -10,7 +10,7 @@ from libc.stdint cimport intptr_t
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport (
-    PyDataType_GetArrFuncs, at, axis_of, longest_axis, may_overlap, numpys, run, run_fn, slices)
+    PyDataType_GetArrFuncs, at, axis_of, longest_axis, may_overlap, ndim_of, numpys, run, run_fn, slices)
 from pyblitz.arrays.front cimport MERGE_NS, as_array, check_out, left_dtype, pays, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport is_direct, sort_fields, sorting_order
@@ -47,8 +47,8 @@ cdef bint order_of(Order* o, ndarray a):
 
 cdef int check_merge(object a, object b, object out) except -1:
     for name, each in (("a", a), ("b", b)):
-        if np.ndim(each) != 1:
-            raise ValueError(f"{name}: must have one dimension, not {np.ndim(each)}")
+        if ndim_of(each) != 1:
+            raise ValueError(f"{name}: must have one dimension, not {ndim_of(each)}")
     if out is not None:
         check_out(out, (a.size + b.size,), np.result_type(a.dtype, b.dtype), True)
     return 0
@@ -57,7 +57,11 @@ cdef int check_merge(object a, object b, object out) except -1:
 def merged_by_numpy(a, b, *, out=None):
     """The same, by NumPy alone."""
     check_merge(a, b, out)
-    merged = numpys.sort(np.concatenate([a, b]), kind="stable")
+    merged = np.concatenate([a, b])
+    if cnp.PyArray_CheckExact(merged):
+        merged.sort(kind="stable")          # a copy less
+    else:
+        merged = numpys.sort(merged, kind="stable")
     if out is None:
         return merged
     out[...] = merged

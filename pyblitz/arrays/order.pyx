@@ -10,10 +10,10 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport at, longest_axis, numpys, run, run_fn, slices
+from pyblitz.arrays.common cimport at, longest_axis, ndim_of, numpys, run, run_fn, slices
 from pyblitz.arrays.front cimport (
-    ORDER_NS, RANK_NS, Left, handed_member, is_masked, left, left_dtype, member, own_code, owns_functions, pays,
-    too_small)
+    ARGSORT_NS, ORDER_NS, RANK_NS, Left, handed_member, is_masked, left, left_dtype, member, own_code,
+    owns_functions, pays, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
 from pyblitz.arrays.copy import par_copy
@@ -61,7 +61,8 @@ cdef ndarray codes_of(object key, bint descending, bint nones):
 
 cdef bint is_sortable(ndarray key):
     """Whether kernels know its order, which is NumPy's."""
-    return key.dtype.kind in "biufcmMSU" and key.dtype.char not in "gG"
+    cdef cnp.dtype d = key.descr
+    return d.kind in b"biufcmMSU" and d.type_num != cnp.NPY_LONGDOUBLE and d.type_num != cnp.NPY_CLONGDOUBLE
 
 
 cdef ndarray plain_column(ndarray key):
@@ -92,6 +93,8 @@ cdef Left add_columns(list columns, list downs, ndarray key, bint down, bint alo
 
 cdef object order_by_columns(list keys, list downs, bint alone):
     cdef list columns = [], column_downs = []
+    if len(keys) == 1 and not downs[0] and is_sortable(keys[0]) and not pays(keys[0].size, ARGSORT_NS):
+        return keys[0].argsort(kind="stable")       # as par_argsort does
     for key, down in zip(keys, downs):
         declined = add_columns(columns, column_downs, key, down, alone, False)
         if declined is not None:
@@ -121,7 +124,7 @@ cdef list columns_of(object keys, str function):
     """The keys, 1-D and of one length; None: there is one, which is no member of a list."""
     cdef list result
     if (type(keys) is tuple or type(keys) is list) and keys and (
-            isinstance(keys[0], (list, tuple)) or np.ndim(keys[0]) > 0):
+            isinstance(keys[0], (list, tuple)) or ndim_of(keys[0]) > 0):
         result = [member(key, f"keys[{i}]", function) for i, key in enumerate(keys)]
     else:
         result = [member(keys, "keys", function)]
@@ -262,7 +265,7 @@ cdef object sort_by_key(object keys, tuple values, object descending, bint alone
     cdef list columns = columns_of(keys, "par_sort_by_key")
     cdef int64_t n = columns[0].shape[0]
     for i, value in enumerate(values):
-        if np.ndim(value) == 0:
+        if ndim_of(value) == 0:
             raise ValueError(f"values[{i}]: must have a dimension of the length of the keys")
         if value.shape[0] != n:
             raise ValueError(f"values[{i}]: length {value.shape[0]} does not match that of the keys, {n}")
@@ -272,7 +275,7 @@ cdef object sort_by_key(object keys, tuple values, object descending, bint alone
     order = found
     columns = [picked(key, order) for key in columns]
     first = columns[0]
-    if type(keys) in (tuple, list) and (len(columns) > 1 or np.ndim(keys[0]) > 0):
+    if type(keys) in (tuple, list) and (len(columns) > 1 or ndim_of(keys[0]) > 0):
         first = tuple(columns)
     return (first, *[picked(value, order) for value in values])
 

@@ -359,6 +359,9 @@ def par_max(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, w
 
 
 def least_and_greatest(a, axis=None):
+    if cnp.PyArray_CheckExact(a):
+        # Without their wrappers in Python.
+        return np.minimum.reduce(a, axis), np.maximum.reduce(a, axis)
     return np.min(a, axis), np.max(a, axis)
 
 

@@ -62,9 +62,12 @@ cdef dict options_of(object axis, object kind, object order, object stable):
 
 cdef object sort_by_numpy(object fn, object a, object axis, object kind, object order, object stable, bint descending):
     if not descending:
-        if cnp.PyArray_CheckExact(a):
-            return fn(a, axis, kind, order, stable=stable)
-        return fn(a, **options_of(axis, kind, order, stable))
+        if not cnp.PyArray_CheckExact(a):
+            return fn(a, **options_of(axis, kind, order, stable))
+        if fn is numpys.argsort:
+            # Without its wrapper in Python.
+            return a.argsort(axis, kind, order, stable=stable)
+        return fn(a, axis, kind, order, stable=stable)
     if has_descending:
         return fn(a, descending=True, **options_of(axis, kind, order, stable))
     x = np.asanyarray(a)
