@@ -742,7 +742,7 @@ MUTATIONS = [
     Mutation(
         "reduce: a product of which parts overflow and others vanish is NaN",
         "arrays/fold.pyx",
-        "return flags != 0 and op is np.multiply and bool(",
+        "return flags != 0 and op is multiply and bool(",
         "return False and bool(",
         "test_reduce.py",
     ),
@@ -756,8 +756,8 @@ MUTATIONS = [
     Mutation(
         "reduce: the third quarter of a product is left out for the second one",
         "kernels/reduce.pyx",
-        "        p2 *= real_at(a, step, 2 * part + i)",
-        "        p2 *= real_at(a, step, part + i)",
+        "        p2 *= factor_at(a, step, 2 * part + i, one)",
+        "        p2 *= factor_at(a, step, part + i, one)",
         "test_reduce.py",
     ),
     Mutation(

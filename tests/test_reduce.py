@@ -127,6 +127,28 @@ def test_backwards(op):
                 np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8", "i2", ">i4"])
+@pytest.mark.parametrize("n", [1, 3, 5, 4096, 200_003])
+def test_products_of_integers(pool_size, dtype, n):
+    """They wrap, and come out the same in any order: odd numbers have no product of 0."""
+    rng = np.random.default_rng(n)
+    a = rng.integers(0, 2**8 * 2**8 - 1 if dtype[-1] == "2" else 2**31 - 1, n).astype(dtype) | 1
+    a[rng.integers(0, n, n // 3)] *= -1 if dtype[-2] == "i" else 1
+    apart = np.zeros(3 * n, dtype)
+    apart[::3] = a
+    for x in (a, a[::-1], apart[::3], a.reshape(-1, 1).T):
+        expected = np.multiply.reduce(x, axis=None)
+        assert expected != 0
+        for threads in (1, 2, 7):
+            pool_size(threads)
+            check(np.multiply, x, axis=None)
+            check(np.multiply, x, axis=None, initial=-3 if dtype[-2] == "i" else 3)
+            assert pb.par_prod(x) == expected
+            assert pb.par_iter(x).prod() == expected
+            assert (pb.par_iter(x) + x.dtype.type(2)).prod() == (x + x.dtype.type(2)).prod()
+    assert pb.par_prod(a[:0]) == 1
+
+
 def test_negative_zero():
     a = np.full(200_000, -0.0)
     assert np.signbit(pb.par_reduce(np.add, a)) == np.signbit(np.add.reduce(a))

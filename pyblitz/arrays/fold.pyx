@@ -21,8 +21,8 @@ from pyblitz.kernels.find cimport FIND_NONZERO, FIND_ZERO
 from pyblitz.kernels.map cimport Map, loop_fn
 from pyblitz.kernels.reduce cimport (
     Fold, Reduce, arg_fn, block_items, dot_double, dot_float, dot_narrow, dot_wide, extremes_double,
-    extremes_float, extremes_narrow, extremes_wide, product_double, product_float, reduce_run, sum_double,
-    sum_float, sum_signed, sum_unsigned, sum_wide)
+    extremes_float, extremes_narrow, extremes_wide, product_double, product_float, product_signed,
+    product_unsigned, product_wide, reduce_run, sum_double, sum_float, sum_signed, sum_unsigned, sum_wide)
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.kernels.user cimport scalar_loop
 from pyblitz.runtime.atomic cimport u32_load_relaxed
@@ -64,25 +64,32 @@ cdef bint set_fold(Fold* f, object op, Resolved r, int slot, object dtype) excep
         f.loop = product_double
     elif op is multiply and (<cnp.dtype>r.dtypes[0]).type_num == cnp.NPY_FLOAT:
         f.loop = product_float
-    elif adds_up(op, dtype, r.dtypes[0]):
-        set_integers(f, sum_wide if (<cnp.dtype>dtype).itemsize == 8 else
-                     sum_signed if (<cnp.dtype>dtype).kind == b"i" else sum_unsigned)
+    elif widens(op, dtype, r.dtypes[0]):
+        set_integers(f, op, <cnp.dtype>dtype)
     return True
 
 
-cdef bint adds_up(object op, cnp.dtype dtype, cnp.dtype to):
-    """Whether it sums integers that need no cast to what they are summed to."""
-    return (op is add and dtype.kind in b"iu" and dtype.kind == to.kind and to.itemsize == 8
+cdef bint widens(object op, cnp.dtype dtype, cnp.dtype to):
+    """Whether it adds or multiplies integers that need no cast to what becomes of them."""
+    return ((op is add or op is multiply) and dtype.kind in b"iu" and dtype.kind == to.kind and to.itemsize == 8
             and (dtype.itemsize == 4 or dtype.itemsize == 8)
             and cnp.PyDataType_ISNOTSWAPPED(dtype) and cnp.PyDataType_ISNOTSWAPPED(to))
 
 
-cdef void set_integers(Fold* f, loop_fn loop) noexcept:
+cdef void set_integers(Fold* f, object op, cnp.dtype dtype) noexcept:
+    cdef bint wide = dtype.itemsize == 8, signed = dtype.kind == b"i"
+    if op is add:
+        into_words(f, sum_wide if wide else sum_signed if signed else sum_unsigned, sum_wide, 0)
+    else:
+        into_words(f, product_wide if wide else product_signed if signed else product_unsigned, product_wide, 1)
+
+
+cdef void into_words(Fold* f, loop_fn loop, loop_fn join, uint64_t start) noexcept:
     f.loop = loop
-    f.join = sum_wide
+    f.join = join
     f.itemsize = 8
     f.has_start = True
-    f.start[0] = 0
+    memcpy(f.start, &start, 8)
 
 
 cdef void start_sum(Fold* f, bint wide) noexcept:
@@ -103,7 +110,7 @@ cdef void set_dot(Fold* f, object dtype, int first, int second):
     f.slots[0] = first
     f.slots[1] = second
     if dtype.kind in "iu":
-        set_integers(f, dot_wide if wide else dot_narrow)
+        into_words(f, dot_wide if wide else dot_narrow, sum_wide, 0)
         return
     f.loop = dot_double if wide else dot_float
     f.join = sum_double if wide else sum_float
@@ -162,7 +169,7 @@ cdef tuple fold_node(object op, Node node, Resolved r):
         r = resolve_reduction(op, node)
     if r.dtypes is None or r.loop == NULL:
         return None
-    if node.dtype != r.dtypes[1] and not adds_up(op, node.dtype, r.dtypes[1]):
+    if node.dtype != r.dtypes[1] and not widens(op, node.dtype, r.dtypes[1]):
         node = cast(node, r.dtypes[1])
     values = [node]
     if op is add and node.kind == NODE_CALL and node.dtype.char in "df" and (
@@ -388,7 +395,7 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
     if node.kind == NODE_INPUT and r.dtypes is not None and r.loop != NULL and r.associative:
         a = node.what
         if (a.descr.kind != b"b" and is_row(a) and same(r.dtypes[0], r.dtypes[2]) and same(r.dtypes[1], r.dtypes[2])
-                and (same(r.dtypes[1], a.dtype) or adds_up(op, a.dtype, r.dtypes[1]))
+                and (same(r.dtypes[1], a.dtype) or widens(op, a.dtype, r.dtypes[1]))
                 and cnp.PyArray_SIZE(a) > 0):
             found = fold_row(op, a, r)
             return op.reduce(a, axis=None, initial=initial) if found is None else from_start(op, found, initial)

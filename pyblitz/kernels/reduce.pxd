@@ -57,9 +57,12 @@ cdef void sum_float(char** args, const intptr_t* dims, const intptr_t* steps, vo
 cdef void sum_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 cdef void dot_float(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 cdef void dot_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
-# Products of them, in quarters.
+# Products, in quarters: of float and double, and of integers as below.
 cdef void product_float(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 cdef void product_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
+cdef void product_signed(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
+cdef void product_unsigned(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
+cdef void product_wide(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 # Sums of integers, which wrap, into 8 bytes: of 4 bytes with and without a sign, and of 8.
 cdef void sum_signed(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 cdef void sum_unsigned(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil

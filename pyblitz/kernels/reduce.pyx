@@ -107,34 +107,6 @@ cdef void dot_double(char** args, const intptr_t* dims, const intptr_t* steps, v
     dot_loop(args, dims[0], steps, <double*>args[0])
 
 
-# ---- products ---------------------------------------------------------------
-
-cdef inline Real real_at(const Real* a, intptr_t step, intptr_t i) noexcept nogil:
-    return (<const Real*>(<const char*>a + i * step))[0]
-
-
-cdef inline Real product(const Real* a, intptr_t step, intptr_t n) noexcept nogil:
-    """In four quarters side by side: each multiplication waits for the one before."""
-    cdef intptr_t part = n >> 2, i
-    cdef Real p0 = 1, p1 = 1, p2 = 1, p3 = 1
-    for i in range(part):
-        p0 *= real_at(a, step, i)
-        p1 *= real_at(a, step, part + i)
-        p2 *= real_at(a, step, 2 * part + i)
-        p3 *= real_at(a, step, 3 * part + i)
-    for i in range(4 * part, n):
-        p3 *= real_at(a, step, i)
-    return (p0 * p1) * (p2 * p3)
-
-
-cdef void product_float(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
-    (<float*>args[0])[0] *= product(<const float*>args[1], steps[1], dims[0])
-
-
-cdef void product_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
-    (<double*>args[0])[0] *= product(<const double*>args[1], steps[1], dims[0])
-
-
 # ---- sums of integers -------------------------------------------------------
 # They wrap, so the order does not matter.
 
@@ -193,6 +165,65 @@ cdef void dot_narrow(char** args, const intptr_t* dims, const intptr_t* steps, v
 
 cdef void dot_wide(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
     integer_dot(args, dims[0], steps, <const uint64_t*>args[1], <const uint64_t*>args[2])
+
+
+# ---- products ---------------------------------------------------------------
+# Those of integers wrap, too.
+
+ctypedef fused Factor:
+    float
+    double
+    int32_t
+    uint32_t
+    uint64_t
+
+ctypedef fused Product:
+    float
+    double
+    uint64_t
+
+
+cdef inline Product factor_at(const Factor* a, intptr_t step, intptr_t i, Product one) noexcept nogil:
+    return <Product>(<const Factor*>(<const char*>a + i * step))[0]
+
+
+cdef inline Product product(const Factor* a, intptr_t step, intptr_t n, Product one) noexcept nogil:
+    """In four quarters side by side: each multiplication waits for the one before."""
+    cdef intptr_t part = n >> 2, i
+    cdef Product p0 = one, p1 = one, p2 = one, p3 = one
+    for i in range(part):
+        p0 *= factor_at(a, step, i, one)
+        p1 *= factor_at(a, step, part + i, one)
+        p2 *= factor_at(a, step, 2 * part + i, one)
+        p3 *= factor_at(a, step, 3 * part + i, one)
+    for i in range(4 * part, n):
+        p3 *= factor_at(a, step, i, one)
+    return (p0 * p1) * (p2 * p3)
+
+
+cdef inline void multiply_by(const intptr_t* dims, const intptr_t* steps, const Factor* a,
+                             Product* acc) noexcept nogil:
+    acc[0] *= product(a, steps[1], dims[0], <Product>1)
+
+
+cdef void product_float(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
+    multiply_by(dims, steps, <const float*>args[1], <float*>args[0])
+
+
+cdef void product_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
+    multiply_by(dims, steps, <const double*>args[1], <double*>args[0])
+
+
+cdef void product_signed(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
+    multiply_by(dims, steps, <const int32_t*>args[1], <uint64_t*>args[0])
+
+
+cdef void product_unsigned(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
+    multiply_by(dims, steps, <const uint32_t*>args[1], <uint64_t*>args[0])
+
+
+cdef void product_wide(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
+    multiply_by(dims, steps, <const uint64_t*>args[1], <uint64_t*>args[0])
 
 
 # ---- extremes ---------------------------------------------------------------
