@@ -911,8 +911,10 @@ cdef object nan_extreme(object op, object a, object axis, object out, object kee
     if x.dtype.kind not in "biuf":
         return left_dtype(x.dtype)
     result = reduce_ufunc(op, x, axis, None, out, keepdims, initial, where)
-    if type(result) is not Left and np.isnan(result).any():
-        warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=2)
+    if type(result) is not Left and x.descr.kind == b"f":
+        bad = result != result
+        if bad.any() if isinstance(bad, np.ndarray) else bad:
+            warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=2)
     return result
 
 
