@@ -99,7 +99,15 @@ def firsts(n: int) -> tuple[Call, Call]:
 
 
 COSTS = {
-    "MOVE_NS": Cost("byte", lambda n: both(np.array, pb.par_copy, doubles(n // 8))),
+    "MOVE_NS": Cost(
+        "byte",
+        lambda n: both(
+            lambda a: a.astype(np.float32),
+            lambda a: pb.par_copy(a, dtype=np.float32),
+            doubles(n // 4),
+        ),
+    ),
+    "STRAIGHT_NS": Cost("byte", lambda n: both(np.array, pb.par_copy, doubles(n // 8))),
     "REDUCE_NS": Cost("byte", lambda n: both(np.sum, pb.par_sum, doubles(n // 8))),
     "FIND_NS": Cost("byte", finding),
     "GUFUNC_NS": Cost("byte", stacked),

@@ -849,7 +849,9 @@ ODD = np.frombuffer(np.zeros(N * 8 + 1, np.uint8).data, np.uint8)[1:].view("f8")
 INDEX = np.random.default_rng(1).integers(0, N, N)
 
 
-@pytest.mark.parametrize("a", [FLOATS.astype(">f8"), ODD, FLOATS[::-2], FLOATS.astype("f2")])
+@pytest.mark.parametrize(
+    "a", [FLOATS.astype(">f8"), ODD, FLOATS[::-2], np.resize(FLOATS, 2 * N).astype("f2")]
+)
 def test_any_layout_is_shared(a):
     n = len(a)
     mask, index = np.arange(n) % 3 == 0, INDEX % n
@@ -867,6 +869,20 @@ def test_any_layout_is_shared(a):
         (lambda **p: pb.par_flatten(a.reshape(2, -1).T, "K", **p), a.reshape(2, -1).T.flatten("K")),
     ):
         assert_same(shared(ours), numpys)
+
+
+def test_straight_copies_are_shared_from_a_megabyte_on():
+    for n, parts in ((100_000, False), (200_000, True)):
+        a = FLOATS[:n]
+        for ours, expected in (
+            (pb.par_copy, a),
+            (pb.par_flatten, a),
+            (lambda a, **p: pb.par_concatenate([a[:999], a[999:]], **p), a),
+        ):
+            totals = []
+            result = ours(a, progress=lambda done, total, seen=totals: seen.append(total))
+            assert_same(result, expected)
+            assert (totals[-1] > 0) == parts
 
 
 def test_copies_that_were_serial():

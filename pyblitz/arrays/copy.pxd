@@ -1,10 +1,16 @@
 """Copying: arrays into arrays, of any layout and dtype, on all cores."""
 from libc.stdint cimport int64_t
 from numpy cimport dtype, ndarray
-from pyblitz.arrays.front cimport MOVE_NS, Left, pays
+from pyblitz.arrays.front cimport MOVE_NS, STRAIGHT_NS, Left, alone, pays
 
 cdef inline bint pays_to_move(int64_t bytes) noexcept nogil:
     return pays(bytes, MOVE_NS)
+
+
+cdef inline bint pays_to_copy(int64_t bytes) noexcept nogil:
+    """Those that lie side by side, to where they do so again."""
+    return pays(bytes, STRAIGHT_NS) and not alone(bytes)
+
 
 # Whether items are bytes alone: no references, nothing outside.
 cdef bint movable(dtype d)

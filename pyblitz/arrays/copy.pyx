@@ -10,7 +10,7 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport (
     SLICE_ITEMS, at, fill_map, longest_axis, may_overlap, run, slices)
-from pyblitz.arrays.front cimport Left, alone, left, left_dtype, too_small
+from pyblitz.arrays.front cimport Left, left, left_dtype, too_small
 from pyblitz.arrays.front import lazy_classes, operation
 from pyblitz.kernels.map cimport MAP_DIMS, Map
 from pyblitz.kernels.copy cimport copy_run
@@ -100,8 +100,8 @@ cdef int cast_items(ndarray out, ndarray a) except -1:
 
 
 cdef bint straight(ndarray a, str order) noexcept:
-    """Whether one thread would do what memcpy does."""
-    return order in ("C", "K") and cnp.PyArray_IS_C_CONTIGUOUS(a) and alone(cnp.PyArray_NBYTES(a))
+    """Whether NumPy's memcpy takes no longer than all threads."""
+    return order in ("C", "K") and cnp.PyArray_IS_C_CONTIGUOUS(a) and not pays_to_copy(cnp.PyArray_NBYTES(a))
 
 
 cdef Left share_copy(ndarray out, ndarray a, str casting):

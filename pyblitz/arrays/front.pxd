@@ -26,7 +26,7 @@ from pyblitz.host.pools cimport is_alone
 # What things cost: the table is in front.pyx.
 cdef double SHARE_NS, DIRECT_NS, MOVE_NS, REDUCE_NS, ITEM_NS, FIND_NS, NONZERO_NS, COUNT_NS, SCAN_NS, LOOP_NS, PUT_NS
 cdef double DOT_NS, GUFUNC_NS, KEY_NS, SORT_NS, ARGSORT_NS, ORDER_NS, MERGE_NS, UNIQUE_NS, SHORTS_NS
-cdef double ISIN_NS, PARTITION_NS, FIRST_NS, TRUTH_NS, RANK_NS, HASH_NS, FLOATS_NS
+cdef double ISIN_NS, PARTITION_NS, FIRST_NS, TRUTH_NS, RANK_NS, HASH_NS, FLOATS_NS, STRAIGHT_NS
 cdef int64_t ALONE_BYTES
 
 

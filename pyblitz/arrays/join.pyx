@@ -11,9 +11,9 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport at, axis_of, may_overlap, run, run_fn
 from pyblitz.arrays.copy cimport (
-    cast_to, contiguous, copy_into, movable, native_row, pays_to_move, shape_of, takes_items)
+    cast_to, contiguous, copy_into, movable, native_row, pays_to_copy, pays_to_move, shape_of, takes_items)
 from pyblitz.arrays.front cimport (
-    alone, as_array, computes_alike, convert, is_masked, left, left_dtype, own_code, owns_functions, too_small)
+    as_array, computes_alike, convert, is_masked, left, left_dtype, own_code, owns_functions, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.kernels.copy cimport Join, join_run
 from pyblitz.kernels.map cimport MAP_DIMS
@@ -125,7 +125,7 @@ cdef object join_arrays(list ops, object axis, ndarray out, object dtype, str ca
         c_order = c_order and cnp.PyArray_IS_C_CONTIGUOUS(x)
         f_order = f_order and cnp.PyArray_IS_F_CONTIGUOUS(x)
         same = same and cnp.PyArray_DESCR(x) == cnp.PyArray_DESCR(first)
-    if not pays_to_move(bytes) or (same and c_order and alone(bytes)):
+    if not pays_to_move(bytes) or (same and c_order and not pays_to_copy(bytes)):
         return too_small
     if ndim == 0 and not flat:
         return left("arguments that it refuses")
