@@ -98,6 +98,10 @@ def firsts(n: int) -> tuple[Call, Call]:
     return lambda: np.argpartition(a, -10)[-10:], lambda: pb.par_topk(a, 10)
 
 
+def ordering(a: Any) -> tuple[Call, Call]:
+    return lambda: np.argsort(a, kind="stable"), lambda: pb.par_argsort(a)
+
+
 COSTS = {
     "MOVE_NS": Cost(
         "byte",
@@ -118,6 +122,9 @@ COSTS = {
         "item", lambda n: both(np.flatnonzero, pb.par_flatnonzero, doubles(n) < 0.5)
     ),
     "COUNT_NS": Cost("item", lambda n: both(np.bincount, pb.par_bincount, RNG.integers(0, 64, n))),
+    "FACTOR_NS": Cost("item", lambda n: both(np.prod, pb.par_prod, RNG.integers(1, 9, n))),
+    "COMPLEX_NS": Cost("item", lambda n: ordering(doubles(n) + 1j)),
+    "DIGITS_NS": Cost("item", lambda n: ordering(RNG.integers(0, 999, n).astype(np.int16))),
     "LOOP_NS": Cost(
         "item",
         lambda n: both(np.maximum.accumulate, lambda a: pb.par_scan(np.maximum, a), doubles(n)),

@@ -761,6 +761,13 @@ MUTATIONS = [
         "test_reduce.py",
     ),
     Mutation(
+        "reduce: factors without a sign are extended as if they had one",
+        "arrays/fold.pyx",
+        "product_signed if signed else product_unsigned",
+        "product_signed",
+        "test_reduce.py",
+    ),
+    Mutation(
         "find: what is equal to a number is looked for among other items",
         "kernels/find.pyx",
         "        elif is_some(items, at + i * size, half):",

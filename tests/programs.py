@@ -75,8 +75,9 @@ def assert_nothing_leaked(before, after, rounds):
     objects, references, blocks, resident, allocated = growth
     assert objects <= 0, growth
     assert references <= 0, growth
-    # Interned and cached by Python itself.
-    assert blocks < 100, growth
+    # Interned and cached by Python itself.  A free-threaded one keeps up to 254 for each thread
+    # until no other can be reading them (the chunks of its obmalloc.c).
+    assert blocks < (1000 if FREE_THREADED else 100), growth
     # A block of malloc's has 32 bytes at least.
     assert allocated < 16 * rounds, growth
     # The allocator of a free-threaded Python, mimalloc, keeps hundreds of bytes a round of what

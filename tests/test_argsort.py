@@ -110,6 +110,16 @@ def test_sizes_around_thresholds(dtype):
             check(base[:n], **options)
 
 
+@pytest.mark.parametrize("n", [3, 1000])
+def test_a_kind_that_is_no_string(n):
+    for kind in (np.array("stable"), np.array(["stable", "x"]), 3):
+        with pytest.raises(TypeError) as numpys:
+            np.argsort(np.arange(n), kind=kind)
+        with pytest.raises(TypeError) as ours:
+            pb.par_argsort(np.arange(n), kind=kind)
+        assert str(ours.value) == str(numpys.value)
+
+
 @pytest.mark.parametrize("dtype", ["i8", "f8", "u4", "f4", "i2", "?"])
 def test_sizes_around_a_million(dtype):
     base = values(dtype, (max(AROUND_A_MILLION),), 6)

@@ -153,6 +153,13 @@ def test_all_not_a_number():
         check(name, a)
         check(name, a, axis=0)
         check(name, a, axis=1)
+    # No integer is NaN; what they start from may be.
+    ints, nothing = np.arange(200_000), np.zeros(200_000, bool)
+    for name in ["nanmin", "nanmax"]:
+        got = np.empty(())
+        with pytest.warns(RuntimeWarning, match="All-NaN"):
+            getattr(pb, f"par_{name}")(ints, where=nothing, initial=np.nan, out=got)
+        assert np.isnan(got)
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "i8", "f4", "f8", "D"])

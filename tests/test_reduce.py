@@ -128,25 +128,42 @@ def test_backwards(op):
 
 
 @pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8", "i2", ">i4"])
-@pytest.mark.parametrize("n", [1, 3, 5, 4096, 200_003])
+@pytest.mark.parametrize("n", [1, 3, 5, 4096, 131_073, 131_074, 200_003])
 def test_products_of_integers(pool_size, dtype, n):
     """They wrap, and come out the same in any order: odd numbers have no product of 0."""
-    rng = np.random.default_rng(n)
-    a = rng.integers(0, 2**8 * 2**8 - 1 if dtype[-1] == "2" else 2**31 - 1, n).astype(dtype) | 1
-    a[rng.integers(0, n, n // 3)] *= -1 if dtype[-2] == "i" else 1
+    info = np.iinfo(dtype)
+    a = np.random.default_rng(n).integers(info.min, info.max, n, info.dtype.newbyteorder("="))
+    a = (a | 1).astype(dtype)
     apart = np.zeros(3 * n, dtype)
     apart[::3] = a
     for x in (a, a[::-1], apart[::3], a.reshape(-1, 1).T):
         expected = np.multiply.reduce(x, axis=None)
         assert expected != 0
+        two = x.dtype.type(2)
         for threads in (1, 2, 7):
             pool_size(threads)
-            check(np.multiply, x, axis=None)
-            check(np.multiply, x, axis=None, initial=-3 if dtype[-2] == "i" else 3)
-            assert pb.par_prod(x) == expected
+            # What is small par_reduce leaves to NumPy, and par_iter does not.
             assert pb.par_iter(x).prod() == expected
-            assert (pb.par_iter(x) + x.dtype.type(2)).prod() == (x + x.dtype.type(2)).prod()
+            assert (pb.par_iter(x) + two).prod() == (x + two).prod()
+            if n > 100_000:
+                check(np.multiply, x, axis=None)
+                check(np.multiply, x, axis=None, initial=-3 if info.min else 3)
+                assert pb.par_prod(x) == expected
     assert pb.par_prod(a[:0]) == 1
+
+
+def test_products_of_booleans():
+    for n in (1, 200_000):
+        a = np.ones(n, bool)
+        for x in (a, a[::2], a.reshape(-1, 1).T):
+            check(np.multiply, x, axis=None)
+        for at in (0, n // 2, n - 1):
+            a[at] = False
+            check(np.multiply, a)
+            check(np.multiply, a, initial=7)
+            assert pb.par_prod(a) == 0
+            assert (pb.par_iter(a) & True).prod() == 0
+            a[at] = True
 
 
 def test_negative_zero():

@@ -428,7 +428,7 @@ cdef object sum_rounded(Node node, object dtype, object start, str name):
 
 
 cdef object reduce_truths(object op, Node node):
-    """Of booleans a sum is a count, and extremes of an array are found.  None: another reduction."""
+    """Of booleans a sum is a count, and a product and extremes of an array are found.  None: another reduction."""
     cdef ndarray a
     cdef bint is_array = node.kind == NODE_INPUT
     if is_array:
@@ -440,6 +440,8 @@ cdef object reduce_truths(object op, Node node):
         return np.intp(count_node(node))
     if not is_array:
         return None     # steps may warn, raise or be looked at: those behind a hit, too
+    if op is multiply:
+        return np.intp(find_node(node, FIND_ZERO) < 0)
     if op is maximum:
         return np.bool_(find_node(node, FIND_NONZERO) >= 0)
     if op is minimum:

@@ -1,7 +1,7 @@
 """Orders of any keys, for what builds on them."""
 from numpy cimport ndarray
 
-# The permutation (int64) that stably sorts by keys[0], then by keys[1] ..., 1-D arrays of one
+# The permutation (int64 or intp) that stably sorts by keys[0], then by keys[1] ..., 1-D arrays of one
 # length; downs: of each, whether from the greatest down.  Keys that NumPy alone can compare
 # are left to it (see front.pxd), unless this is `alone`.
 cdef object order_by_columns(list keys, list downs, bint alone)

@@ -20,7 +20,7 @@ from pyblitz.arrays.fold cimport (
     any_of, arg_row, dot_row, extremes_of, extremes_row, fold_kernel, is_lost, is_row, mean_of, mean_type, reduce_node,
     sum_rounded, variance_of)
 from pyblitz.arrays.front cimport (
-    DOT_NS, ITEM_NS, REDUCE_NS, TRUTH_NS, alone, as_array, Left, left, left_dtype, no_value, pays,
+    DOT_NS, FACTOR_NS, ITEM_NS, REDUCE_NS, TRUTH_NS, alone, as_array, Left, left, left_dtype, no_value, pays,
     too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport Node, call_kernel, cast, node_of
@@ -35,6 +35,8 @@ cdef enum:
     MANY_ROWS = 32
     # From so many on one pass of ours takes less than two of NumPy's.
     EXTREMES_BYTES = 4096
+
+cdef object multiply = np.multiply
 
 # NumPy 2.1 and older, given an out, begin with the first item of what lies backwards, and leave out
 # the one that is first in memory.
@@ -122,6 +124,13 @@ cdef int truth_of(object flag) except -2:
     return bool(flag) if isinstance(flag, (bool, int, np.bool_, np.integer)) else -1
 
 
+cdef bint is_slow_product(ndarray x, object axis) noexcept:
+    """Of integers NumPy multiplies one after another."""
+    cdef cnp.dtype d = x.descr
+    return (d.kind in b"iu" and d.itemsize >= 4 and (axis is None or cnp.PyArray_NDIM(x) == 1)
+            and pays(cnp.PyArray_SIZE(x), FACTOR_NS))
+
+
 cdef object reduce_ufunc(object op, ndarray x, object axis, object dtype, object out, object keepdims,
                          object initial, object where):
     """``op.reduce``, or what is left to it."""
@@ -130,7 +139,7 @@ cdef object reduce_ufunc(object op, ndarray x, object axis, object dtype, object
     if where is not True and where is not no_value and not (
             where is np.True_ or (cnp.PyArray_CheckExact(where) and where.dtype == np.bool_)):
         return left("where= that is not of booleans")
-    if ndim == 0 or not pays(cnp.PyArray_NBYTES(x), REDUCE_NS):
+    if ndim == 0 or not (pays(cnp.PyArray_NBYTES(x), REDUCE_NS) or (op is multiply and is_slow_product(x, axis))):
         # NumPy's namesakes are slower than their ufunc's method.
         return direct_reduce(op, x, axis, dtype, out, keepdims, initial, where)
     if ((axis is None or (ndim == 1 and type(axis) is int and axis == 0)) and out is None and dtype is None
@@ -329,7 +338,7 @@ def par_prod(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=n
     >>> pb.par_prod(np.arange(1, 6))
     np.int64(120)
     """
-    return reduce_ufunc(np.multiply, as_array(a), axis, dtype, out, keepdims, initial, where)
+    return reduce_ufunc(multiply, as_array(a), axis, dtype, out, keepdims, initial, where)
 
 
 @operation("a out where", np.min, method="min", gives="wrap")
@@ -541,7 +550,7 @@ cdef object spread(object namesake, object row, ndarray x, object axis, object d
         deviations = collect([apply(np.add, [apply(square, [deviations.real], {}),
                                              apply(square, [deviations.imag], {})], {})], None)[0]
     else:
-        deviations = collect([apply(np.multiply, [deviations, deviations], {})], None)[0]
+        deviations = collect([apply(multiply, [deviations, deviations], {})], None)[0]
     total = reduce_ufunc(np.add, deviations, axis, dtype, None, keepdims, no_value, where)
     if type(total) is Left:
         return total
@@ -851,7 +860,7 @@ cdef object dot_rows(ndarray x, ndarray y, object kind):
         return kind.type(dot_row(x, y)) + kind.type(0)  # NumPy starts from a zero, whose sign stays
     # Products of halves are summed as NumPy's are, in single precision.
     wide = np.dtype(np.float32) if kind == np.float16 else kind
-    product = apply(np.multiply, [cast(node_of(x), wide), cast(node_of(y), wide)], {})
+    product = apply(multiply, [cast(node_of(x), wide), cast(node_of(y), wide)], {})
     return sum_rounded(product, kind, wide.type(0), "dot")      # NumPy starts from a zero, whose sign stays
 
 
@@ -911,7 +920,7 @@ cdef object nan_extreme(object op, object a, object axis, object out, object kee
     if x.dtype.kind not in "biuf":
         return left_dtype(x.dtype)
     result = reduce_ufunc(op, x, axis, None, out, keepdims, initial, where)
-    if type(result) is not Left and x.descr.kind == b"f":
+    if type(result) is not Left and result.dtype.kind == "f":
         bad = result != result
         if bad.any() if isinstance(bad, np.ndarray) else bad:
             warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=2)

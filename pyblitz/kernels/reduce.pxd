@@ -57,7 +57,7 @@ cdef void sum_float(char** args, const intptr_t* dims, const intptr_t* steps, vo
 cdef void sum_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 cdef void dot_float(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 cdef void dot_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
-# Products, in quarters: of float and double, and of integers as below.
+# Products, in quarters: of float and double, and of integers into 8 bytes, as the sums below.
 cdef void product_float(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 cdef void product_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 cdef void product_signed(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil

@@ -188,7 +188,8 @@ cdef inline Product factor_at(const Factor* a, intptr_t step, intptr_t i, Produc
 
 
 cdef inline Product product(const Factor* a, intptr_t step, intptr_t n, Product one) noexcept nogil:
-    """In four quarters side by side: each multiplication waits for the one before."""
+    """In four quarters side by side: each multiplication waits for the one before.  one: of the type that
+    they are multiplied in."""
     cdef intptr_t part = n >> 2, i
     cdef Product p0 = one, p1 = one, p2 = one, p3 = one
     for i in range(part):
