@@ -98,10 +98,6 @@ def firsts(n: int) -> tuple[Call, Call]:
     return lambda: np.argpartition(a, -10)[-10:], lambda: pb.par_topk(a, 10)
 
 
-def ordering(a: Any) -> tuple[Call, Call]:
-    return lambda: np.argsort(a, kind="stable"), lambda: pb.par_argsort(a)
-
-
 COSTS = {
     "MOVE_NS": Cost(
         "byte",
@@ -123,8 +119,6 @@ COSTS = {
     ),
     "COUNT_NS": Cost("item", lambda n: both(np.bincount, pb.par_bincount, RNG.integers(0, 64, n))),
     "FACTOR_NS": Cost("item", lambda n: both(np.prod, pb.par_prod, RNG.integers(1, 9, n))),
-    "COMPLEX_NS": Cost("item", lambda n: ordering(doubles(n) + 1j)),
-    "DIGITS_NS": Cost("item", lambda n: ordering(RNG.integers(0, 999, n).astype(np.int16))),
     "LOOP_NS": Cost(
         "item",
         lambda n: both(np.maximum.accumulate, lambda a: pb.par_scan(np.maximum, a), doubles(n)),

@@ -12,15 +12,14 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport at, longest_axis, ndim_of, numpys, run, run_fn, slices
 from pyblitz.arrays.front cimport (
-    ORDER_NS, RANK_NS, Left, handed_member, is_masked, left, left_dtype, member, own_code, owns_functions, pays,
-    too_small)
+    ARGSORT_NS, ORDER_NS, RANK_NS, Left, handed_member, is_masked, left, left_dtype, member, own_code,
+    owns_functions, pays, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
 from pyblitz.arrays.copy import par_copy
 from pyblitz.arrays.gather import par_take
 from pyblitz.arrays.select import par_flatnonzero
-from pyblitz.arrays.sorting cimport (
-    Fields, Rows, missing_rank, numpy_orders, rows_of, sorting_order, sorting_runs)
+from pyblitz.arrays.sorting cimport Fields, Rows, missing_rank, rows_of, sorting_order, sorting_runs
 from pyblitz.kernels.rank cimport (
     RANK_AVERAGE, RANK_DENSE, RANK_GREATEST, RANK_LEAST, RANK_ORDINAL, Ranks, ranks_write)
 
@@ -94,7 +93,7 @@ cdef Left add_columns(list columns, list downs, ndarray key, bint down, bint alo
 
 cdef object order_by_columns(list keys, list downs, bint alone):
     cdef list columns = [], column_downs = []
-    if len(keys) == 1 and is_sortable(keys[0]) and numpy_orders(keys[0], downs[0]):
+    if len(keys) == 1 and not downs[0] and is_sortable(keys[0]) and not pays(keys[0].size, ARGSORT_NS):
         return keys[0].argsort(kind="stable")       # as par_argsort does
     for key, down in zip(keys, downs):
         declined = add_columns(columns, column_downs, key, down, alone, False)

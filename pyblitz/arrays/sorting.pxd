@@ -61,7 +61,6 @@ cdef class Fields:
 cdef list sort_fields(ndarray a, object order)
 # The permutation (int64) that stably sorts 1-D arrays of one length by keys[0], then by
 # keys[1] ...; downs: of each, whether from the greatest down; None: none.  None: as above.
-cdef bint numpy_orders(ndarray x, bint down) noexcept
 cdef ndarray sorting_order(list keys, list downs)
 # The same, and whether a run of equal items begins at each place in it.
 cdef tuple sorting_runs(list keys, list downs)
