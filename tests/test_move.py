@@ -939,7 +939,7 @@ def test_where_of_records_and_times():
 def test_containers_are_converted(tmp_path):
     pd = pytest.importorskip("pandas")
     series = pd.Series(FLOATS)
-    disk = np.memmap(tmp_path / "a", mode="w+", shape=(N,))
+    disk = np.memmap(tmp_path / "a", "f8", mode="w+", shape=(N,))
     disk[:] = FLOATS * 200
     records = np.rec.fromarrays([FLOATS, INDEX], names="x,y")
     for parts in (
