@@ -117,7 +117,8 @@ COSTS = {
     "NONZERO_NS": Cost(
         "item", lambda n: both(np.flatnonzero, pb.par_flatnonzero, doubles(n) < 0.5)
     ),
-    "COUNT_NS": Cost("item", lambda n: both(np.bincount, pb.par_bincount, RNG.integers(0, 64, n))),
+    "COUNT_NS": Cost("item", lambda n: both(np.histogram, pb.par_histogram, doubles(n))),
+    "BIN_NS": Cost("item", lambda n: both(np.bincount, pb.par_bincount, RNG.integers(0, 64, n))),
     "FACTOR_NS": Cost("item", lambda n: both(np.prod, pb.par_prod, RNG.integers(1, 9, n))),
     "LOOP_NS": Cost(
         "item",

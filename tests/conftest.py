@@ -63,6 +63,8 @@ def pytest_configure(config):
     # With pytest-xdist: files in their order, and not those of the fewest tests last, which are the
     # longest.
     config.option.loadscopereorder = False
+    # And a process that died is not replaced: the next one would run the same test.
+    config.option.maxworkerrestart = 0
     # Before a test module is imported: its decorators take what is not theirs from here.
     settings.load_profile("explore" if config.getoption("explore") else "fixed")
     # In the background of a shell it is ignored, here and in all children.

@@ -349,8 +349,8 @@ MUTATIONS = [
     Mutation(
         "count: NumPy gets items that others write",
         "arrays/count.pyx",
-        "np.bincount(x.copy(), weights, minlength)",
-        "np.bincount(x, weights, minlength)",
+        "np.bincount(private_copy(x) if cnp.PyArray_CheckExact(x) else x, *args, **options)",
+        "np.bincount(x, *args, **options)",
         "test_writers.py",
     ),
     Mutation(

@@ -265,8 +265,8 @@ def how(name, call, expected):
     raise AssertionError("one thread did it, and nobody was told")
 
 
-# What lies side by side is moved by one thread up to so many bytes.
-MOVES, MEGABYTE = {"copy", "flatten", "concatenate"}, 2**20 + 2**16
+# What these move side by side, one thread moves, up to so many bytes (STRAIGHT_NS of front.pyx).
+MOVES, STRAIGHT_BYTES = {"copy", "concatenate"}, 1_052_631
 
 
 def form(name, dtype):
@@ -288,8 +288,8 @@ def found(form_name):
     for name, (ours, numpys) in CALLS.items():
         dtype = "i8" if name == "bincount" or form_name == "list" else "f8"
         a, given = form(form_name, dtype), numbers(dtype)
-        if name in MOVES and type(a) is np.ndarray and a.nbytes <= MEGABYTE:
-            a = np.resize(a, MEGABYTE // a.itemsize + 1)
+        if name in MOVES and type(a) is np.ndarray and a.nbytes <= STRAIGHT_BYTES:
+            a = np.resize(a, STRAIGHT_BYTES // a.itemsize + 1)
         converted = form_name in CONVERTED and (form_name, name) not in ASKED
         expected = outcome(lambda f=numpys, a=given if converted else a: f(a))
         try:

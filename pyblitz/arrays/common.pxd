@@ -64,6 +64,9 @@ cdef class Slices:
 # floating point are reported once, as errors of NumPy's function `reports`.
 cdef int slices(str what, object part, int64_t grain, int64_t n, str reports) except -1
 cdef tuple at(int axis, int64_t lo, int64_t hi)
+# For NumPy's own argsort, lexsort, argpartition and bincount: they read an item more than once, and
+# write out of bounds where another thread has written it meanwhile (2.4.6).  To a copy nobody does.
+cdef ndarray private_copy(ndarray a)
 # np.ndim, without its wrapper in Python for arrays.
 cdef int ndim_of(object x) except -1
 # The axis as a number from 0 to ndim - 1.  Takes any integer that NumPy takes, and raises AxisError

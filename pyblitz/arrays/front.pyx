@@ -77,12 +77,13 @@ cdef double DOT_NS = 0.013
 cdef double TRUTH_NS = 0.0105
 
 # What NumPy needs for one item: in its fastest reductions, to look whether it is zero, to count it
-# into a bin, to multiply it, to accumulate it, to put it somewhere, to search for it, to sort it; and, of a few
-# hundred: to sort its index stably, the same by two keys, to find out by a hash or by comparisons
-# whether it occurs twice.
+# into a bin of a histogram and into that of its own number, to multiply it, to accumulate it, to put
+# it somewhere, to search for it, to sort it; and, of a few hundred: to sort its index stably, the same
+# by two keys, to find out by a hash or by comparisons whether it occurs twice.
 cdef double ITEM_NS = 0.25
 cdef double NONZERO_NS = 0.25
 cdef double COUNT_NS = 0.125
+cdef double BIN_NS = 0.25
 cdef double FACTOR_NS = 0.5
 cdef double SCAN_NS = 0.25
 cdef double PUT_NS = 2.0

@@ -10,7 +10,7 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport at, longest_axis, ndim_of, numpys, run, run_fn, slices
+from pyblitz.arrays.common cimport at, longest_axis, ndim_of, numpys, private_copy, run, run_fn, slices
 from pyblitz.arrays.front cimport (
     ARGSORT_NS, ORDER_NS, RANK_NS, Left, handed_member, is_masked, left, left_dtype, member, own_code,
     owns_functions, pays, too_small)
@@ -19,7 +19,7 @@ from pyblitz.arrays.map import par_map
 from pyblitz.arrays.copy import par_copy
 from pyblitz.arrays.gather import par_take
 from pyblitz.arrays.select import par_flatnonzero
-from pyblitz.arrays.sorting cimport Fields, Rows, missing_rank, rows_of, sorting_order, sorting_runs
+from pyblitz.arrays.sorting cimport Fields, Rows, missing_rank, rows_of, sort_by_numpy, sorting_order, sorting_runs
 from pyblitz.kernels.rank cimport (
     RANK_AVERAGE, RANK_DENSE, RANK_GREATEST, RANK_LEAST, RANK_ORDINAL, Ranks, ranks_write)
 
@@ -94,7 +94,8 @@ cdef Left add_columns(list columns, list downs, ndarray key, bint down, bint alo
 cdef object order_by_columns(list keys, list downs, bint alone):
     cdef list columns = [], column_downs = []
     if len(keys) == 1 and not downs[0] and is_sortable(keys[0]) and not pays(keys[0].size, ARGSORT_NS):
-        return keys[0].argsort(kind="stable")       # as par_argsort does
+        # As par_argsort does.
+        return sort_by_numpy(numpys.argsort, keys[0], -1, None, None, True, False)
     for key, down in zip(keys, downs):
         declined = add_columns(columns, column_downs, key, down, alone, False)
         if declined is not None:
@@ -166,6 +167,10 @@ cdef bint any_down(object descending):
 def lexsorted_by_numpy(keys, axis=-1, *, descending=False):
     """The namesake; with another direction, that of integers in the order of the keys."""
     if not any_down(descending):
+        if cnp.PyArray_CheckExact(keys):
+            keys = private_copy(keys)
+        elif type(keys) is tuple or type(keys) is list:
+            keys = [private_copy(key) if cnp.PyArray_CheckExact(key) else key for key in keys]
         return numpys.lexsort(keys, axis)
     rows = [member(key, f"keys[{i}]", "par_lexsort") for i, key in enumerate(keys)]
     downs = downs_of(descending, len(rows))

@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
 from pyblitz.host.pools cimport is_alone
-from pyblitz.arrays.common cimport at, axis_of, longest_axis, number_of, run, run_fn, slices
+from pyblitz.arrays.common cimport at, axis_of, longest_axis, number_of, private_copy, run, run_fn, slices
 from pyblitz.arrays.front cimport (
     FIRST_NS, PARTITION_NS, SHARE_NS, as_array, Left, left, left_dtype, pays, too_small)
 from pyblitz.arrays.front import operation
@@ -185,7 +185,7 @@ cdef ndarray order_around(ndarray a, list kths, int depth):
     """np.argpartition."""
     cdef ndarray order, part
     if cnp.PyArray_SIZE(a) <= PART_ITEMS or depth == MAX_DEPTH:
-        return np.argpartition(a, kths).astype(np.int64, copy=False)
+        return np.argpartition(private_copy(a) if depth == 0 else a, kths).astype(np.int64, copy=False)
     order = np.empty(cnp.PyArray_SIZE(a), np.int64)
     for begin, end, inside in thirds_of(a, order, True, kths):
         part = order[begin:end]
@@ -205,7 +205,7 @@ def partition_part(x, out, kths, indices, axis, along, lo, hi):
     """In place, or the order of it."""
     index = at(along, lo, hi)
     if indices:
-        out[index] = np.argpartition(x[index], kths, axis)
+        out[index] = np.argpartition(private_copy(x[index]), kths, axis)
     else:
         out[index].partition(kths, axis)
 
@@ -338,7 +338,17 @@ def par_partition(a, kth, axis=-1, kind="introselect", order=None):
     return partition(a, kth, axis, kind, order, False)
 
 
-@operation("a", np.argpartition, method="argpartition", gives="same")
+def argpartitioned_by_numpy(a, kth, *args, **options):
+    """The namesake."""
+    if not cnp.PyArray_CheckExact(a):
+        return np.argpartition(a, kth, *args, **options)
+    if not (pays(a.size, PARTITION_NS) and vectors_are_faster(a.dtype, a.size, True)):
+        # What partitions with vectors stays within bounds, whatever it reads.
+        a = private_copy(a)
+    return a.argpartition(kth, *args, **options)
+
+
+@operation("a", argpartitioned_by_numpy, method="argpartition", gives="same")
 def par_argpartition(a, kth, axis=-1, kind="introselect", order=None):
     """The indices that partition an array, on all cores: ``np.argpartition``.
 
@@ -347,6 +357,11 @@ def par_argpartition(a, kth, axis=-1, kind="introselect", order=None):
     ndarray of int
         What is before, between and after the positions is in some order, not NumPy's;
         the same for any number of threads.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.exceptions.AxisError
+        What ``np.argpartition`` raises for the same mistake.
 
     Notes
     -----

@@ -36,8 +36,6 @@ cdef enum:
     # From so many on one pass of ours takes less than two of NumPy's.
     EXTREMES_BYTES = 4096
 
-cdef object multiply = np.multiply
-
 # NumPy 2.1 and older, given an out, begin with the first item of what lies backwards, and leave out
 # the one that is first in memory.
 cdef bint misses_the_last = np.maximum.reduce(np.array([[2, 1]])[:, ::-1], 1, out=np.empty(1, int))[0] != 2
@@ -124,11 +122,10 @@ cdef int truth_of(object flag) except -2:
     return bool(flag) if isinstance(flag, (bool, int, np.bool_, np.integer)) else -1
 
 
-cdef bint is_slow_product(ndarray x, object axis) noexcept:
-    """Of integers NumPy multiplies one after another."""
+cdef bint is_slow_product(object op, ndarray x) except -1:
+    """NumPy multiplies integers one after another."""
     cdef cnp.dtype d = x.descr
-    return (d.kind in b"iu" and d.itemsize >= 4 and (axis is None or cnp.PyArray_NDIM(x) == 1)
-            and pays(cnp.PyArray_SIZE(x), FACTOR_NS))
+    return d.kind in b"iu" and d.itemsize >= 4 and pays(cnp.PyArray_SIZE(x), FACTOR_NS) and op is np.multiply
 
 
 cdef object reduce_ufunc(object op, ndarray x, object axis, object dtype, object out, object keepdims,
@@ -136,14 +133,16 @@ cdef object reduce_ufunc(object op, ndarray x, object axis, object dtype, object
     """``op.reduce``, or what is left to it."""
     cdef Resolved r
     cdef int ndim = cnp.PyArray_NDIM(x), keeps
+    cdef bint plain
     if where is not True and where is not no_value and not (
             where is np.True_ or (cnp.PyArray_CheckExact(where) and where.dtype == np.bool_)):
         return left("where= that is not of booleans")
-    if ndim == 0 or not (pays(cnp.PyArray_NBYTES(x), REDUCE_NS) or (op is multiply and is_slow_product(x, axis))):
+    plain = ((axis is None or (ndim == 1 and type(axis) is int and axis == 0)) and out is None and dtype is None
+             and (where is True or where is no_value) and (keepdims is False or keepdims is no_value))
+    if ndim == 0 or not (pays(cnp.PyArray_NBYTES(x), REDUCE_NS) or (plain and is_slow_product(op, x))):
         # NumPy's namesakes are slower than their ufunc's method.
         return direct_reduce(op, x, axis, dtype, out, keepdims, initial, where)
-    if ((axis is None or (ndim == 1 and type(axis) is int and axis == 0)) and out is None and dtype is None
-            and (where is True or where is no_value) and (keepdims is False or keepdims is no_value)):
+    if plain:
         # The most common call, without the general one's bookkeeping.
         r = resolve(op, (None, x.dtype, None), None, "unsafe", True)
         if r.dtypes is not None and r.dtypes[2].kind in "biufcmM" and r.dtypes[0] == r.dtypes[2] and r.associative:
@@ -338,7 +337,7 @@ def par_prod(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=n
     >>> pb.par_prod(np.arange(1, 6))
     np.int64(120)
     """
-    return reduce_ufunc(multiply, as_array(a), axis, dtype, out, keepdims, initial, where)
+    return reduce_ufunc(np.multiply, as_array(a), axis, dtype, out, keepdims, initial, where)
 
 
 @operation("a out where", np.min, method="min", gives="wrap")
@@ -368,9 +367,6 @@ def par_max(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, w
 
 
 def least_and_greatest(a, axis=None):
-    if cnp.PyArray_CheckExact(a):
-        # Without their wrappers in Python.
-        return np.minimum.reduce(a, axis), np.maximum.reduce(a, axis)
     return np.min(a, axis), np.max(a, axis)
 
 
@@ -550,7 +546,7 @@ cdef object spread(object namesake, object row, ndarray x, object axis, object d
         deviations = collect([apply(np.add, [apply(square, [deviations.real], {}),
                                              apply(square, [deviations.imag], {})], {})], None)[0]
     else:
-        deviations = collect([apply(multiply, [deviations, deviations], {})], None)[0]
+        deviations = collect([apply(np.multiply, [deviations, deviations], {})], None)[0]
     total = reduce_ufunc(np.add, deviations, axis, dtype, None, keepdims, no_value, where)
     if type(total) is Left:
         return total
@@ -860,7 +856,7 @@ cdef object dot_rows(ndarray x, ndarray y, object kind):
         return kind.type(dot_row(x, y)) + kind.type(0)  # NumPy starts from a zero, whose sign stays
     # Products of halves are summed as NumPy's are, in single precision.
     wide = np.dtype(np.float32) if kind == np.float16 else kind
-    product = apply(multiply, [cast(node_of(x), wide), cast(node_of(y), wide)], {})
+    product = apply(np.multiply, [cast(node_of(x), wide), cast(node_of(y), wide)], {})
     return sum_rounded(product, kind, wide.type(0), "dot")      # NumPy starts from a zero, whose sign stays
 
 

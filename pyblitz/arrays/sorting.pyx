@@ -10,7 +10,7 @@ from libc.stdlib cimport free, realloc
 from numpy cimport ndarray
 
 from pyblitz.host.interpreter cimport check
-from pyblitz.arrays.common cimport axis_of, may_overlap, numpys, run, run_fn
+from pyblitz.arrays.common cimport axis_of, may_overlap, numpys, private_copy, run, run_fn
 from pyblitz.arrays.compiled cimport CompiledKernel, as_less
 from pyblitz.arrays.evaluate cimport apply, find_node
 from pyblitz.arrays.front cimport as_array, check_out, is_masked
@@ -66,7 +66,7 @@ cdef object sort_by_numpy(object fn, object a, object axis, object kind, object 
             return fn(a, **options_of(axis, kind, order, stable))
         if fn is numpys.argsort:
             # Without its wrapper in Python.
-            return a.argsort(axis, kind, order, stable=stable)
+            return private_copy(a).argsort(axis, kind, order, stable=stable)
         return fn(a, axis, kind, order, stable=stable)
     if has_descending:
         return fn(a, descending=True, **options_of(axis, kind, order, stable))
