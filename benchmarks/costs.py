@@ -98,6 +98,10 @@ def firsts(n: int) -> tuple[Call, Call]:
     return lambda: np.argpartition(a, -10)[-10:], lambda: pb.par_topk(a, 10)
 
 
+def ordering(a: Any) -> tuple[Call, Call]:
+    return lambda: np.argsort(a, kind="stable"), lambda: pb.par_argsort(a)
+
+
 COSTS = {
     "MOVE_NS": Cost(
         "byte",
@@ -131,10 +135,9 @@ COSTS = {
         lambda n: both(np.searchsorted, pb.par_searchsorted, np.sort(doubles(1024)), doubles(n)),
     ),
     "SORT_NS": Cost("item", lambda n: both(np.sort, pb.par_sort, doubles(n))),
-    "ARGSORT_NS": Cost(
-        "item",
-        lambda n: both(lambda a: np.argsort(a, kind="stable"), pb.par_argsort, doubles(n)),
-    ),
+    "ARGSORT_NS": Cost("item", lambda n: ordering(doubles(n))),
+    "COMPLEX_NS": Cost("item", lambda n: ordering(doubles(n) + 1j)),
+    "DIGIT_NS": Cost("byte", lambda n: ordering(RNG.integers(0, 999, n // 2).astype(np.int16))),
     "ORDER_NS": Cost("item", lambda n: both(np.lexsort, pb.par_lexsort, (doubles(n), doubles(n)))),
     "RANK_NS": Cost(
         "item",

@@ -9,7 +9,8 @@ from pyblitz.arrays.common cimport numpys
 from pyblitz.arrays.front cimport ARGSORT_NS, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport (
-    Fields, Rows, array_to_sort, check_sorted_out, goes_down, rows_of, sort_by, sort_by_numpy, sort_fields)
+    Fields, Rows, array_to_sort, check_sorted_out, goes_down, numpy_orders, rows_of, sort_by, sort_by_numpy,
+    sort_fields)
 
 cnp.import_array()
 
@@ -81,7 +82,7 @@ def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=No
         return sort_by(a, axis, kind, order, stable, descending, out, less, True)
     down = goes_down(descending, kind)
     x = array_to_sort(numpys.argsort, a, axis, kind, order, stable, out)
-    if x is None:
+    if x is None or numpy_orders(x, down):
         return too_small
     if sizeof(Py_ssize_t) != 8:
         return left("indices of 32 bits")

@@ -96,9 +96,10 @@ cdef double HASH_NS = 32.0
 # These are less than NumPy needs for an item, so that only larger calls are shared: our way first
 # takes samples or clears tables, or NumPy has vectors.  They are for ranks, merges, distinct values
 # that NumPy sorts, distinct floats, distinct values of two bytes, membership, partitions, the first
-# few of each row, what is accumulated by NumPy's own loop, and bytes side by side: of 256 and 512 KB
-# a copy by two threads takes 1.1 to 1.3 times as long as by one (two kinds of AMD's processors and two
-# of Intel's).
+# few of each row, what is accumulated by NumPy's own loop, the orders of complex numbers and (for each
+# byte) of integers of 1 and 2 bytes, whose digits NumPy counts, and bytes side by side: of 256 and 512
+# KB a copy by two threads takes 1.1 to 1.3 times as long as by one (two kinds of AMD's processors and
+# two of Intel's).
 cdef double RANK_NS = 1.0
 cdef double MERGE_NS = 0.2
 cdef double UNIQUE_NS = 0.5
@@ -108,6 +109,8 @@ cdef double ISIN_NS = 1.0
 cdef double PARTITION_NS = 0.125
 cdef double FIRST_NS = 0.031
 cdef double LOOP_NS = 0.031
+cdef double COMPLEX_NS = 6.0
+cdef double DIGIT_NS = 0.04
 cdef double STRAIGHT_NS = 0.0038
 
 # A pool of one thread leaves no more bytes than these to NumPy in one call: Python's signal

@@ -12,14 +12,15 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport at, longest_axis, ndim_of, numpys, private_copy, run, run_fn, slices
 from pyblitz.arrays.front cimport (
-    ARGSORT_NS, ORDER_NS, RANK_NS, Left, handed_member, is_masked, left, left_dtype, member, own_code,
+    ORDER_NS, RANK_NS, Left, handed_member, is_masked, left, left_dtype, member, own_code,
     owns_functions, pays, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
 from pyblitz.arrays.copy import par_copy
 from pyblitz.arrays.gather import par_take
 from pyblitz.arrays.select import par_flatnonzero
-from pyblitz.arrays.sorting cimport Fields, Rows, missing_rank, rows_of, sort_by_numpy, sorting_order, sorting_runs
+from pyblitz.arrays.sorting cimport (
+    Fields, Rows, missing_rank, numpy_orders, rows_of, sort_by_numpy, sorting_order, sorting_runs)
 from pyblitz.kernels.rank cimport (
     RANK_AVERAGE, RANK_DENSE, RANK_GREATEST, RANK_LEAST, RANK_ORDINAL, Ranks, ranks_write)
 
@@ -93,7 +94,7 @@ cdef Left add_columns(list columns, list downs, ndarray key, bint down, bint alo
 
 cdef object order_by_columns(list keys, list downs, bint alone):
     cdef list columns = [], column_downs = []
-    if len(keys) == 1 and not downs[0] and is_sortable(keys[0]) and not pays(keys[0].size, ARGSORT_NS):
+    if len(keys) == 1 and is_sortable(keys[0]) and numpy_orders(keys[0], downs[0]):
         # As par_argsort does.
         return sort_by_numpy(numpys.argsort, keys[0], -1, None, None, True, False)
     for key, down in zip(keys, downs):

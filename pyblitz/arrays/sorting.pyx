@@ -13,7 +13,7 @@ from pyblitz.host.interpreter cimport check
 from pyblitz.arrays.common cimport axis_of, may_overlap, numpys, private_copy, run, run_fn
 from pyblitz.arrays.compiled cimport CompiledKernel, as_less
 from pyblitz.arrays.evaluate cimport apply, find_node
-from pyblitz.arrays.front cimport as_array, check_out, is_masked
+from pyblitz.arrays.front cimport ARGSORT_NS, COMPLEX_NS, DIGIT_NS, as_array, check_out, is_masked, pays
 from pyblitz.kernels.argsort cimport Field, sort_order, sort_order_of_rows
 from pyblitz.kernels.find cimport FIND_ANY
 from pyblitz.kernels.merge cimport (
@@ -297,6 +297,17 @@ cdef ndarray sort_columns(list keys, list downs, ndarray begins):
     out = np.empty(keys[0].size, np.int64)
     fields.order(0, out, begins)
     return out
+
+
+cdef bint numpy_orders(ndarray x, bint down) noexcept:
+    cdef cnp.dtype d = x.descr
+    if down:
+        return False
+    if d.kind == b"c":
+        return not pays(cnp.PyArray_SIZE(x), COMPLEX_NS)
+    if d.kind in b"biu" and d.itemsize <= 2:
+        return not pays(cnp.PyArray_NBYTES(x), DIGIT_NS)
+    return not pays(cnp.PyArray_SIZE(x), ARGSORT_NS)
 
 
 cdef ndarray sorting_order(list keys, list downs):
