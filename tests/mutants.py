@@ -921,6 +921,34 @@ MUTATIONS = [
         "return int(at)",
         "test_iter.py test_find.py",
     ),
+    Mutation(
+        "nodes: a number that overflowed is converted in silence the next time",
+        "arrays/nodes.pyx",
+        "if type(x) is not complex and (x == 0 or 1e-4 < abs(x) < 65504):",
+        "if type(x) is not complex:",
+        "test_iter.py",
+    ),
+    Mutation(
+        "nodes: an array of no axis is read when the chain ends",
+        "arrays/nodes.pyx",
+        "return n if n.dtype is want and n.kind != NODE_CONSTANT else None",
+        "return n if n.dtype is want else None",
+        "test_iter.py",
+    ),
+    Mutation(
+        "nodes: elements of two filters are combined the second time",
+        "arrays/nodes.pyx",
+        "x.domain is not y.domain or (",
+        "(",
+        "test_iter.py",
+    ),
+    Mutation(
+        "nodes: a number is found by its dtype alone",
+        "arrays/nodes.pyx",
+        "if made is not None and made[0] is x and made[1] is want:",
+        "if made is not None and made[1] is want:",
+        "test_iter.py",
+    ),
     # ---- what Python sees
     Mutation(
         "config: half a CPU is none",

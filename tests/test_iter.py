@@ -158,6 +158,40 @@ def test_scalars(dtype, swapped):
                 check(lambda x, fn=fn, c=c: fn(x, c), a)
 
 
+@pytest.mark.parametrize("dtype", ["?", "u1", "i8", "f4", "f8", "D", ">f8"])
+def test_operations_that_were_asked_for_lately(dtype):
+    """Whose loops are known: other shapes, filters, numbers and arrays are seen all the same."""
+    a = values(dtype, (6,), 1)
+    for _ in range(2):
+        for c in (2, 2.0, 2j, True, 255, 2, 10**400):
+            check(lambda x, c=c: x * c, a)
+            check(lambda x, c=c: c - x, a)
+        check(lambda x: x * a, a)
+        check(lambda x: x * a[:1], a)
+        check(lambda x: x * a.reshape(6, 1), a)
+        check(lambda x, y: x * y, a.reshape(6, 1), a)
+        check(lambda x: x * a[:5], a)
+        check(lambda x: x * a[None, ::2].repeat(2, 1), a)
+        check(np.sqrt, a)
+        # Those that one filter keeps, and those that others do.
+        x = pb.par_iter(a)
+        kept = x.filter(a != a[0])
+        assert_same((kept * kept).collect(), a[a != a[0]] * a[a != a[0]])
+        for other in (x.filter(a != a[0]), x):
+            with pytest.raises(ValueError, match="the same filter"):
+                kept * other
+        # Of no axis: what is in it now.
+        number = np.array(3, dtype)
+        made = x * number, number * x
+        number[...] = 1
+        for product in made:
+            assert_same(product.collect(), a * np.array(3, dtype))
+        # In two parts, as chain leaves them.
+        both = x.chain(x)
+        for product in (both * both, both * np.append(a, a)):
+            assert_same(product.collect(), np.append(a, a) * np.append(a, a))
+
+
 @pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i8", "f2", "f4", "f8", "g", "F", "D"])
 def test_powers(dtype):
     a = np.array([0, 1, 2, 3, 9, 5]).astype(dtype)

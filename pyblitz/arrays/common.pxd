@@ -106,6 +106,8 @@ cdef class Resolved:
 cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint reduction)
 # The same without a signature, if these very dtypes were asked for not long ago; else None.
 cdef Resolved resolved_lately(ufunc fn, tuple given)
+# The same of a ufunc of one output; second: what it is given next, None for one of one input.
+cdef Resolved resolved_of(ufunc fn, object first, object second)
 cdef bint is_numpys(object fn)
 # The ufunc inside an object that Numba's vectorize or guvectorize makes, or None.
 cdef object numbas_ufunc(object fn)

@@ -282,13 +282,23 @@ cdef dict resolved_maps = {}        # ufunc -> {what it is given: Resolved}
 cdef list last_resolved = [None] * RESOLVED_PLACES
 
 
-cdef inline Py_ssize_t resolved_place(ufunc fn, tuple given) noexcept:
-    cdef size_t first = <size_t><void*>given[0], other = <size_t><void*>given[len(given) // 2]
-    return (<size_t><void*>fn >> 4 ^ 31 * (first >> 4) ^ 7 * (other >> 4)) % RESOLVED_PLACES
+cdef inline Py_ssize_t resolved_place(ufunc fn, void* first, void* other) noexcept:
+    return (<size_t><void*>fn >> 4 ^ 31 * (<size_t>first >> 4) ^ 7 * (<size_t>other >> 4)) % RESOLVED_PLACES
+
+
+cdef inline Py_ssize_t place_of(ufunc fn, tuple given) noexcept:
+    return resolved_place(fn, <void*>given[0], <void*>given[len(given) // 2])
+
+
+cdef Resolved resolved_of(ufunc fn, object first, object second):
+    cdef Resolved r = last_resolved[resolved_place(fn, <void*>first, <void*>second)]
+    if r is None or r.fn is not fn or r.asked[0] is not first or r.asked[1] is not second:
+        return None
+    return r
 
 
 cdef Resolved resolved_lately(ufunc fn, tuple given):
-    cdef Resolved r = last_resolved[resolved_place(fn, given)]
+    cdef Resolved r = last_resolved[place_of(fn, given)]
     cdef Py_ssize_t i
     if r is None or r.fn is not fn:
         return None
@@ -327,7 +337,7 @@ cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint
             known.clear()
         known[key] = r
     if plain:
-        last_resolved[resolved_place(fn, given)] = r
+        last_resolved[place_of(fn, given)] = r
     return r
 
 

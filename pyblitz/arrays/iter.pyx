@@ -32,7 +32,7 @@ from pyblitz.arrays.front cimport (
 from pyblitz.arrays.front import complete_methods, ending, lazy_classes
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, call_kernel, cast,
-    depends, index_node, keep, kept_node, node_of, operation_node, sliced)
+    depends, index_node, keep, kept_node, node_of, operation_node, simple_node, sliced)
 from pyblitz.arrays.predicates cimport (
     STANDS_MASK, STANDS_VALUE, fitting, of_known, stands_for, truth_of)
 from pyblitz.arrays.predicates import lazy_arrays
@@ -53,6 +53,7 @@ cdef object true_divide = np.true_divide, floor_divide = np.floor_divide, remain
 cdef object bitwise_and = np.bitwise_and, bitwise_or = np.bitwise_or, bitwise_xor = np.bitwise_xor
 cdef object left_shift = np.left_shift, right_shift = np.right_shift, invert = np.invert
 cdef object negative = np.negative, positive = np.positive, absolute = np.absolute
+cdef object square = np.square
 cdef object where = np.where
 cdef dict no_options = {}
 # By Py_LT, Py_LE, and so on.
@@ -264,11 +265,33 @@ cdef object applied(object fn, list args, dict options):
     return apply_where(args) if fn is where else apply(fn, args, options)
 
 
+cdef ParIter simple_call(object fn, object a, object b):
+    """``fn(a, b)`` where simple_node does it, or None."""
+    cdef bint traced = False
+    cdef Node n
+    if type(a) is ParIter:
+        if len((<ParIter>a).parts) > 1:
+            return None
+        traced = (<ParIter>a).traced
+        a = (<ParIter>a).parts[0]
+    if type(b) is ParIter:
+        if len((<ParIter>b).parts) > 1:
+            return None
+        traced = traced or (<ParIter>b).traced
+        b = (<ParIter>b).parts[0]
+    n = simple_node(fn, a, b)
+    return None if n is None else wrap([n], traced)
+
+
 cdef object call(object fn, tuple inputs, dict options):
     """A ufunc, or np.where, on lazy arrays and others."""
     cdef ParIter x, first = None
     cdef list one = []
     cdef bint traced = False
+    if not options and len(inputs) <= 2 and type(fn) is ufunc:
+        x = simple_call(fn, inputs[0], inputs[1] if len(inputs) == 2 else None)
+        if x is not None:
+            return x
     for a in inputs:
         if isinstance(a, ParIter):
             x = a
@@ -1478,13 +1501,16 @@ cdef tuple old_power(object a, object exponent):
     return a, exponent
 
 
+cdef dict powers = {2: square, 1: positive, 0.5: np.sqrt, -1: np.reciprocal}
+
+
 cdef object power_of(object dtype, object exponent):
     """The ufunc that NumPy's ``**`` takes for some exponents, or None."""
     if type(exponent) is not int and type(exponent) is not float:
         return None
     if dtype.kind in "fc":
-        return {2: np.square, 1: np.positive, 0.5: np.sqrt, -1: np.reciprocal}.get(exponent)
-    return np.square if dtype.kind in "biu" and type(exponent) is int and exponent == 2 else None
+        return powers.get(exponent)
+    return square if dtype.kind in "biu" and type(exponent) is int and exponent == 2 else None
 
 
 class ParZip:

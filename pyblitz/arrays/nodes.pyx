@@ -9,7 +9,7 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
-from pyblitz.arrays.common cimport Resolved, resolve
+from pyblitz.arrays.common cimport Resolved, resolve, resolved_of
 from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.arrays.front cimport member
 
@@ -169,6 +169,48 @@ cdef object ufunc_node(ufunc u, list nodes, dict options):
     return tuple([call_node(u, inputs, r, i) for i in range(u.nout)])
 
 
+cdef Node simple_node(ufunc u, object a, object b):
+    cdef Resolved r
+    cdef Node x, y, n
+    if u.nout != 1 or u.nin > 2 or (u.nin == 1) != (b is None):
+        return None
+    r = resolved_of(u, given_for(a), given_for(b))
+    if r is None or r.dtypes is None or not r.numeric:
+        return None
+    x = n = simple_operand(a, r.dtypes[0])
+    if x is None:
+        return None
+    if u.nin == 1:
+        return loop_node(u, (x,), x.shape, r, 0, x.domain)
+    y = simple_operand(b, r.dtypes[1])
+    if y is None:
+        return None
+    if x.kind == NODE_CONSTANT:
+        n = y
+    elif y.kind != NODE_CONSTANT and (x.domain is not y.domain or (
+            x.shape is not y.shape and not same_shape(x.shape, y.shape))):
+        return None
+    return loop_node(u, (x, y), n.shape, r, 0, n.domain)
+
+
+cdef object given_for(object x):
+    """What `resolve` is given for an operand; None: it is nothing simple."""
+    if type(x) is Node:
+        return (<Node>x).dtype
+    if type(x) is int or type(x) is float or type(x) is complex:
+        return type(x)
+    return <object>cnp.PyArray_DESCR(<ndarray>x) if cnp.PyArray_CheckExact(x) else None
+
+
+cdef Node simple_operand(object x, cnp.dtype want):
+    cdef Node n
+    if type(x) is int or type(x) is float or type(x) is complex:
+        return number_node(x, want) if want.kind != b"m" else None
+    n = x if type(x) is Node else node_of(x)
+    # Of an array of no axis, what is in it now is copied: see converted.
+    return n if n.dtype is want and n.kind != NODE_CONSTANT else None
+
+
 cdef Resolved resolved_for(ufunc u, list nodes, dict options):
     cdef tuple signature = None
     cdef str casting = "same_kind"
@@ -197,21 +239,51 @@ cdef Node converted(Node n, cnp.dtype want):
     cdef ndarray value = None
     if n.kind != NODE_CONSTANT:
         return n if n.dtype == want else cast(n, want)
+    if n.dtype is not None and type(n.what) is not bool:
+        value = n.what.astype(want)
+    elif want.kind == b"m":
+        value = np.asarray(n.what, want)
+    else:
+        return number_node(n.what, want)
+    return new_node(NODE_CONSTANT, value, (), (), want, None)
+
+
+cdef enum:
+    NUMBER_PLACES = 64
+
+# The numbers that were converted last, each at one place: (the number, the dtype, the node).
+cdef list last_numbers = [None] * NUMBER_PLACES
+
+
+cdef Node number_node(object x, cnp.dtype want):
+    """Of a number of Python's, for a loop of this dtype; None: it is too large for that."""
+    cdef size_t place = (<size_t><void*>x >> 4 ^ 31 * (<size_t><void*>want >> 4)) % NUMBER_PLACES
+    cdef tuple made = last_numbers[place]
+    cdef bint fits = True
+    cdef ndarray value
+    cdef Node n
+    if made is not None and made[0] is x and made[1] is want:
+        return made[2]
+    value = cnp.PyArray_EMPTY(0, NULL, want.type_num, 0)
     try:
-        if n.dtype is not None and type(n.what) is not bool:
-            value = n.what.astype(want)
-        elif want.kind == b"m":
-            value = np.asarray(n.what, want)
-        else:
-            value = cnp.PyArray_EMPTY(0, NULL, want.type_num, 0)
-            cnp.PyArray_SETITEM(value, <char*>cnp.PyArray_DATA(value), n.what)
+        cnp.PyArray_SETITEM(value, <char*>cnp.PyArray_DATA(value), x)
     except OverflowError:
-        value = None
-    return None if value is None else new_node(NODE_CONSTANT, value, (), (), want, None)
+        fits = False
+    if not fits:
+        return None
+    n = new_node(NODE_CONSTANT, value, (), (), want, None)
+    # Not what NumPy may warn of each time: an overflow or underflow in the conversion.
+    if type(x) is not complex and (x == 0 or 1e-4 < abs(x) < 65504):
+        last_numbers[place] = (x, want, n)
+    return n
 
 
 cdef Node call_node(ufunc u, tuple inputs, Resolved r, int output):
-    cdef Node n = operation_node(NODE_CALL, u, inputs, r.dtypes[u.nin + output])
+    return loop_node(u, inputs, common_shape(inputs), r, output, common_domain(inputs))
+
+
+cdef Node loop_node(ufunc u, tuple inputs, tuple shape, Resolved r, int output, Domain domain):
+    cdef Node n = new_node(NODE_CALL, u, inputs, shape, r.dtypes[u.nin + output], domain)
     n.resolved = r
     n.output = output
     return n
