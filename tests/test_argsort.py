@@ -798,3 +798,15 @@ def test_any_truth_is_a_direction():
             assert (pb.par_argsort(a[:n], descending=descending) == a[:n][::-1]).all()
         for descending in (None, False, 0, np.False_, "", []):
             assert (pb.par_argsort(a[:n], descending=descending) == a[:n]).all()
+
+
+@pytest.mark.parametrize("n", [20, 300, 2_000, 60_000])
+@pytest.mark.parametrize("dtype", ["?", "i1", "i2", "i8", "f8", "D"])
+def test_what_becomes_an_array_is_ordered_stably(dtype, n):
+    """Whoever orders it."""
+    a = np.resize(np.array([1, 0, 0], dtype), n)
+    expected = np.argsort(a, kind="stable")
+    forms = [memoryview(a), a.view(type("Subclass", (np.ndarray,), {}))]
+    for form in [*forms, a.tolist(), tuple(a.tolist())]:
+        assert (pb.par_argsort(form) == expected).all()
+        assert (pb.par_argsort(form, kind="stable") == expected).all()

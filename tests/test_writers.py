@@ -68,9 +68,18 @@ def written(a, *states):
 
 def repeatedly(a, *states):
     """As `written`, of few items: one state after another, in one call without the GIL."""
-    over = np.lib.stride_tricks.as_strided(a, (4_000_000 // a.size, a.size), (0, a.itemsize))
-    lines = np.resize(states, over.shape)
+    lines = np.array(states).reshape(len(states), -1).view(f"V{a.nbytes}")[:, 0]
+    lines = np.resize(lines, 4_000_000 // a.size)
+    # All of the array is one item, which each line is written over.
+    over = np.lib.stride_tricks.as_strided(a.reshape(-1).view(lines.dtype), lines.shape, (0,))
     return written(over, lines)
+
+
+class Subclass(np.ndarray):
+    """As np.memmap is one, which other processes may write, too."""
+
+
+FORMS = {"array": np.asarray, "subclass": lambda a: a.view(Subclass), "buffer": memoryview}
 
 
 def assert_orders(a):
@@ -353,15 +362,16 @@ def test_bincount(dtype, weighed):
             assert (got[:8] - expected).sum() == (got.size == 8)
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("n", [199, 16_001])
 @pytest.mark.parametrize("weighed", [False, True])
-def test_bincount_of_few(n, weighed):
+def test_bincount_of_few(n, weighed, form):
     """Which NumPy counts alone."""
     a = np.arange(n) % 8
-    weights = np.ones(n) if weighed else None
+    x, weights = FORMS[form](a), np.ones(n) if weighed else None
     with repeatedly(a, a.copy(), a + 60_000) if n < 1000 else written(a, a.copy(), a + 60_000):
-        for _ in range(2_000):
-            assert pb.par_bincount(a, weights).sum() == n
+        for _ in range(1_000):
+            assert pb.par_bincount(x, weights).sum() == n
 
 
 @pytest.mark.parametrize("weighed", [False, True])
@@ -485,17 +495,17 @@ def test_take(index, dtype):
                 assert rows.shape == (2, N)
 
 
-@pytest.mark.parametrize("length", [N, 1_000_000])
-def test_put(length):
+@pytest.mark.parametrize(("length", "count"), [(N, N), (1_000_000, N), (1_000, 1_000)])
+def test_put(length, count):
     """Once a TypeError: there was no bad index any more to be named."""
     room = np.zeros(length + 2000, "i8")
     a = room[1000:-1000]
-    good = np.random.default_rng(4).permutation(N)
+    good = np.random.default_rng(4).permutation(count)
     bad = good.copy()
-    bad[N // 2] = 1 << 40
+    bad[count // 2] = 1 << 40
     at = good.copy()
     refused = []
-    with written(at, good, bad):
+    with written(at, good, bad) if count == N else repeatedly(at, good, bad):
         for _ in calls_until(refused, 4 * CALLS):
             try:
                 pb.par_put(a, at, 7)
@@ -635,26 +645,90 @@ def test_orders(dtype):
             assert (np.sort(places) == everything).all()
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("dtype", "n"),
     [("u1", 9_999), ("F", 599), *((t, 199) for t in ("?", "u1", "i2", "u2", "f2", "f8", "F"))],
 )
-def test_orders_of_few(dtype, n):
+def test_orders_of_few(dtype, n, form):
     """NumPy's own, which read an item more than once, are given what nobody else writes."""
     rng = np.random.default_rng(9)
     states = rng.integers(0, 60_000, (8, n)).astype(dtype)
+    if n == 199:
+        states[0], states[1] = 0, 1
     a, everything = states[0].copy(), np.arange(n)
-    rows = a.reshape(1, n)
+    x, rows = FORMS[form](a), FORMS[form](a.reshape(1, n))
     with repeatedly(a, *states):
-        for _ in range(2_000):
+        for _ in range(500):
             for order in (
-                pb.par_argsort(a),
+                pb.par_argsort(x),
                 pb.par_argsort(rows)[0],
-                pb.par_lexsort((a, a)),
-                pb.par_sort_by_key(a, everything)[1],
-                pb.par_argpartition(a, n // 2),
+                pb.par_argsort(x, descending=True),
+                pb.par_lexsort((x, x)),
+                pb.par_sort_by_key(x, everything)[1],
+                pb.par_argpartition(x, n // 2),
+                pb.par_argpartition(x, [n // 3, n // 2]),
+                pb.par_rank(x, "ordinal") - 1,
+                pb.par_rank(rows, "ordinal", axis=1)[0] - 1,
             ):
                 assert (np.sort(order) == everything).all()
+
+
+@pytest.mark.parametrize("kth", [20_000, [20_000, 40_000]])
+def test_argpartition_of_a_row(kth):
+    """With its pivots gone, NumPy's runs past the end."""
+    n = 60_000
+    a = np.random.default_rng(3).random(n) + 1
+    a[0] = 0
+    states = [a.copy()] * 3 + [np.full(n, -1.0)] * 3
+    with written(a, *states):
+        for _ in range(20 * CALLS):
+            assert (np.sort(pb.par_argpartition(a, kth)) == np.arange(n)).all()
+
+
+def test_ranks_of_rows():
+    states = np.random.default_rng(5).integers(0, 60_000, (3, 60, 100)).astype("u2")
+    a = states[0].copy()
+    with repeatedly(a, *states):
+        for _ in range(20 * CALLS):
+            ranks = pb.par_rank(a, "ordinal", axis=1)
+            assert (np.sort(ranks) == np.arange(1, 101)).all()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_choices_of_few(form):
+    """Masks that are counted, and read again."""
+    n = 4_000
+    states = np.array([np.zeros(n, bool), np.ones(n, bool), np.arange(n) % 3 == 0])
+    mask, a = states[0].copy(), np.arange(n)
+    x = FORMS[form](mask)
+    with repeatedly(mask, *states):
+        for _ in range(2_000):
+            for chosen in (
+                pb.par_filter(a, x),
+                pb.par_filter(a.view(Subclass), x),
+                np.sort(np.concatenate(pb.par_partition_by(a, x))),
+                pb.par_flatnonzero(x),
+                *(() if form == "subclass" else pb.par_where(x)),
+            ):
+                assert (np.diff(chosen) > 0).all()
+                assert chosen.size == 0 or 0 <= chosen[0] <= chosen[-1] < n
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_repeats_and_segments_of_few(form):
+    n = 3_000
+    a = np.ones(n)
+    repeats = np.ones(n, int)
+    with repeatedly(repeats, repeats.copy(), repeats * 50):
+        for _ in range(500):
+            assert (pb.par_repeat(a, FORMS[form](repeats)) == 1).all()
+    starts = np.arange(0, n, 2)
+    x = FORMS[form](starts)
+    with repeatedly(starts, starts.copy(), starts + 10**9):
+        for _ in range(2_000):
+            with contextlib.suppress(IndexError):
+                assert (pb.par_reduceat(np.add, a, x) <= n).all()
 
 
 def test_numbers_that_were_in_order():

@@ -15,13 +15,16 @@ from pyblitz.arrays.sorting cimport (
 cnp.import_array()
 
 
+cdef object array_argsort = np.ndarray.argsort
+
+
 def argsorted_by_numpy(a, axis=-1, kind=None, order=None, *, stable=None, descending=None, out=None, less=None):
     """The namesake."""
     if less is not None:
         return sort_by(a, axis, kind, order, stable, descending, out, less, True)
     down = goes_down(descending, kind)
     check_sorted_out(out, a, axis, True)
-    if cnp.PyArray_CheckExact(a) and (stable is None or kind is None):
+    if isinstance(a, np.ndarray) and type(a).argsort is array_argsort and (stable is None or kind is None):
         # As for larger ones, where the engine is stable.
         if kind is not None and not (type(kind) is str and kind == "stable"):
             numpys.argsort(np.empty(1), 0, kind)    # what is wrong with it
@@ -33,7 +36,7 @@ def argsorted_by_numpy(a, axis=-1, kind=None, order=None, *, stable=None, descen
     return out
 
 
-@operation("a out", argsorted_by_numpy, method="argsort", gives="same", ns=ARGSORT_NS)
+@operation("a out", argsorted_by_numpy, method="argsort", gives="same", ns=ARGSORT_NS, twice="a")
 def par_argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None, out=None, less=None):
     """The indices that would sort an array, on all cores: ``np.argsort``.
 

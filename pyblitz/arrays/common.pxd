@@ -64,9 +64,6 @@ cdef class Slices:
 # floating point are reported once, as errors of NumPy's function `reports`.
 cdef int slices(str what, object part, int64_t grain, int64_t n, str reports) except -1
 cdef tuple at(int axis, int64_t lo, int64_t hi)
-# For NumPy's own argsort, lexsort, argpartition and bincount: they read an item more than once, and
-# write out of bounds where another thread has written it meanwhile (2.4.6).  To a copy nobody does.
-cdef ndarray private_copy(ndarray a)
 # np.ndim, without its wrapper in Python for arrays.
 cdef int ndim_of(object x) except -1
 # The axis as a number from 0 to ndim - 1.  Takes any integer that NumPy takes, and raises AxisError
@@ -106,7 +103,8 @@ cdef class Resolved:
 cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint reduction)
 # The same without a signature, if these very dtypes were asked for not long ago; else None.
 cdef Resolved resolved_lately(ufunc fn, tuple given)
-# The same of a ufunc of one output; second: what it is given next, None for one of one input.
+# The same, whatever the outputs were to be, of a ufunc of one or two inputs and one output; second:
+# None, if there is one input.
 cdef Resolved resolved_of(ufunc fn, object first, object second)
 cdef bint is_numpys(object fn)
 # The ufunc inside an object that Numba's vectorize or guvectorize makes, or None.

@@ -218,10 +218,6 @@ cdef int slices(str what, object part, int64_t grain, int64_t n, str reports) ex
     return 0
 
 
-cdef ndarray private_copy(ndarray a):
-    return cnp.PyArray_NewCopy(a, cnp.NPY_KEEPORDER)
-
-
 cdef int ndim_of(object x) except -1:
     return cnp.PyArray_NDIM(<ndarray>x) if cnp.PyArray_CheckExact(x) else np.ndim(x)
 

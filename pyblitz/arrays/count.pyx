@@ -8,11 +8,12 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport number_of, private_copy, run, run_fn
+from pyblitz.arrays.common cimport number_of, run, run_fn
 from pyblitz.arrays.copy cimport cast_to, native_row
 from pyblitz.arrays.evaluate cimport apply
 from pyblitz.arrays.fold cimport extremes_of, reduce_node
-from pyblitz.arrays.front cimport BIN_NS, COUNT_NS, Left, count_left, left, left_dtype, no_value, too_small
+from pyblitz.arrays.front cimport (
+    BIN_NS, COUNT_NS, Left, count_left, left, left_dtype, no_value, private_copy, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport cast, node_of
 from pyblitz.kernels.count cimport (
@@ -82,9 +83,8 @@ cdef object bincount(ndarray x, object weights, object minlength):
         if result is not None:
             break
         if c.blocks < 1:
-            # A copy: of items that are written meanwhile, NumPy counts in bins that it has not.
             count_left("par_bincount", "few items for each bin")
-            return bincounted_by_numpy(x, weights, minlength)
+            return np.bincount(private_copy(x), weights, minlength)
         if attempt:
             # Another thread writes the items, but does not know the copy.
             x = x.copy()
@@ -99,12 +99,7 @@ cdef object bincount(ndarray x, object weights, object minlength):
     return longer
 
 
-def bincounted_by_numpy(x, /, *args, **options):
-    """The namesake, which trusts that items are below the greatest that it has found."""
-    return np.bincount(private_copy(x) if cnp.PyArray_CheckExact(x) else x, *args, **options)
-
-
-@operation("x weights", bincounted_by_numpy, ns=BIN_NS)
+@operation("x weights", np.bincount, ns=BIN_NS, twice="x")
 def par_bincount(x, /, weights=None, minlength=0):
     """How often each number occurs, on all cores: ``np.bincount``.
 
@@ -120,11 +115,6 @@ def par_bincount(x, /, weights=None, minlength=0):
     Returns
     -------
     ndarray of int, or of float with weights
-
-    Raises
-    ------
-    TypeError, ValueError
-        What ``np.bincount`` raises for the same mistake.
 
     Notes
     -----

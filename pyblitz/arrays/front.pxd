@@ -12,7 +12,8 @@ decide    What is too small to share goes to the namesake at once: ``pays``.
 progress  ``progress=``, around the whole call.
 return    Of a subclass, what the namesake would return.
 go back   What a plan declines (it returns ``left(...)`` or ``too_small``) goes to the
-          namesake with the very arguments of the call, and is counted for ``stats``.
+          namesake with the very arguments of the call, and is counted for ``stats``.  Of what
+          the namesake reads twice it gets a copy, which no other thread writes.
 
 A call with plain arrays makes no tuple, no dictionary and no copy: the door hands the
 caller's own arguments on to the plan and, if that declines, to the namesake (PEP 590).
@@ -47,6 +48,13 @@ cdef object plain_array(object x)
 cdef inline object as_array(object x):
     """Of what a plan is given: an array, or a number."""
     return x if cnp.PyArray_CheckExact(x) else plain_array(x)
+
+
+cdef inline ndarray private_copy(ndarray a):
+    """Of its own class, for functions of NumPy's that read an item twice and trust that it is the same:
+    argsort, lexsort, argpartition, bincount, repeat, reduceat, nonzero, an index of booleans (2.4.6).
+    Where another thread writes meanwhile, they write or read out of bounds; to a copy it does not."""
+    return cnp.PyArray_NewCopy(a, cnp.NPY_KEEPORDER)
 
 
 cdef class Left:
@@ -142,6 +150,7 @@ cdef class Operation:
     cdef dict slots         # the name of each parameter that is an array -> whether it is an output
     cdef uint64_t arrays    # bit k: whether parameter k is an array
     cdef uint64_t outs      # bit k: whether parameter k is an output
+    cdef uint64_t twice     # bit k: whether the namesake reads parameter k twice
     cdef int axis           # the position of `axis`, or NOWHERE
     cdef tuple own          # the keywords that the namesake does not know
     cdef int variadic       # from this position on, all arguments are arrays
@@ -152,7 +161,10 @@ cdef class Operation:
     cdef dict __dict__
     cdef bint all_plain(self, PyObject** args, Py_ssize_t n, PyObject* names) except -1
     cdef int refuse_lazy_outs(self, tuple args, dict kwargs) except -1
+    cdef bint is_read_twice(self, object where) except -1
     cdef object ask_namesake(self, PyObject** args, Py_ssize_t n, PyObject* names)
+    cdef object for_namesake(self, object where, object x)
+    cdef object converted(self, object where, object given, object mine)
     cdef dict without_own(self, dict kwargs)
     cdef object go_back(self, str why, tuple args, dict kwargs, int64_t bytes=*)
     cdef bint take_axis(self, list given, dict named) except -1

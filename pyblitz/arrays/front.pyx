@@ -750,7 +750,7 @@ cdef class Received:
 
 @cython.auto_pickle(False)
 cdef class Operation:
-    def __init__(self, plan, namesake, arrays, own, method, of_ufunc, gives, masked, ns):
+    def __init__(self, plan, namesake, arrays, own, method, of_ufunc, gives, masked, ns, twice):
         cdef int i
         code = plan.__code__
         positional = code.co_argcount
@@ -778,6 +778,8 @@ cdef class Operation:
                 self.arrays |= <uint64_t>1 << i
                 self.outs |= <uint64_t>is_out << i
                 self.sized = min(self.sized, i)
+        for name in twice.split():
+            self.twice |= <uint64_t>1 << self.names.index(name)
         self.axis = self.names.index("axis") if "axis" in self.names else NOWHERE
         self.vector = <vector_fn>operate
         self.__name__ = self.__qualname__ = plan.__name__
@@ -833,8 +835,24 @@ cdef class Operation:
                         return False
         return True
 
+    cdef bint is_read_twice(self, object where) except -1:
+        """Whether the namesake does that with an argument, given by position or by name."""
+        if type(where) is str:
+            where = self.names.index(where) if where in self.names else NOWHERE
+        return where < 64 and self.twice >> <int>where & 1
+
     cdef object ask_namesake(self, PyObject** args, Py_ssize_t n, PyObject* names):
-        """The very arguments of the call."""
+        """With the very arguments of the call, but for copies of what it reads twice."""
+        cdef PyObject* mine[MOST_ARGS]
+        cdef Py_ssize_t i, count = n + (0 if names == NULL else len(<tuple>names))
+        copies = []
+        if self.twice and count <= MOST_ARGS:
+            for i in range(count):
+                mine[i] = args[i]
+                if Py_TYPE(args[i]) == &PyArray_Type and self.is_read_twice(i if i < n else (<tuple>names)[i - n]):
+                    copies.append(private_copy(<ndarray>args[i]))
+                    mine[i] = <PyObject*>copies[-1]
+            args = mine
         if self.namesake is not None:
             return PyObject_Vectorcall(self.namesake, args, n, names)
         if n == 0:
@@ -845,10 +863,25 @@ cdef class Operation:
     cdef dict without_own(self, dict kwargs):
         return {name: x for name, x in kwargs.items() if name not in self.own} if self.own else kwargs
 
+    cdef object for_namesake(self, object where, object x):
+        return private_copy(x) if isinstance(x, np.ndarray) and self.is_read_twice(where) else x
+
+    cdef object converted(self, object where, object given, object mine):
+        """Of an argument that became `mine`, what the namesake gets.  What shares its memory with
+        somebody is copied only as an array."""
+        if type(given) in lazy_classes:
+            return mine
+        if isinstance(given, np.ndarray) or not isinstance(mine, np.ndarray) or not self.is_read_twice(where):
+            return given
+        return mine if mine.size else given     # an empty list has no dtype
+
     cdef object go_back(self, str why, tuple args, dict kwargs, int64_t bytes=0):
         """To the namesake, from the slow road.  bytes: of what they became, at least."""
         args = tuple([from_dlpack(x) for x in args])
         kwargs = {name: from_dlpack(x) for name, x in self.without_own(kwargs).items()}
+        if self.twice:
+            args = tuple([self.for_namesake(i, x) for i, x in enumerate(args)])
+            kwargs = {name: self.for_namesake(name, x) for name, x in kwargs.items()}
         if self.namesake is not None:
             result = self.namesake(*args, **kwargs)
         elif not args:
@@ -1015,8 +1048,8 @@ cdef class Operation:
             return self.go_back(None, args, kwargs)
         result = self.plan(*r.given, **r.named)
         if type(result) is Left:
-            args = tuple([mine if type(x) in lazy_classes else x for mine, x in zip(r.given, args)])
-            kwargs = {name: r.named[name] if type(x) in lazy_classes else x for name, x in kwargs.items()}
+            args = tuple([self.converted(i, x, r.given[i]) for i, x in enumerate(args)])
+            kwargs = {name: self.converted(name, x, r.named[name]) for name, x in kwargs.items()}
             return self.go_back((<Left>result).why, args, kwargs, bytes_of(r.given) + bytes_of(r.named.values()))
         if r.target is not None and result is not None:
             return r.target
@@ -1099,7 +1132,8 @@ cdef object end(object self, PyObject** args, size_t nargsf, PyObject* names):
     return PyObject_Vectorcall((<ending>self).method, args, n, names)
 
 
-def operation(arrays, namesake=None, *, own="", method=None, of_ufunc=False, gives="array", masked=True, ns=0.0):
+def operation(arrays, namesake=None, *, own="", method=None, of_ufunc=False, gives="array", masked=True, ns=0.0,
+              twice=""):
     """Makes a public function of a plan.
 
     Parameters
@@ -1120,12 +1154,14 @@ def operation(arrays, namesake=None, *, own="", method=None, of_ufunc=False, giv
         Whether the namesake knows masked arrays.
     ns : float, optional
         Nanoseconds that one item of the first array takes NumPy, to decide before the plan.
+    twice : str, optional
+        Those of the arrays of which the namesake gets copies: see ``private_copy``.
     """
     kinds = {"array": GIVES_ARRAY, "wrap": GIVES_WRAP, "rows": GIVES_ROWS, "same": GIVES_SAME, "item": GIVES_ITEM,
              "first": GIVES_FIRST}
 
     def made(plan):
-        op = Operation(plan, namesake, arrays, own, method, of_ufunc, kinds[gives], masked, ns)
+        op = Operation(plan, namesake, arrays, own, method, of_ufunc, kinds[gives], masked, ns, twice)
         public[op.__name__] = op
         return op
 

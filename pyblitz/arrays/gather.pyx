@@ -13,7 +13,7 @@ from pyblitz.arrays.front cimport PUT_NS, as_array, left, left_dtype, pays, too_
 from pyblitz.arrays.front import operation
 from pyblitz.kernels.gather cimport (
     INDEX_CLIP, INDEX_RAISE, INDEX_READY, INDEX_WRAP, Take, index_is_ready, index_run, take_run)
-from pyblitz.kernels.put cimport PUT_CACHED_BYTES, Put, Record, put_ascending, put_run
+from pyblitz.kernels.put cimport PUT_CACHED_BYTES, Put, Record, put_ascending, put_few, put_run
 from pyblitz.runtime.atomic cimport u32_load_relaxed, u32_store_relaxed
 from pyblitz.runtime.pool cimport Worker
 
@@ -176,12 +176,7 @@ cdef int run_ascending(Worker* w, void* ctx) noexcept nogil:
     return put_ascending(w, (<Ascending*>ctx).put, &(<Ascending*>ctx).done)
 
 
-cdef bint put_items(ndarray x, Take* indices, ndarray values) except -1:
-    """Into C order, at checked indices; values of the same dtype, repeated.  False: another thread has
-    written an index that is out of bounds."""
-    cdef Put p
-    cdef Ascending a
-    cdef ndarray ready, records
+cdef void set_put(Put* p, ndarray x, const Take* indices, ndarray values) noexcept:
     p.dst = <char*>cnp.PyArray_DATA(x)
     p.length = cnp.PyArray_SIZE(x)
     p.raw = indices.index
@@ -191,6 +186,15 @@ cdef bint put_items(ndarray x, Take* indices, ndarray values) except -1:
     p.values = <const char*>cnp.PyArray_DATA(values)
     p.period = cnp.PyArray_SIZE(values)
     p.itemsize = cnp.PyArray_ITEMSIZE(x)
+
+
+cdef bint put_items(ndarray x, Take* indices, ndarray values) except -1:
+    """Into C order, at checked indices; values of the same dtype, repeated.  False: another thread has
+    written an index that is out of bounds."""
+    cdef Put p
+    cdef Ascending a
+    cdef ndarray ready, records
+    set_put(&p, x, indices, values)
     a.put = &p
     run(run_ascending, &a, "the scattering")
     if a.done:
@@ -245,11 +249,11 @@ def par_put(a, ind, v, mode="raise"):
     O(m) work for m indices.  Rising indices are shared as they are.  Others are first
     distributed, in their order, to parts of ``a`` that fit into a cache; then each
     part is written by one thread, so the last of equal indices wins.  Into an ``a`` of
-    up to 16 MiB one thread writes indices that do not rise.  Up to 2,000 indices are
-    NumPy's, once they are checked.  Extra memory: 24 bytes for each index if ``a`` is larger
-    than 16 MiB and the indices do not rise; 8 for each if ``mode`` is not "raise"; and a
-    copy of indices and values that are not contiguous or of another dtype.  An ``a`` that
-    is not in C order is copied there and back, as in NumPy.
+    up to 16 MiB one thread writes indices that do not rise, and up to 2,000 indices.
+    Extra memory: 24 bytes for each index if ``a`` is larger than 16 MiB and the indices do
+    not rise; 8 for each if ``mode`` is not "raise"; and a copy of indices and values that
+    are not contiguous or of another dtype.  An ``a`` that is not in C order is copied there
+    and back, as in NumPy.
 
     Examples
     --------
@@ -260,6 +264,7 @@ def par_put(a, ind, v, mode="raise"):
     """
     cdef ndarray x, index, values, ready, row
     cdef Take t
+    cdef Put p
     cdef bint few
     if (not cnp.PyArray_CheckExact(a) or type(mode) is not str or mode not in index_modes
             or not cnp.PyArray_ISWRITEABLE(<ndarray>a) or cnp.PyArray_SIZE(<ndarray>a) == 0):
@@ -282,6 +287,13 @@ def par_put(a, ind, v, mode="raise"):
             fits = index_is_ready(&t) if few else index_fits(&t, NULL)
             if not fits:
                 raise out_of_bounds(index, t.length)
+        if few and (t.mode == INDEX_RAISE and movable(x.dtype) and values.dtype == x.dtype and cnp.PyArray_ISCARRAY(x)
+                    and cnp.PyArray_ISCARRAY_RO(values) and not may_overlap(x, index) and not may_overlap(x, values)):
+            set_put(&p, x, &t, values)
+            put_few(&p)
+            if u32_load_relaxed(&p.bad):
+                raise out_of_bounds(index, t.length)
+            return None
         if few:
             # As np.put, without its wrapper in Python.
             return x.put(index, values, mode)

@@ -13,7 +13,8 @@ from pyblitz.arrays.common cimport at, axis_of, may_overlap, run, run_fn
 from pyblitz.arrays.copy cimport (
     cast_to, contiguous, copy_into, movable, native_row, pays_to_copy, pays_to_move, shape_of, takes_items)
 from pyblitz.arrays.front cimport (
-    as_array, computes_alike, convert, is_masked, left, left_dtype, own_code, owns_functions, too_small)
+    as_array, computes_alike, convert, is_masked, left, left_dtype, own_code, owns_functions, private_copy,
+    too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.kernels.copy cimport Join, join_run
 from pyblitz.kernels.map cimport MAP_DIMS
@@ -245,7 +246,7 @@ cdef object ends_of(ndarray counts):
     return None if e.bits < 0 or e.bits >= 1 << 31 or e.n >= 1 << 31 else ends
 
 
-@operation("a repeats", np.repeat, method="repeat", gives="same")
+@operation("a repeats", np.repeat, method="repeat", gives="same", twice="repeats")
 def par_repeat(a, repeats, axis=None):
     """Repeats each item, on all cores: ``np.repeat``.
 
@@ -316,9 +317,7 @@ def par_repeat(a, repeats, axis=None):
             return left("repeats that it may refuse")
         made = ends_of(native_row(cast_to(counts, np.dtype(np.int64))))
         if made is None:
-            # A copy: of repeats that are written meanwhile, NumPy returns memory that it
-            # has not written.
-            return np.repeat(a, counts.copy(), axis)
+            return np.repeat(a, private_copy(counts), axis)
         ends = made
         r.ends = <const int64_t*>cnp.PyArray_DATA(ends)
         r.total = ends[r.length - 1]

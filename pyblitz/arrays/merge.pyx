@@ -11,7 +11,7 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport (
     PyDataType_GetArrFuncs, at, axis_of, longest_axis, may_overlap, ndim_of, numpys, run, run_fn, slices)
-from pyblitz.arrays.front cimport MERGE_NS, as_array, check_out, left_dtype, pays, too_small
+from pyblitz.arrays.front cimport MERGE_NS, as_array, check_out, left_dtype, pays, private_copy, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport is_direct, sort_fields, sorting_order
 from pyblitz.kernels.merge cimport (
@@ -204,7 +204,7 @@ cdef bint slice_is_sorted(object a, int axis, bint descending, bint strict, bint
     parts = sort_fields(a, None) if a.ndim == 1 else None
     order = None if parts is None else sorting_order(parts, [descending] * len(parts))
     if order is None:
-        order = numpys.argsort(a[..., ::-1] if descending else a, axis=-1, kind="stable")
+        order = numpys.argsort(private_copy(a[..., ::-1] if descending else a), axis=-1, kind="stable")
     return bool((order == np.arange((<object>a).shape[-1])).all())
 
 

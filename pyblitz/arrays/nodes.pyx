@@ -50,10 +50,15 @@ cdef Node operation_node(NodeKind kind, object what, tuple args, object dtype):
     return new_node(kind, what, args, common_shape(args), dtype, common_domain(args))
 
 
+cdef inline bint is_number(object x) noexcept:
+    """Of Python's, that takes the dtype of what it meets."""
+    return type(x) is int or type(x) is float or type(x) is complex
+
+
 cdef Node node_of(object x):
     """Of an array or a number."""
     cdef ndarray a
-    if type(x) is int or type(x) is float or type(x) is complex or type(x) is bool:
+    if is_number(x) or type(x) is bool:
         return new_node(NODE_CONSTANT, x, (), (), None if type(x) is not bool else np.dtype(bool), None)
     if cnp.PyArray_CheckExact(x):
         a = x
@@ -196,18 +201,18 @@ cdef Node simple_node(ufunc u, object a, object b):
 cdef object given_for(object x):
     """What `resolve` is given for an operand; None: it is nothing simple."""
     if type(x) is Node:
-        return (<Node>x).dtype
-    if type(x) is int or type(x) is float or type(x) is complex:
+        return type((<Node>x).what) if (<Node>x).dtype is None else (<Node>x).dtype
+    if is_number(x):
         return type(x)
     return <object>cnp.PyArray_DESCR(<ndarray>x) if cnp.PyArray_CheckExact(x) else None
 
 
 cdef Node simple_operand(object x, cnp.dtype want):
     cdef Node n
-    if type(x) is int or type(x) is float or type(x) is complex:
+    if is_number(x):
         return number_node(x, want) if want.kind != b"m" else None
     n = x if type(x) is Node else node_of(x)
-    # Of an array of no axis, what is in it now is copied: see converted.
+    # An array of no axis may be written before the chain ends: `converted` copies what is in it now.
     return n if n.dtype is want and n.kind != NODE_CONSTANT else None
 
 
@@ -215,7 +220,6 @@ cdef Resolved resolved_for(ufunc u, list nodes, dict options):
     cdef tuple signature = None
     cdef str casting = "same_kind"
     cdef tuple given
-    cdef Node n
     cdef int i
     if len(nodes) != u.nin:
         return None
@@ -227,8 +231,7 @@ cdef Resolved resolved_for(ufunc u, list nodes, dict options):
             signature = (None,) * u.nin + (np.dtype(options["dtype"]),) * u.nout
     given = PyTuple_New(u.nargs)
     for i in range(u.nin):
-        n = <Node>nodes[i]
-        set_new(given, i, type(n.what) if n.dtype is None else n.dtype)
+        set_new(given, i, given_for(nodes[i]))
     for i in range(u.nin, u.nargs):
         set_new(given, i, None)
     return resolve(u, given, signature, casting, False)
@@ -272,7 +275,8 @@ cdef Node number_node(object x, cnp.dtype want):
     if not fits:
         return None
     n = new_node(NODE_CONSTANT, value, (), (), want, None)
-    # Not what NumPy may warn of each time: an overflow or underflow in the conversion.
+    # Not what NumPy may warn of each time, an overflow or underflow in the conversion: none meets one
+    # within the normal numbers of half precision, of which 65504 is the greatest.
     if type(x) is not complex and (x == 0 or 1e-4 < abs(x) < 65504):
         last_numbers[place] = (x, want, n)
     return n

@@ -10,10 +10,10 @@ cimport numpy as cnp
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport at, longest_axis, ndim_of, numpys, private_copy, run, run_fn, slices
+from pyblitz.arrays.common cimport at, longest_axis, ndim_of, numpys, run, run_fn, slices
 from pyblitz.arrays.front cimport (
     ORDER_NS, RANK_NS, Left, handed_member, is_masked, left, left_dtype, member, own_code,
-    owns_functions, pays, too_small)
+    owns_functions, pays, private_copy, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
 from pyblitz.arrays.copy import par_copy
@@ -96,7 +96,7 @@ cdef object order_by_columns(list keys, list downs, bint alone):
     cdef list columns = [], column_downs = []
     if len(keys) == 1 and is_sortable(keys[0]) and numpy_orders(keys[0], downs[0]):
         # As par_argsort does.
-        return sort_by_numpy(numpys.argsort, keys[0], -1, None, None, True, False)
+        return sort_by_numpy(numpys.argsort, private_copy(keys[0]), -1, None, None, True, False)
     for key, down in zip(keys, downs):
         declined = add_columns(columns, column_downs, key, down, alone, False)
         if declined is not None:
@@ -165,13 +165,20 @@ cdef bint any_down(object descending):
     return bool(descending) if not isinstance(descending, (list, tuple, np.ndarray)) else any(descending)
 
 
+cdef object privately(object key):
+    """What is no array may share its memory with somebody, too."""
+    if not isinstance(key, np.ndarray) and owns_functions(type(key)):
+        return key
+    return np.array(key, order="K", subok=True)
+
+
 def lexsorted_by_numpy(keys, axis=-1, *, descending=False):
     """The namesake; with another direction, that of integers in the order of the keys."""
     if not any_down(descending):
-        if cnp.PyArray_CheckExact(keys):
+        if isinstance(keys, np.ndarray):
             keys = private_copy(keys)
         elif type(keys) is tuple or type(keys) is list:
-            keys = [private_copy(key) if cnp.PyArray_CheckExact(key) else key for key in keys]
+            keys = [privately(key) for key in keys]
         return numpys.lexsort(keys, axis)
     rows = [member(key, f"keys[{i}]", "par_lexsort") for i, key in enumerate(keys)]
     downs = downs_of(descending, len(rows))
@@ -448,6 +455,7 @@ def par_group_by(keys, *, descending=False):
 cdef object ranks_by_numpy(object x, str method):
     """Along the last axis, by NumPy alone; NaNs are items like others."""
     n = x.shape[-1]
+    x = private_copy(x)
     order = numpys.argsort(x, axis=-1, kind="stable")
     here = np.arange(n)
     if method == "ordinal":

@@ -12,9 +12,9 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
 from pyblitz.host.pools cimport is_alone
-from pyblitz.arrays.common cimport at, axis_of, longest_axis, number_of, private_copy, run, run_fn, slices
+from pyblitz.arrays.common cimport at, axis_of, longest_axis, number_of, run, run_fn, slices
 from pyblitz.arrays.front cimport (
-    FIRST_NS, PARTITION_NS, SHARE_NS, as_array, Left, left, left_dtype, pays, too_small)
+    FIRST_NS, PARTITION_NS, SHARE_NS, as_array, Left, left, left_dtype, pays, private_copy, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.argsort import par_argsort
 from pyblitz.arrays.map import par_map
@@ -338,17 +338,7 @@ def par_partition(a, kth, axis=-1, kind="introselect", order=None):
     return partition(a, kth, axis, kind, order, False)
 
 
-def argpartitioned_by_numpy(a, kth, *args, **options):
-    """The namesake."""
-    if not cnp.PyArray_CheckExact(a):
-        return np.argpartition(a, kth, *args, **options)
-    if not (pays(a.size, PARTITION_NS) and vectors_are_faster(a.dtype, a.size, True)):
-        # What partitions with vectors stays within bounds, whatever it reads.
-        a = private_copy(a)
-    return a.argpartition(kth, *args, **options)
-
-
-@operation("a", argpartitioned_by_numpy, method="argpartition", gives="same")
+@operation("a", np.argpartition, method="argpartition", gives="same", twice="a")
 def par_argpartition(a, kth, axis=-1, kind="introselect", order=None):
     """The indices that partition an array, on all cores: ``np.argpartition``.
 
@@ -357,11 +347,6 @@ def par_argpartition(a, kth, axis=-1, kind="introselect", order=None):
     ndarray of int
         What is before, between and after the positions is in some order, not NumPy's;
         the same for any number of threads.
-
-    Raises
-    ------
-    TypeError, ValueError, numpy.exceptions.AxisError
-        What ``np.argpartition`` raises for the same mistake.
 
     Notes
     -----

@@ -123,7 +123,7 @@ cdef int truth_of(object flag) except -2:
 
 
 cdef bint is_slow_product(object op, ndarray x) except -1:
-    """NumPy multiplies integers one after another."""
+    """Whether NumPy multiplies one after another, and so many that we are faster."""
     cdef cnp.dtype d = x.descr
     return d.kind in b"iu" and d.itemsize >= 4 and pays(cnp.PyArray_SIZE(x), FACTOR_NS) and op is np.multiply
 

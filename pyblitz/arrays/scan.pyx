@@ -379,7 +379,7 @@ cdef object reduceat(ufunc op, ndarray x, object indices, object axis, object dt
     return result
 
 
-@operation("a indices out", of_ufunc=True, method="reduceat", gives="wrap")
+@operation("a indices out", of_ufunc=True, method="reduceat", gives="wrap", twice="indices")
 def par_reduceat(op, a, indices, axis=0, dtype=None, out=None):
     """Reduces segments of an array by a ufunc, on all cores: ``op.reduceat``.
 

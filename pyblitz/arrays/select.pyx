@@ -11,8 +11,8 @@ from pyblitz.arrays.copy cimport contiguous, movable, native, pays_to_move, shap
 from pyblitz.arrays.compiled cimport is_compiled
 from pyblitz.arrays.evaluate cimport apply, collect
 from pyblitz.arrays.front cimport (
-    NONZERO_NS, as_array, Left, bare, convert, left, left_dtype, overrides, pays, takes_numpys_arguments,
-    too_small)
+    NONZERO_NS, as_array, Left, bare, convert, left, left_dtype, overrides, pays, private_copy,
+    takes_numpys_arguments, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.predicates cimport (
     fitting, has_unknowns, is_boolean, is_lazy, is_value, library_of, predicate_mask, truth_of)
@@ -128,7 +128,8 @@ cdef object mask_alone(object a, object mask):
     x = np.asarray(a)
     if x.ndim == 0 and isinstance(mask, (bool, np.bool_)):
         return np.asarray(mask)     # of that shape, so it is a mask
-    return predicate_mask(x, mask, "mask", True)
+    found = predicate_mask(x, mask, "mask", True)
+    return private_copy(found) if isinstance(found, np.ndarray) else found
 
 
 def filtered(a, mask):
@@ -156,7 +157,8 @@ cdef object select_by(ndarray x, object mask, bint both):
     cdef ndarray m
     why = why_not(x)
     if why is too_small and cnp.PyArray_CheckExact(mask) and cnp.PyArray_TYPE(<ndarray>mask) == cnp.NPY_BOOL:
-        return (x[mask], x[~mask]) if both else x[mask]
+        m = private_copy(mask)
+        return (x[m], x[~m]) if both else x[m]
     if why is not None:
         return why
     m = predicate_mask(x, mask, "mask", False)
@@ -222,7 +224,7 @@ cdef object flatnonzero_of_mask(ndarray mask):
     cdef Filter s
     cdef ndarray result
     if not pays(cnp.PyArray_SIZE(mask), NONZERO_NS) or cnp.PyArray_TYPE(mask) != cnp.NPY_BOOL:
-        return np.flatnonzero(mask)
+        return np.flatnonzero(private_copy(mask))
     mask = contiguous(mask)
     _kept = set_mask(&s, mask, 8)
     result = np.empty(s.before[filter_blocks(&s)], np.int64)
@@ -249,7 +251,7 @@ cdef object nonzero(ndarray a):
     cdef Unravel u
     cdef ndarray flat, columns, shape
     if not pays(cnp.PyArray_SIZE(a), NONZERO_NS) or cnp.PyArray_NDIM(a) == 0:
-        return too_small
+        return too_small if cnp.PyArray_TYPE(a) != cnp.NPY_BOOL else np.where(private_copy(a))
     mask = mask_of(a)
     if mask is None:
         return left_dtype(a.dtype)
@@ -270,9 +272,16 @@ cdef object nonzero(ndarray a):
 def flatnonzero(a, predicate=None):
     """The namesake of par_flatnonzero."""
     if predicate is None:
-        return np.flatnonzero(a)
+        return np.flatnonzero(booleans_apart(a))
     x = a if isinstance(a, np.ndarray) else np.asarray(a)
-    return np.flatnonzero(fitting(predicate_mask(x, predicate, "predicate", True), (<object>x).shape, "predicate"))
+    mask = fitting(predicate_mask(x, predicate, "predicate", True), (<object>x).shape, "predicate")
+    return np.flatnonzero(booleans_apart(mask))
+
+
+cdef object booleans_apart(object a):
+    """From what others write: NumPy's nonzero counts them first.  Of numbers it counts again, and raises
+    RuntimeError."""
+    return private_copy(a) if isinstance(a, np.ndarray) and a.dtype == np.bool_ else a
 
 
 @operation("a", flatnonzero, ns=NONZERO_NS)

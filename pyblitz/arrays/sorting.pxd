@@ -57,7 +57,7 @@ cdef class Fields:
     cdef bint add(self, ndarray a, bint descending) except -1
     cdef object order(self, int axis, ndarray out, ndarray begins)
 
-# Whether NumPy's stable order of one key, of a dtype that is_sortable, is there no later.
+# Whether NumPy's stable order of one key is there no later than ours.
 cdef bint numpy_orders(ndarray x, bint down) noexcept
 # The arrays of fields by which an array is sorted; None: NumPy alone knows its order.
 cdef list sort_fields(ndarray a, object order)

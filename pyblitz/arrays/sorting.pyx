@@ -10,10 +10,10 @@ from libc.stdlib cimport free, realloc
 from numpy cimport ndarray
 
 from pyblitz.host.interpreter cimport check
-from pyblitz.arrays.common cimport axis_of, may_overlap, numpys, private_copy, run, run_fn
+from pyblitz.arrays.common cimport axis_of, may_overlap, numpys, run, run_fn
 from pyblitz.arrays.compiled cimport CompiledKernel, as_less
 from pyblitz.arrays.evaluate cimport apply, find_node
-from pyblitz.arrays.front cimport ARGSORT_NS, COMPLEX_NS, DIGIT_NS, as_array, check_out, is_masked, pays
+from pyblitz.arrays.front cimport ARGSORT_NS, COMPLEX_NS, DIGIT_NS, as_array, check_out, is_masked, pays, private_copy
 from pyblitz.kernels.argsort cimport Field, sort_order, sort_order_of_rows
 from pyblitz.kernels.find cimport FIND_ANY
 from pyblitz.kernels.merge cimport (
@@ -66,11 +66,11 @@ cdef object sort_by_numpy(object fn, object a, object axis, object kind, object 
             return fn(a, **options_of(axis, kind, order, stable))
         if fn is numpys.argsort:
             # Without its wrapper in Python.
-            return private_copy(a).argsort(axis, kind, order, stable=stable)
+            return a.argsort(axis, kind, order, stable=stable)
         return fn(a, axis, kind, order, stable=stable)
     if has_descending:
         return fn(a, descending=True, **options_of(axis, kind, order, stable))
-    x = np.asanyarray(a)
+    x = private_copy(np.asanyarray(a))
     fn(np.empty((1,) * x.ndim, x.dtype), axis, kind, order, stable=stable)
     if x.dtype.kind == "T":
         raise RuntimeError(f"descending: not for elements of dtype {x.dtype}")

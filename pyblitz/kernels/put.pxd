@@ -36,3 +36,5 @@ cdef struct Put:
 cdef int put_ascending(Worker* w, Put* p, bint* done) noexcept nogil
 # Puts the items, whatever the indices are.  Returns 0, ENOMEM, or -1.
 cdef int put_run(Worker* w, Put* p) noexcept nogil
+# The same of few, in this thread alone.
+cdef void put_few(Put* p) noexcept nogil

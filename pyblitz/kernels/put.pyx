@@ -201,6 +201,10 @@ cdef int put_ascending(Worker* w, Put* p, bint* done) noexcept nogil:
     return rc
 
 
+cdef void put_few(Put* p) noexcept nogil:
+    put_straight_leaf(NULL, p, 0, p.count)
+
+
 cdef int put_serially(Worker* w, Put* p) noexcept nogil:
     cdef int64_t lo = 0, until
     while lo < p.count:
