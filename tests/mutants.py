@@ -957,10 +957,10 @@ MUTATIONS = [
         "test_writers.py",
     ),
     Mutation(
-        "partition: few items are read twice",
+        "partition: rows are read twice",
         "arrays/partition.pyx",
-        "np.argpartition(private_copy(a) if depth == 0 else a, kths)",
-        "np.argpartition(a, kths)",
+        "np.argpartition(private_copy(x[index]), kths, axis)",
+        "np.argpartition(x[index], kths, axis)",
         "test_writers.py",
     ),
     Mutation(

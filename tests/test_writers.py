@@ -674,11 +674,12 @@ def test_orders_of_few(dtype, n, form):
                 assert (np.sort(order) == everything).all()
 
 
+@pytest.mark.parametrize("dtype", ["f8", "D"])
 @pytest.mark.parametrize("kth", [20_000, [20_000, 40_000]])
-def test_argpartition_of_a_row(kth):
+def test_argpartition_of_a_row(kth, dtype):
     """With its pivots gone, NumPy's runs past the end."""
     n = 60_000
-    a = np.random.default_rng(3).random(n) + 1
+    a = (np.random.default_rng(3).random(n) + 1).astype(dtype)
     a[0] = 0
     states = [a.copy()] * 3 + [np.full(n, -1.0)] * 3
     with written(a, *states):
@@ -686,13 +687,19 @@ def test_argpartition_of_a_row(kth):
             assert (np.sort(pb.par_argpartition(a, kth)) == np.arange(n)).all()
 
 
-def test_ranks_of_rows():
-    states = np.random.default_rng(5).integers(0, 60_000, (3, 60, 100)).astype("u2")
+@pytest.mark.parametrize("rows", [60, 600])
+def test_orders_of_rows(rows):
+    """By NumPy, alone or in parts."""
+    states = np.random.default_rng(5).integers(1, 60_000, (3, rows, 100)).astype("u2")
+    states[0], states[0, :, 0], states[1] = 50_000, 0, 0
     a = states[0].copy()
     with repeatedly(a, *states):
         for _ in range(20 * CALLS):
-            ranks = pb.par_rank(a, "ordinal", axis=1)
-            assert (np.sort(ranks) == np.arange(1, 101)).all()
+            for order in (
+                pb.par_rank(a, "ordinal", axis=1) - 1,
+                pb.par_argpartition(a, 30, axis=1),
+            ):
+                assert (np.sort(order) == np.arange(100)).all()
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -182,10 +182,10 @@ cdef int partition_into(ndarray a, ndarray dst, list kths, int depth) except -1:
 
 
 cdef ndarray order_around(ndarray a, list kths, int depth):
-    """np.argpartition."""
+    """np.argpartition, of many items at first.  Of few: they are this function's own."""
     cdef ndarray order, part
     if cnp.PyArray_SIZE(a) <= PART_ITEMS or depth == MAX_DEPTH:
-        return np.argpartition(private_copy(a) if depth == 0 else a, kths).astype(np.int64, copy=False)
+        return np.argpartition(a, kths).astype(np.int64, copy=False)
     order = np.empty(cnp.PyArray_SIZE(a), np.int64)
     for begin, end, inside in thirds_of(a, order, True, kths):
         part = order[begin:end]
