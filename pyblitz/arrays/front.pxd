@@ -15,8 +15,8 @@ go back   What a plan declines (it returns ``left(...)`` or ``too_small``) goes 
           namesake with the very arguments of the call, and is counted for ``stats``.  Of what
           the namesake reads twice it gets a copy, which no other thread writes.
 
-A call with plain arrays makes no tuple, no dictionary and no copy: the door hands the
-caller's own arguments on to the plan and, if that declines, to the namesake (PEP 590).
+A call with plain arrays makes no tuple and no dictionary, and otherwise no copy: the door hands
+the caller's own arguments on to the plan and, if that declines, to the namesake (PEP 590).
 """
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t
