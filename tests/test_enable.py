@@ -304,11 +304,11 @@ def test_any_and_all_end_early(usual):
     a = np.zeros(50_000_000, bool)
     a[10] = True
     pb.enable()
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(100):
         assert a.any()
         assert not a.all()
-    assert time.perf_counter() - began < 1.0  # reading all of it takes longer
+    assert time.process_time() - began < 1.0  # reading all of it takes longer
 
 
 def test_sums_only_when_asked_for(running_pool):
