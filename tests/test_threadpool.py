@@ -176,6 +176,7 @@ import numpy as np, pyblitz as pb
 a = np.arange(3_000_000.0)[::-1]
 with pb.CancelScope() as scope, pb.threads(9):
     pb.par_sort(a)
+    pb.broadcast(int)       # a thread that has not run yet has no name
     assert len(pool_threads()) > 0
     scope.cancel()
     try: pb.par_sort(a)
