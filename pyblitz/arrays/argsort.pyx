@@ -24,6 +24,8 @@ def argsorted_by_numpy(a, axis=-1, kind=None, order=None, *, stable=None, descen
         return sort_by(a, axis, kind, order, stable, descending, out, less, True)
     down = goes_down(descending, kind)
     check_sorted_out(out, a, axis, True)
+    if type(a) is list or type(a) is tuple:
+        a = np.asarray(a)
     if isinstance(a, np.ndarray) and type(a).argsort is array_argsort and (stable is None or kind is None):
         # As for larger ones, where the engine is stable.
         if kind is not None and not (type(kind) is str and kind == "stable"):

@@ -868,12 +868,12 @@ cdef class Operation:
 
     cdef object converted(self, object where, object given, object mine):
         """Of an argument that became `mine`, what the namesake gets.  What shares its memory with
-        somebody is copied only as an array."""
+        somebody is copied only as an array; a list does not, and NumPy converts it in its own way."""
         if type(given) in lazy_classes:
             return mine
-        if isinstance(given, np.ndarray) or not isinstance(mine, np.ndarray) or not self.is_read_twice(where):
+        if isinstance(given, (np.ndarray, list, tuple)) or not isinstance(mine, np.ndarray):
             return given
-        return mine if mine.size else given     # an empty list has no dtype
+        return mine if self.is_read_twice(where) else given
 
     cdef object go_back(self, str why, tuple args, dict kwargs, int64_t bytes=0):
         """To the namesake, from the slow road.  bytes: of what they became, at least."""
