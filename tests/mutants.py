@@ -971,6 +971,13 @@ MUTATIONS = [
         "test_writers.py",
     ),
     Mutation(
+        "select: booleans in a buffer are counted, and looked at again",
+        "arrays/select.pyx",
+        "        a = convert(a)\n    return private",
+        "        pass\n    return private",
+        "test_writers.py",
+    ),
+    Mutation(
         "nodes: a number that overflowed is converted in silence the next time",
         "arrays/nodes.pyx",
         "if type(x) is not complex and (x == 0 or 1e-4 < abs(x) < 65504):",

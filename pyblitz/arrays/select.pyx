@@ -11,7 +11,7 @@ from pyblitz.arrays.copy cimport contiguous, movable, native, pays_to_move, shap
 from pyblitz.arrays.compiled cimport is_compiled
 from pyblitz.arrays.evaluate cimport apply, collect
 from pyblitz.arrays.front cimport (
-    NONZERO_NS, as_array, Left, bare, convert, left, left_dtype, overrides, pays, private_copy,
+    NONZERO_NS, as_array, Left, bare, convert, left, left_dtype, overrides, owns_functions, pays, private_copy,
     takes_numpys_arguments, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.predicates cimport (
@@ -251,7 +251,7 @@ cdef object nonzero(ndarray a):
     cdef Unravel u
     cdef ndarray flat, columns, shape
     if not pays(cnp.PyArray_SIZE(a), NONZERO_NS) or cnp.PyArray_NDIM(a) == 0:
-        return too_small if cnp.PyArray_TYPE(a) != cnp.NPY_BOOL else np.where(private_copy(a))
+        return too_small
     mask = mask_of(a)
     if mask is None:
         return left_dtype(a.dtype)
@@ -279,8 +279,9 @@ def flatnonzero(a, predicate=None):
 
 
 cdef object booleans_apart(object a):
-    """From what others write: NumPy's nonzero counts them first.  Of numbers it counts again, and raises
-    RuntimeError."""
+    if not (isinstance(a, (np.ndarray, list, tuple)) or owns_functions(type(a))):
+        # What may share its memory with somebody.
+        a = convert(a)
     return private_copy(a) if isinstance(a, np.ndarray) and a.dtype == np.bool_ else a
 
 

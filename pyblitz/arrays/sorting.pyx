@@ -70,7 +70,10 @@ cdef object sort_by_numpy(object fn, object a, object axis, object kind, object 
         return fn(a, axis, kind, order, stable=stable)
     if has_descending:
         return fn(a, descending=True, **options_of(axis, kind, order, stable))
-    x = private_copy(np.asanyarray(a))
+    x = np.asanyarray(a)
+    if fn is numpys.sort:
+        # np.argsort's door has copied it.
+        x = private_copy(x)
     fn(np.empty((1,) * x.ndim, x.dtype), axis, kind, order, stable=stable)
     if x.dtype.kind == "T":
         raise RuntimeError(f"descending: not for elements of dtype {x.dtype}")

@@ -10,7 +10,7 @@ from pyblitz.arrays.common cimport broadcast_shape, fill_map, make_outputs, run_
 from pyblitz.arrays.copy cimport cast_to, movable, pays_to_move
 from pyblitz.arrays.front cimport as_array, left, left_dtype, no_value, too_small
 from pyblitz.arrays.front import operation
-from pyblitz.arrays.select cimport mask_of, nonzero
+from pyblitz.arrays.select cimport booleans_apart, mask_of, nonzero
 from pyblitz.kernels.map cimport MAP_DIMS, Map, map_bits, map_of_loop
 from pyblitz.kernels.where cimport where_loop
 
@@ -28,7 +28,12 @@ cdef object typed(ndarray a, object given, cnp.dtype d):
     return np.asarray(given, d) if is_weak(given) else cast_to(a, d)
 
 
-@operation("condition x y", np.where)
+def chosen(condition, /, *values):
+    """The namesake, which gives places where it gets no values."""
+    return np.where(condition if values else booleans_apart(condition), *values)
+
+
+@operation("condition x y", chosen)
 def par_where(condition, x=np._NoValue, y=np._NoValue, /):
     """The items of ``x`` where the condition holds, else those of ``y``, on all
     cores: ``np.where``.
@@ -44,6 +49,11 @@ def par_where(condition, x=np._NoValue, y=np._NoValue, /):
     Returns
     -------
     ndarray, or a tuple of them
+
+    Raises
+    ------
+    TypeError, ValueError
+        What ``np.where`` raises for the same mistake.
 
     Notes
     -----
