@@ -8,6 +8,7 @@ from pyblitz.runtime.atomic cimport (
     i64_fetch_add_relaxed, i64_store_relaxed, spin_hint, u32_load_acquire, u32_store_relaxed,
     u32_store_release)
 from pyblitz.kernels.map cimport run_fold, run_unary
+from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run
 from pyblitz.runtime.os cimport fe_clear, yield_thread
 
@@ -15,8 +16,9 @@ cdef enum:
     # A running sum of floats, or a product, waits for each step; eight at a time hide that.
     CHAINS = 8
     # Bytes of one chain's part of a block.  Eight of them fit into L2 with their
-    # results; the odd 128 keep them off each other's sets in L1.
-    CHAIN_BYTES = 8192 + 128
+    # results; an odd number of 128s keeps them off each other's sets in L1.
+    APART_BYTES = 128
+    CHAIN_BYTES = 8192 + APART_BYTES
     LOOP_BYTES = 65536
     # How often to look for a total: about as long as it takes to compute.
     SPINS = 500
@@ -65,10 +67,16 @@ cdef inline Item all_of(const Item* a, int64_t n, bint product) noexcept nogil:
     return joined(s[0], rest, product)
 
 
+cdef inline int64_t chain_items(int64_t n, int64_t itemsize) noexcept nogil:
+    """How many each chain of so many items has: an odd number of APART_BYTES."""
+    cdef int64_t apart = APART_BYTES // itemsize
+    return ((n // CHAINS // apart - 1) | 1) * apart if n >= CHAINS * apart else 0
+
+
 cdef inline void chains_total(const Item* a, int64_t n, Item* parts, Item* total,
                               bint product) noexcept nogil:
     """Those of a full block's parts, and of the block."""
-    cdef int64_t part = n // CHAINS
+    cdef int64_t part = chain_items(n, sizeof(Item))
     cdef int k
     for k in range(CHAINS):
         parts[k] = all_of(a + k * part, part, product)
@@ -81,13 +89,13 @@ cdef inline void chains_total(const Item* a, int64_t n, Item* parts, Item* total
 
 cdef inline void chains_scan(const Item* a, Item* out, int64_t n, const Item* parts,
                              const Item* before, bint product) noexcept nogil:
-    """before: NULL for the first block; parts: NULL for one chain."""
+    """before: NULL for the first block."""
     cdef Item c[CHAINS]
-    cdef int64_t part = n // CHAINS, i = 1
+    cdef int64_t part = chain_items(n, sizeof(Item)), i = 1
     cdef int k
     # The first element is not added to a zero, which would lose its sign.
     cdef Item last = a[0] if before == NULL else joined(before[0], a[0], product)
-    if parts != NULL and part > 0:
+    if part > 0:
         c[1] = parts[0] if before == NULL else joined(before[0], parts[0], product)
         for k in range(2, CHAINS):
             c[k] = joined(c[k - 1], parts[k - 1], product)
@@ -165,6 +173,12 @@ cdef void block_scan(Scan* s, const char* a, char* out, int64_t n, const char* p
             run_fold(s.loop, s.data, out, a + s.stride, s.stride, out + s.dst_stride, s.dst_stride, n - 1)
     elif s.product:
         some_scan(s.kind, a, out, n, parts, before, True)
+    elif s.kind == SCAN_U32:
+        simd.run_narrow(<const uint32_t*>a, n, 0 if before == NULL else (<const uint32_t*>before)[0],
+                        <uint32_t*>out)
+    elif s.kind == SCAN_U64:
+        simd.run_wide(<const uint64_t*>a, n, 0 if before == NULL else (<const uint64_t*>before)[0],
+                      <uint64_t*>out)
     else:
         some_scan(s.kind, a, out, n, parts, before, False)
 
@@ -251,9 +265,7 @@ cdef int scan_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
         memcpy(cell.last, before, s.itemsize)
         combine(s, <char*>cell.last, <const char*>cell.total)
     u32_store_release(&cell.state, LAST)
-    # Totals of parts begin chains; a sum of integers has nothing to hide.
-    block_scan(s, a, out, hi - lo, NULL if s.exact else <char*>parts,
-               NULL if block == 0 else <char*>before)
+    block_scan(s, a, out, hi - lo, <char*>parts, NULL if block == 0 else <char*>before)
     if gather_flags(&s.flags):
         bridge_limit(&leaf.bridge, 0)
     return 0

@@ -25,6 +25,7 @@
 #include "pyblitz/kernels/simd/keys.h"
 #include "pyblitz/kernels/simd/lanes.h"
 #include "pyblitz/kernels/simd/quicksorts.h"
+#include "pyblitz/kernels/simd/running.h"
 #include "pyblitz/kernels/simd/split.h"
 
 typedef struct {
@@ -72,6 +73,8 @@ typedef struct {
                      float bins, float apart, int32_t *bin);
   int (*bins_doubles)(const double *x, intptr_t n, double first, double scale,
                       double bins, double apart, int32_t *bin);
+  void (*run_narrow)(const uint32_t *a, intptr_t n, uint32_t before, uint32_t *out);
+  void (*run_wide)(const uint64_t *a, intptr_t n, uint64_t before, uint64_t *out);
   int few_narrow, few_wide; /* so many parts cost little more than two */
   /* NULL where there are no vectors for it: the rest, too. */
   int (*sort_narrow)(void *words, intptr_t n, void *unused);
@@ -112,6 +115,7 @@ typedef struct {
         pb_signed_##LEVEL##_doubtful, pb_unsigned_##LEVEL##_doubtful,         \
         pb_float_##LEVEL##_extremes, pb_double_##LEVEL##_extremes,            \
         pb_float_##LEVEL##_bins, pb_double_##LEVEL##_bins,                    \
+        pb_run_narrow_##SUMS, pb_run_wide_##SUMS,                             \
         NARROW, WIDE, __VA_ARGS__                                             \
   }
 
@@ -130,6 +134,7 @@ PB_INTEGERS(base, )
 PB_KEYS_LEVEL(base, )
 PB_EXTREMES_BASE
 PB_BINS_BASE
+PB_RUNNING_BASE
 #if defined(PB_X86)
 PB_SPLIT_LEVEL(base, , 0, 0)
 PB_SUMS(pb_float_v3, float, 32, PB_CODE_V3)
@@ -139,6 +144,7 @@ PB_KEYS_LEVEL(v3, PB_CODE_V3)
 PB_EQUAL_LEVEL(v3, PB_CODE_V3)
 PB_EXTREMES_V3
 PB_BINS_V3
+PB_RUNNING_V3
 PB_SPLIT_LEVEL(v3, PB_CODE_V3, 32, 16)
 PB_INTEGERS(v4, PB_CODE_V4)
 PB_KEYS_LEVEL(v4, PB_CODE_V4)

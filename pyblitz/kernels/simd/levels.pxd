@@ -70,6 +70,9 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
                            float apart, int32_t* bin) noexcept nogil
         int (*bins_doubles)(const double* x, intptr_t n, double first, double scale, double bins,
                             double apart, int32_t* bin) noexcept nogil
+        # Running sums of integers, on top of what was before; out may be a.
+        void (*run_narrow)(const uint32_t* a, intptr_t n, uint32_t before, uint32_t* out) noexcept nogil
+        void (*run_wide)(const uint64_t* a, intptr_t n, uint64_t before, uint64_t* out) noexcept nogil
         # So many parts cost little more than two.
         int few_narrow
         int few_wide
