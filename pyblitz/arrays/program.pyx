@@ -35,6 +35,9 @@ cdef extern from "numpy/arrayobject.h":
 cdef enum:
     # Elements of a block that functions under the GIL are called with.
     CALL_ITEMS = 32768
+    # Operands of more bytes come from memory.
+    FAR_BYTES = 8388608
+    FAR_SCRATCH_BYTES = 12288
 
 cdef class _TooLarge(Exception):
     """More operands, registers or steps than a program has room for."""
@@ -377,16 +380,20 @@ cdef class Program:
         """Elements of a block, of which the registers take so many bytes each."""
         # A register has room for one more, in whole cache lines.
         cdef intptr_t room = SCRATCH_BYTES - 72 * registers
+        cdef int64_t whole = 0
         if self.n_lines == 0:
             return INT64_MAX
         if self.calls is not None:
             return CALL_ITEMS
         if bytes == 0:
             return INT64_MAX if self.n_lines == 1 else 4096
-        # What is read and written beside them is to stay in L1, too.
+        # What is read and written beside them is to stay in L1, too; and what is fetched ahead from memory.
         for a in self.operands:
             if cnp.PyArray_NDIM(<ndarray>a) > 0:
                 bytes += cnp.PyArray_ITEMSIZE(<ndarray>a)
+                whole += cnp.PyArray_NBYTES(<ndarray>a)
+        if whole > FAR_BYTES:
+            room = FAR_SCRATCH_BYTES - 72 * registers
         return min(<intptr_t>4096, max(<intptr_t>64, (room // bytes) & ~<intptr_t>63))
 
     cdef bint may_write(self, int where, object out, Places* p):
