@@ -167,15 +167,15 @@ cdef bint any_down(object descending):
 
 cdef object privately(object key):
     """What is no array may share its memory with somebody, too."""
-    if not isinstance(key, np.ndarray) and owns_functions(type(key)):
-        return key
-    return np.array(key, order="K", subok=True)
+    if isinstance(key, ndarray):
+        return private_copy(key)
+    return key if owns_functions(type(key)) else np.array(key)
 
 
 def lexsorted_by_numpy(keys, axis=-1, *, descending=False):
     """The namesake; with another direction, that of integers in the order of the keys."""
     if not any_down(descending):
-        if isinstance(keys, np.ndarray):
+        if isinstance(keys, ndarray):
             keys = private_copy(keys)
         elif type(keys) is tuple or type(keys) is list:
             keys = [privately(key) for key in keys]
