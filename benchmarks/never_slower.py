@@ -68,6 +68,7 @@ class Made(NamedTuple):
     mask: Any  # half of them true
     where: Any  # places in a, in no order
     few: Any  # whole numbers below 1,000
+    to: Any  # what both write to: where an array lies in memory may decide a quarter of the time
 
 
 def random(n: int, kind: Any) -> Any:
@@ -90,6 +91,7 @@ def made(n: int, dtype: str) -> Made:
         RNG.random(n) < 0.5,
         RNG.integers(0, n, n),
         RNG.integers(0, 1000, n),
+        a.copy(),
     )
 
 
@@ -107,8 +109,7 @@ def same(name: str, dtypes: tuple[str, ...] = NUMBERS, numpys: str | None = None
 
 
 def put(m: Made, function: Callable[..., object]) -> Call:
-    to = m.a.copy()
-    return lambda: function(to, m.where, m.b)
+    return lambda: function(m.to, m.where, m.b)
 
 
 def topk(m: Made) -> int:
@@ -142,15 +143,13 @@ def near_one(m: Made) -> Any:
 
 
 def filled(m: Made, ours: bool) -> Call:
-    to = m.a.copy()
-    return (lambda: pb.par_fill(to, 1)) if ours else (lambda: to.fill(1))
+    return (lambda: pb.par_fill(m.to, 1)) if ours else (lambda: m.to.fill(1))
 
 
 def negated(m: Made, ours: bool) -> Call:
-    to = m.a.copy()
     if ours:
-        return lambda: pb.par_map_inplace(np.negative, to)
-    return lambda: np.negative(to, out=to)
+        return lambda: pb.par_map_inplace(np.negative, m.to)
+    return lambda: np.negative(m.to, out=m.to)
 
 
 def starts(m: Made) -> Any:
