@@ -388,3 +388,61 @@ def test_results_lie_in_memory_as_numpys_do(name):
         for axis in range(3):
             got = getattr(pb, f"par_{name}")(a, axis=axis)
             assert got.strides == getattr(np, name)(a, axis=axis).strides
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("least", [False, True])
+def test_which_zero_or_nan_an_extreme_is_does_not_depend_on_the_threads(pool_size, dtype, least):
+    """Where one thread might leave it to NumPy, whose own order gives other ones."""
+    rng = np.random.default_rng(9)
+    nans = np.array([np.nan, -np.nan], dtype)
+    rows = []
+    for n in (90_001, 150_000, 300_007):
+        rest = rng.random(n).astype(dtype) * (1 if least else -1)
+        for several in (np.array([0.0, -0.0], dtype), nans):
+            for few in (3, n // 2):
+                a = rest.copy()
+                a[rng.integers(0, n, few)] = rng.choice(several, few)
+                rows.append(a)
+    found = []
+    for threads in (1, 2, 5):
+        pool_size(threads)
+        extreme = pb.par_min if least else pb.par_max
+        found.append([extreme(a).tobytes() for a in rows])
+    assert found[0] == found[1] == found[2]
+    for threads in (1, 2):
+        pool_size(threads)
+        for a in rows:
+            b = np.where(np.isnan(a) | (a == 0), dtype == "f4", a)
+            expected = (np.min if least else np.max)(b)
+            got = (pb.par_min if least else pb.par_max)(b)
+            assert got == expected
+            assert type(got) is type(expected)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_a_product_of_rows_with_steps_has_the_same_bits(pool_size, dtype):
+    """Copied row by row, as long as the rows of those side by side."""
+    rng = np.random.default_rng(4)
+    for n in (70_000, 131_072, 200_003):
+        a, b = (rng.standard_normal(n).astype(dtype) for _ in range(2))
+        wide = np.zeros((2, n, 3), dtype)
+        wide[0, :, 1], wide[1, :, 1] = a, b
+        expected = pb.par_dot(a, b)
+        for threads in (1, 2, 3):
+            pool_size(threads)
+            assert pb.par_dot(a, b) == expected
+            assert pb.par_dot(wide[0, :, 1], wide[1, :, 1]) == expected
+            assert pb.par_dot(wide[0, ::-1, 1][::-1], b) == expected
+        exact = np.dot(a.astype("g"), b.astype("g"))
+        scale = np.abs(a.astype("g")) @ np.abs(b.astype("g"))
+        assert abs(expected - exact) <= 80 * np.finfo(dtype).eps * scale
+
+
+def test_a_product_of_negative_zeros_is_a_positive_one():
+    for dtype in ("f4", "f8", "i4", "i8"):
+        a, b = np.full(200_000, -0.0).astype(dtype), np.ones(200_000, dtype)
+        got, expected = pb.par_dot(a, b), np.dot(a, b)
+        assert got == expected
+        assert np.signbit(got) == np.signbit(expected)
+        assert type(got) is type(expected)

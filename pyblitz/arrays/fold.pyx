@@ -283,9 +283,14 @@ cdef object dot_row(ndarray x, ndarray y):
     set_dot(&red.fold[0], x.dtype, 0, 1)
     run(<run_fn>reduce_run, &red, "the reduction")
     report_flags("dot", u32_load_relaxed(&red.flags))
-    result = np.empty((), x.dtype if x.descr.kind == b"f" else np.uint64)
-    memcpy(cnp.PyArray_DATA(<ndarray>result), red.result.acc[0], red.fold[0].itemsize)
-    return result.astype(x.dtype)[()]
+    # NumPy starts from a zero, whose sign stays.
+    if x.descr.type_num == cnp.NPY_DOUBLE:
+        (<double*>red.result.acc[0])[0] += 0
+    elif x.descr.type_num == cnp.NPY_FLOAT:
+        (<float*>red.result.acc[0])[0] += 0
+    else:
+        return value_of(&red, 0, np.uint64).astype(x.dtype)[()]
+    return value_of(&red, 0, x.dtype)[()]
 
 
 cdef bint set_extremes(Fold* f, cnp.dtype dtype) except -1:

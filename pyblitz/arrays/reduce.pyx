@@ -128,6 +128,15 @@ cdef bint is_slow_product(object op, ndarray x) except -1:
     return d.kind in b"iu" and d.itemsize >= 4 and pays(cnp.PyArray_SIZE(x), FACTOR_NS) and op is np.multiply
 
 
+cdef object extreme_alone(object op, ndarray x):
+    """By NumPy, for there is no second thread; None: of zeros or NaNs, blocks may give another one."""
+    if (x.descr.kind not in b"iuf" or not alone(cnp.PyArray_NBYTES(x))
+            or not cnp.PyArray_ISNOTSWAPPED(x)):
+        return None
+    result = op.reduce(x, None)
+    return result if result == result and result != 0 else None
+
+
 cdef object reduce_ufunc(object op, ndarray x, object axis, object dtype, object out, object keepdims,
                          object initial, object where):
     """``op.reduce``, or what is left to it."""
@@ -142,6 +151,10 @@ cdef object reduce_ufunc(object op, ndarray x, object axis, object dtype, object
     if ndim == 0 or not (pays(cnp.PyArray_NBYTES(x), REDUCE_NS) or (plain and is_slow_product(op, x))):
         # NumPy's namesakes are slower than their ufunc's method.
         return direct_reduce(op, x, axis, dtype, out, keepdims, initial, where)
+    if plain and initial is no_value and (op is np.minimum or op is np.maximum):
+        result = extreme_alone(op, x)
+        if result is not None:
+            return result
     if plain:
         # The most common call, without the general one's bookkeeping.
         r = resolve(op, (None, x.dtype, None), None, "unsafe", True)
@@ -623,7 +636,8 @@ def argmax_row(a):
 
 cdef object arg_reduce(object namesake, object row, object a, object axis, object out, object keepdims):
     cdef ndarray x = as_array(a)
-    if not pays(cnp.PyArray_NBYTES(x), REDUCE_NS):
+    cdef int64_t bytes = cnp.PyArray_NBYTES(x)
+    if not pays(bytes, REDUCE_NS) or (alone(bytes) and cnp.PyArray_ISNOTSWAPPED(x)):
         return too_small
     if x.dtype.kind not in "biufcmM":
         return left_dtype(x.dtype)
@@ -793,6 +807,15 @@ def dot_part(a, b, out, lo, hi):
     np.dot(a[lo:hi], b, out[lo:hi])
 
 
+cdef bint are_plain_rows(ndarray x, ndarray y):
+    """Doubles or floats side by side, as many."""
+    cdef cnp.dtype dtype = x.descr
+    if dtype is not y.descr or not cnp.PyDataType_ISNOTSWAPPED(dtype) or not is_row(x) or not is_row(y):
+        return False
+    return (cnp.PyArray_NDIM(x) == 1 and cnp.PyArray_NDIM(y) == 1 and cnp.PyArray_SIZE(x) == cnp.PyArray_SIZE(y)
+            and (dtype.type_num == cnp.NPY_DOUBLE or dtype.type_num == cnp.NPY_FLOAT))
+
+
 @operation("a b out", np.dot, ns=ITEM_NS)
 def par_dot(a, b, out=None):
     """The dot product of two arrays, on all cores: ``np.dot``.
@@ -828,6 +851,8 @@ def par_dot(a, b, out=None):
         return too_small
     if x.dtype.kind not in "biufc" or y.dtype.kind not in "biufc":
         return left_dtype(x.dtype if x.dtype.kind not in "biufc" else y.dtype)
+    if are_plain_rows(x, y):
+        return into(out, dot_row(x, y))
     kind = np.result_type(x, y)
     if x.dtype == y.dtype and x.dtype.num != y.dtype.num:
         # C has two types of one size; which of them NumPy's function gives is its own.
@@ -853,7 +878,7 @@ cdef object dot_rows(ndarray x, ndarray y, object kind):
         return np.bool_(any_of([apply(np.logical_and, [x, y], {})]))
     if (kind.kind in "iuf" and kind.itemsize in (4, 8) and x.dtype == kind and y.dtype == kind
             and is_row(x) and is_row(y) and x.size > 0):
-        return kind.type(dot_row(x, y)) + kind.type(0)  # NumPy starts from a zero, whose sign stays
+        return kind.type(dot_row(x, y))
     # Products of halves are summed as NumPy's are, in single precision.
     wide = np.dtype(np.float32) if kind == np.float16 else kind
     product = apply(np.multiply, [cast(node_of(x), wide), cast(node_of(y), wide)], {})
