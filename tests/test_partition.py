@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pyblitz as pb
+from pyblitz.kernels.simd import levels
 
 # Around the thresholds: a part that NumPy ends, the least row of a split, blocks.
 SIZES = [1, 2, 1000, 32768, 65535, 65536, 65537, 81_920, 131_072, 131_073, 300_000]
@@ -340,6 +341,27 @@ def test_topk_of_patterns(pattern):
         a = PATTERNS[pattern](n).astype(dtype)
         for i, k in enumerate((1, 1000, n // 2, n // 2 + 1, n)):
             check_topk(a, k, i % 2 == (dtype == "i8"))
+
+
+@pytest.mark.parametrize("dtype", SPLIT)
+def test_topk_looks_at_many_at_once(dtype, simd_level):
+    """Rows that begin anywhere in a line of the cache, and blocks of a long one, whose equal items
+    and NaNs or NaTs are first or last in a block; by the vectors of each level."""
+    rng = np.random.default_rng(8)
+    kind = np.dtype(dtype).kind
+    for n in (500, 5_000, 262_144, 393_221):
+        numbers = rng.integers(0, 1000, n + 1).astype("i8")
+        many = rng.integers(-(1 << 31), 1 << 31, n + 1)
+        ordered = np.sort(many)
+        for a in (numbers, ordered, ordered[::-1].copy())[: 3 if n < 10_000 else 2]:
+            a = a.astype(dtype)
+            if kind in "fmM":
+                a[rng.integers(0, n, n // 50)] = np.nan if kind == "f" else np.array("NaT", dtype)
+            for level in levels.names():
+                simd_level(level)
+                for k in (1, 7, 32, 33) if n < 10_000 else (7,):
+                    for largest in (False, True):
+                        check_topk(a[n % 2 : n], min(k, n // 32), largest)
 
 
 def test_topk_of_other_types():

@@ -29,6 +29,7 @@ from pyblitz.kernels.numbers cimport NUMBER_TIME
 from pyblitz.kernels.radix cimport numpys_level_ns
 from pyblitz.kernels.select cimport (
     First, Split, first_run, split_blocks, split_count, split_sample, split_write)
+from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 from pyblitz.runtime.pool cimport Worker
 
@@ -52,6 +53,9 @@ cdef enum:
     # A larger part of so many than one in so many is sorted faster than kept in a heap; of more, one in
     # MANY_SHARE.  Of fewer than ANY_SHARE, no part is.
     ANY_SHARE = 64
+    # So few first ones of a long row are found in blocks of so many items: 30 us of one thread.
+    FEW_FIRST = 32
+    FIRST_BLOCK = 131072
     FEW_ITEMS = 1024
     FEW_SHARE = 8
     MANY_SHARE = 32
@@ -409,6 +413,23 @@ cdef object first_of_rows(ndarray x, int64_t k, bint largest):
     return out
 
 
+cdef bint is_for_blocks(ndarray x, int64_t k):
+    """Whether heaps of its blocks look at many items at once, and soon at few of them alone."""
+    cdef cnp.dtype dtype = x.descr
+    return k <= FEW_FIRST and dtype.itemsize >= 4 and (
+        dtype.kind in b"fub" or (simd.extremes_narrow if dtype.itemsize == 4 else <void*>simd.extremes_wide) != NULL)
+
+
+cdef object first_by_blocks(ndarray x, int64_t k, bint largest):
+    """Indices of the first k of a long row: the first of those of each block."""
+    cdef int64_t n = cnp.PyArray_SIZE(x), rows = n // FIRST_BLOCK, length = n // rows
+    found = first_of_rows((<object>x)[: rows * length].reshape(rows, length), k, largest)
+    found += length * np.arange(rows)[:, np.newaxis]
+    found = np.concatenate([found.reshape(-1), np.arange(rows * length, n)])
+    # Equal ones of a block are in their order, and so are blocks.
+    return found[first_of_rows(x[found], k, largest)]
+
+
 cdef object first_by_sample(ndarray x, int64_t k, bint largest, bint in_order):
     """Indices of the first k of a long row, out of the items that a sample says are
     enough.  None: they were not."""
@@ -445,8 +466,10 @@ cdef object first_of_row(ndarray x, int64_t k, bint largest, bint in_order):
         return np.empty(0, np.intp)
     x = plain_column(x)
     if x.dtype.kind in key_kinds and x.dtype.itemsize <= 8:
-        if not pays(n, FIRST_NS) and is_for_heap(k, n):
+        if n < 2 * FIRST_BLOCK and (is_for_blocks(x, k) or not pays(n, FIRST_NS)) and is_for_heap(k, n):
             return first_of_rows(x, k, largest)
+        if n >= 2 * FIRST_BLOCK and is_for_blocks(x, k):
+            return first_by_blocks(x, k, largest)
         if pays(n, FIRST_NS) and (4 * k <= n or not in_order) and x.dtype.itemsize >= 4:
             found = first_by_sample(x, k, largest, in_order)
             if found is not None:
@@ -524,11 +547,11 @@ def par_topk(a, k, axis=-1, *, largest=True, sorted=True):
 
     Notes
     -----
-    O(n + k log k) work.  In a long row of numbers a sample says beyond which value there
-    are k items, or a few more; these are picked, and sorted as by ``par_argsort``.  Short
-    rows are shared, each with a heap of the k first so far.  When k is a large part of
-    n, or items are no numbers of up to eight bytes, all are sorted; objects, variable-width
-    strings and extended precision by NumPy, alone.
+    O(n + k log k) work.  Rows are shared, each with a heap of the k first so far; for few items
+    a long row is cut into some.  For more of a long row of numbers a sample says beyond which
+    value there are k items, or a few more; these are picked, and sorted as by
+    ``par_argsort``.  When k is a large part of n, or items are no numbers of up to eight bytes,
+    all are sorted; objects, variable-width strings and extended precision by NumPy, alone.
 
     Examples
     --------

@@ -1,12 +1,16 @@
 """Selection; see select.pxd."""
 from libc.errno cimport ENOMEM
-from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.math cimport INFINITY
+from libc.stdint cimport (
+    INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+    uintptr_t)
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from pyblitz.kernels.blocks cimport SAMPLE_SEED, run_blocks, sample_place, sum_counts
 from pyblitz.kernels.numbers cimport (
-    NUMBER_F32, NUMBER_F64, NUMBER_I32, NUMBER_TIME, NUMBER_U32, NUMBER_U64, Raw, Wide, key_of,
-    last_key, turned)
+    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, NUMBER_F32, NUMBER_F64, NUMBER_I32, NUMBER_TIME,
+    NUMBER_U32, NUMBER_U64, Raw, Wide, key_of, last_key, turned)
+from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport u32_store_relaxed
 
 cdef enum:
@@ -15,6 +19,8 @@ cdef enum:
     # Items that are parted at a time, in L1.
     CHUNK = 128
     LEAF_ITEMS = 16384
+    # Bytes of items of whose extremes one may come before the first ones of a row so far.
+    LOOK_BYTES = 512
 
 # ---- a split ----------------------------------------------------------------
 # The splitters come from a sample, as in Floyd and Rivest, "Expected time bounds for
@@ -167,7 +173,8 @@ cdef int split_write(Worker* w, Split* s) noexcept nogil:
 
 # ---- the first of a row -----------------------------------------------------
 # A heap of the k first so far, the last of them at its root (Williams, "Algorithm 232:
-# Heapsort", 1964).  Most items of a long row are only compared with the root.
+# Heapsort", 1964).  Most items of a long row are only compared with the root: many at once by
+# their extremes.
 
 cdef struct HeapItem:
     uint64_t key
@@ -199,9 +206,55 @@ cdef inline void sift(HeapItem* heap, int64_t at, int64_t n) noexcept nogil:
     heap[at] = moved
 
 
+cdef bint may_come(const Raw* row, int64_t n, KeyKind kind, bint greatest, uint64_t root) noexcept nogil:
+    """Whether one of n items may come before that key; by vectors, where there are some for it."""
+    cdef float few[2]
+    cdef double many[2]
+    cdef int32_t narrow[2]
+    cdef int64_t wide[2]
+    cdef uint64_t words[2]
+    cdef Raw best
+    if Raw is uint32_t:
+        if kind == KEY_FLOAT:
+            few[0], few[1] = INFINITY, -INFINITY
+            if simd.extremes_floats(<const float*>row, n, few, few + 1):
+                return True
+            best = (<Raw*>few)[greatest]
+        elif kind == KEY_SIGNED and simd.extremes_narrow != NULL:
+            narrow[0], narrow[1] = INT32_MAX, INT32_MIN
+            simd.extremes_narrow(<const int32_t*>row, n, narrow, narrow + 1)
+            best = (<Raw*>narrow)[greatest]
+        elif kind == KEY_UNSIGNED:
+            simd.range_narrow(row, n, words, words + 1)
+            best = <Raw>words[greatest]
+        else:
+            return True
+        return rank_of(best, kind, greatest) < root
+    elif Raw is uint64_t:
+        if kind == KEY_FLOAT:
+            many[0], many[1] = INFINITY, -INFINITY
+            if simd.extremes_doubles(<const double*>row, n, many, many + 1):
+                return True
+            best = (<Raw*>many)[greatest]
+        elif (kind == KEY_SIGNED or kind == KEY_TIME) and simd.extremes_wide != NULL:
+            wide[0], wide[1] = INT64_MAX, INT64_MIN
+            simd.extremes_wide(<const int64_t*>row, n, wide, wide + 1)
+            if kind == KEY_TIME and wide[0] == INT64_MIN:
+                return True     # NaT, which is not the least
+            best = (<Raw*>wide)[greatest]
+        elif kind == KEY_UNSIGNED:
+            simd.range_wide(row, n, words, words + 1)
+            best = <Raw>words[greatest]
+        else:
+            return True
+        return rank_of(best, kind, greatest) < root
+    else:
+        return True
+
+
 cdef void first_of(const Raw* row, int64_t n, int64_t k, KeyKind kind, bint greatest,
                    HeapItem* heap, int64_t* out) noexcept nogil:
-    cdef int64_t i
+    cdef int64_t i, begin, end, look = LOOK_BYTES // sizeof(Raw)
     cdef uint64_t key
     cdef HeapItem last
     for i in range(k):
@@ -209,13 +262,18 @@ cdef void first_of(const Raw* row, int64_t n, int64_t k, KeyKind kind, bint grea
         heap[i].index = i
     for i in range(k // 2 - 1, -1, -1):
         sift(heap, i, k)
-    for i in range(k, n):
-        key = rank_of(row[i], kind, greatest)
-        # An equal one comes later.
-        if key < heap[0].key:
-            heap[0].key = key
-            heap[0].index = i
-            sift(heap, 0, k)
+    begin = k
+    end = min(n, k + <int64_t>(-<uintptr_t>(row + k) % 64 // sizeof(Raw)))      # vectors of whole lines
+    while begin < n:
+        if end - begin < look or may_come(row + begin, look, kind, greatest, heap[0].key):
+            for i in range(begin, end):
+                key = rank_of(row[i], kind, greatest)
+                # An equal one comes later.
+                if key < heap[0].key:
+                    heap[0].key = key
+                    heap[0].index = i
+                    sift(heap, 0, k)
+        begin, end = end, min(end + look, n)
     for i in range(k - 1, 0, -1):
         last = heap[0]
         heap[0] = heap[i]

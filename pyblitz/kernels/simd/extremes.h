@@ -45,9 +45,13 @@
         _Pragma("GCC unroll 16") for (k = 0; k < N; k += 2)                   \
           some |= NANS(x[k], x[k + 1]);                                       \
       }                                                                       \
-      memcpy(lanes[0], least, sizeof least);                                  \
-      memcpy(lanes[1], most, sizeof most);                                    \
-      for (k = 0; k < ITEMS; k++) {                                           \
+      _Pragma("GCC unroll 16") for (k = 1; k < N; k++) {                      \
+        least[0] = (NAME##_extremes_v)MIN(least[k], least[0]);                \
+        most[0] = (NAME##_extremes_v)MAX(most[k], most[0]);                   \
+      }                                                                       \
+      memcpy(lanes[0], least, WIDTH);                                         \
+      memcpy(lanes[1], most, WIDTH);                                          \
+      for (k = 0; k < V; k++) {                                               \
         first = lanes[0][k] < first ? lanes[0][k] : first;                    \
         last = lanes[1][k] > last ? lanes[1][k] : last;                       \
       }                                                                       \
