@@ -331,7 +331,8 @@ cdef object reduceat(ufunc op, ndarray x, object indices, object axis, object dt
     cdef ndarray result
     cdef int ndim = cnp.PyArray_NDIM(x), along
     cdef int64_t size = cnp.PyArray_SIZE(x), n, parts
-    if not pays(size, SCAN_NS) or alone(cnp.PyArray_NBYTES(x)):
+    # NumPy's loops of these have vectors for a segment.
+    if not pays(size, LOOP_NS if op is np.add or op in idempotent else SCAN_NS) or alone(cnp.PyArray_NBYTES(x)):
         return too_small
     if op.nin != 2 or op.nout != 1 or op.signature is not None or axis is None or ndim == 0:
         return left("a ufunc that cannot reduce")
