@@ -166,6 +166,9 @@ def test_operations_that_were_asked_for_lately(dtype):
         for c in (2, 2.0, 2j, True, 255, 2, 10**400):
             check(lambda x, c=c: x * c, a)
             check(lambda x, c=c: c - x, a)
+        for c in (2, 0, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 10**400):
+            check(lambda x, c=c: np.logical_and(x, c), a)
+            check(lambda x, c=c: np.logical_xor(c, x), a)
         check(lambda x: x * a, a)
         check(lambda x: x * a[:1], a)
         check(lambda x: x * a.reshape(6, 1), a)

@@ -4,6 +4,7 @@ import numpy as np
 
 cimport cython
 cimport numpy as cnp
+from cpython.long cimport PyLong_AsLong
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport int64_t
@@ -269,6 +270,8 @@ cdef Node number_node(object x, cnp.dtype want):
         return made[2]
     value = cnp.PyArray_EMPTY(0, NULL, want.type_num, 0)
     try:
+        if want.type_num == cnp.NPY_BOOL and type(x) is int:
+            PyLong_AsLong(x)        # so NumPy takes one for logical loops: what has no C type is refused
         cnp.PyArray_SETITEM(value, <char*>cnp.PyArray_DATA(value), x)
     except OverflowError:
         fits = False
