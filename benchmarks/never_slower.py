@@ -321,6 +321,10 @@ FUNCTIONS: dict[str, Function] = {
         lambda m: lambda: pb.par_topk(m.a, topk(m)),
         lambda m: lambda: numpys_topk(m.a, topk(m)),
     ),
+    "topk, in order": Function(
+        lambda m: lambda: pb.par_topk(m.ordered, topk(m)),
+        lambda m: lambda: numpys_topk(m.ordered, topk(m)),
+    ),
     "merge": Function(
         lambda m: lambda: pb.par_merge(m.ordered, m.other),
         lambda m: lambda: np.sort(np.concatenate([m.ordered, m.other]), kind="stable"),

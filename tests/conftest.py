@@ -75,8 +75,8 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Begins with a long file, which alone would be left at last; with --explore, what has no random
-    examples would only do again what it does by default."""
+    """Begins with a long file, which alone would be left at last; with --explore, what has no
+    random examples would only do again what it does by default."""
     items.sort(key=lambda item: item.path.name != "test_writers.py")
     if not config.getoption("explore"):
         return

@@ -96,10 +96,10 @@ cdef double HASH_NS = 32.0
 # These are less than NumPy needs for an item, so that only larger calls are shared: our way first
 # takes samples or clears tables, or NumPy has vectors.  They are for ranks, merges, distinct values
 # that NumPy sorts, distinct floats, distinct values of two bytes, membership, partitions, the first
-# few of each row, what is accumulated by NumPy's own loop, the orders of complex numbers and (for each
-# byte) of integers of 1 and 2 bytes, whose digits NumPy counts, and bytes side by side: of 256 and 512
-# KB a copy by two threads takes 1.1 to 1.3 times as long as by one (two kinds of AMD's processors and
-# two of Intel's).
+# few of each row, what is accumulated or reduced in segments by NumPy's own loop, the orders of complex
+# numbers and (for each byte) of integers of 1 and 2 bytes, whose digits NumPy counts, and bytes side by
+# side: of 256 and 512 KB a copy by two threads takes 1.1 to 1.3 times as long as by one (two kinds of
+# AMD's processors and two of Intel's).
 cdef double RANK_NS = 1.0
 cdef double MERGE_NS = 0.2
 cdef double UNIQUE_NS = 0.5

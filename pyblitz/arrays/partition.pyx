@@ -53,12 +53,12 @@ cdef enum:
     # A larger part of so many than one in so many is sorted faster than kept in a heap; of more, one in
     # MANY_SHARE.  Of fewer than ANY_SHARE, no part is.
     ANY_SHARE = 64
-    # So few first ones of a long row are found in blocks of so many items: 30 us of one thread.
-    FEW_FIRST = 32
-    FIRST_BLOCK = 131072
     FEW_ITEMS = 1024
     FEW_SHARE = 8
     MANY_SHARE = 32
+    # So few first ones of a long row are found in blocks of so many items: 30 us of one thread.
+    FEW_FIRST = 32
+    FIRST_BLOCK = 131072
 
 # Nanoseconds that a fast sort takes for each halving, at most.  At 2.5 GHz NumPy's takes 0.5 with
 # AVX-512, 1.0 with AVX2, and 3.5 without vectors; and up to twice that where neighbours have the
@@ -414,7 +414,7 @@ cdef object first_of_rows(ndarray x, int64_t k, bint largest):
 
 
 cdef bint is_for_blocks(ndarray x, int64_t k):
-    """Whether heaps of its blocks look at many items at once, and soon at few of them alone."""
+    """Whether heaps of its blocks look at many items at once."""
     cdef cnp.dtype dtype = x.descr
     return k <= FEW_FIRST and dtype.itemsize >= 4 and (
         dtype.kind in b"fub" or (simd.extremes_narrow if dtype.itemsize == 4 else <void*>simd.extremes_wide) != NULL)

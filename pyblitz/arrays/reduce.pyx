@@ -128,13 +128,11 @@ cdef bint is_slow_product(object op, ndarray x) except -1:
     return d.kind in b"iu" and d.itemsize >= 4 and pays(cnp.PyArray_SIZE(x), FACTOR_NS) and op is np.multiply
 
 
-cdef object extreme_alone(object op, ndarray x):
-    """By NumPy, for there is no second thread; None: of zeros or NaNs, blocks may give another one."""
-    if (x.descr.kind not in b"iuf" or not alone(cnp.PyArray_NBYTES(x))
-            or not cnp.PyArray_ISNOTSWAPPED(x)):
-        return None
-    result = op.reduce(x, None)
-    return result if result == result and result != 0 else None
+cdef bint is_same_alone(object op, ndarray x) except -1:
+    """Whether one thread alone leaves it to NumPy: an extreme of integers, none of whose equals are
+    different, as zeros and NaNs of floats are."""
+    return x.descr.kind in b"iu" and op in idempotent and alone(cnp.PyArray_NBYTES(x)) and (
+        cnp.PyArray_ISNOTSWAPPED(x))
 
 
 cdef object reduce_ufunc(object op, ndarray x, object axis, object dtype, object out, object keepdims,
@@ -148,13 +146,10 @@ cdef object reduce_ufunc(object op, ndarray x, object axis, object dtype, object
         return left("where= that is not of booleans")
     plain = ((axis is None or (ndim == 1 and type(axis) is int and axis == 0)) and out is None and dtype is None
              and (where is True or where is no_value) and (keepdims is False or keepdims is no_value))
-    if ndim == 0 or not (pays(cnp.PyArray_NBYTES(x), REDUCE_NS) or (plain and is_slow_product(op, x))):
+    if ndim == 0 or not (pays(cnp.PyArray_NBYTES(x), REDUCE_NS) or (plain and is_slow_product(op, x))) or (
+            plain and is_same_alone(op, x)):
         # NumPy's namesakes are slower than their ufunc's method.
         return direct_reduce(op, x, axis, dtype, out, keepdims, initial, where)
-    if plain and initial is no_value and (op is np.minimum or op is np.maximum):
-        result = extreme_alone(op, x)
-        if result is not None:
-            return result
     if plain:
         # The most common call, without the general one's bookkeeping.
         r = resolve(op, (None, x.dtype, None), None, "unsafe", True)
@@ -851,8 +846,8 @@ def par_dot(a, b, out=None):
         return too_small
     if x.dtype.kind not in "biufc" or y.dtype.kind not in "biufc":
         return left_dtype(x.dtype if x.dtype.kind not in "biufc" else y.dtype)
-    if are_plain_rows(x, y):
-        return into(out, dot_row(x, y))
+    if out is None and are_plain_rows(x, y):
+        return dot_row(x, y)
     kind = np.result_type(x, y)
     if x.dtype == y.dtype and x.dtype.num != y.dtype.num:
         # C has two types of one size; which of them NumPy's function gives is its own.

@@ -15,8 +15,7 @@ cdef enum:
     BLOCK_BYTES = 262144
     LEAST_BLOCK_BYTES = 131072  # a block costs 0.15 us beside its items
     ALONE_ITEMS = 32768
-    ROW_ITEMS = 512     # PB_ROW and PB_DOT_ROW of simd/lanes.h
-    DOT_ITEMS = 2048
+    ROW_ITEMS = 512     # PB_ROW of simd/lanes.h
 
 
 # ---- pairwise sums ----------------------------------------------------------
@@ -58,8 +57,8 @@ cdef Real strided_sum(const Real* a, intptr_t step, intptr_t n) noexcept nogil:
 
 cdef Real row_dot(const Real* a, intptr_t astep, const Real* b, intptr_t bstep,
                   intptr_t n) noexcept nogil:
-    cdef Real row[DOT_ITEMS]
-    cdef Real col[DOT_ITEMS]
+    cdef Real row[ROW_ITEMS]
+    cdef Real col[ROW_ITEMS]
     cdef intptr_t i
     for i in range(n):
         row[i] = (<const Real*>(<const char*>a + i * astep))[0]
@@ -70,9 +69,9 @@ cdef Real row_dot(const Real* a, intptr_t astep, const Real* b, intptr_t bstep,
 cdef Real strided_dot(const Real* a, intptr_t astep, const Real* b, intptr_t bstep,
                       intptr_t n) noexcept nogil:
     cdef intptr_t half
-    if n <= DOT_ITEMS:
+    if n <= ROW_ITEMS:
         return row_dot(a, astep, b, bstep, n)
-    half = (n // 2 + DOT_ITEMS - 1) & ~<intptr_t>(DOT_ITEMS - 1)
+    half = (n // 2 + ROW_ITEMS - 1) & ~<intptr_t>(ROW_ITEMS - 1)
     return (strided_dot(a, astep, b, bstep, half)
             + strided_dot(<const Real*>(<const char*>a + half * astep), astep,
                           <const Real*>(<const char*>b + half * bstep), bstep, n - half))

@@ -16,7 +16,7 @@ from pyblitz.runtime.pool cimport Worker
 
 cdef enum ScanKind:
     SCAN_LOOP       # any loop, any strides
-    # Sums or products of contiguous items, in several chains at a time.
+    # Sums or products of contiguous items: sums of integers by vectors, all else in several chains.
     SCAN_U32        # and signed
     SCAN_U64
     SCAN_F32

@@ -75,7 +75,7 @@ cdef inline int64_t chain_items(int64_t n, int64_t itemsize) noexcept nogil:
 
 cdef inline void chains_total(const Item* a, int64_t n, Item* parts, Item* total,
                               bint product) noexcept nogil:
-    """Those of a full block's parts, and of the block."""
+    """Those of a block's parts, and of the block."""
     cdef int64_t part = chain_items(n, sizeof(Item))
     cdef int k
     for k in range(CHAINS):

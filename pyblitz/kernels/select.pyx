@@ -1,9 +1,9 @@
 """Selection; see select.pxd."""
 from libc.errno cimport ENOMEM
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport (
-    INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
-    uintptr_t)
+    INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, UINT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
+    uint64_t, uintptr_t)
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from pyblitz.kernels.blocks cimport SAMPLE_SEED, run_blocks, sample_place, sum_counts
@@ -21,6 +21,11 @@ cdef enum:
     LEAF_ITEMS = 16384
     # Bytes of items of whose extremes one may come before the first ones of a row so far.
     LOOK_BYTES = 512
+    # A sample says where to begin, in rows of so many items; of which rank in it, at most.
+    SAMPLED_ITEMS = 4096
+    FEW_SAMPLES = 256
+    MANY_SAMPLES = 1024
+    MAX_RANK = 64
 
 # ---- a split ----------------------------------------------------------------
 # The splitters come from a sample, as in Floyd and Rivest, "Expected time bounds for
@@ -252,18 +257,35 @@ cdef bint may_come(const Raw* row, int64_t n, KeyKind kind, bint greatest, uint6
         return True
 
 
-cdef void first_of(const Raw* row, int64_t n, int64_t k, KeyKind kind, bint greatest,
-                   HeapItem* heap, int64_t* out) noexcept nogil:
-    cdef int64_t i, begin, end, look = LOOK_BYTES // sizeof(Raw)
+cdef uint64_t sampled_limit(const Raw* row, int64_t n, int64_t k, KeyKind kind, bint greatest) noexcept nogil:
+    """A key before which k items or more are, all but surely, and not many more: the heap of a row in
+    order would take in each item.  k is at most n / 32."""
+    cdef uint64_t best[MAX_RANK]
+    cdef uint64_t state = SAMPLE_SEED, key
+    cdef int64_t samples = FEW_SAMPLES if n < 64 * MANY_SAMPLES else MANY_SAMPLES
+    cdef double share = <double>(samples * k) / <double>n
+    # Four standard deviations more than are expected.
+    cdef int rank = min(MAX_RANK, <int>(share + 4 * sqrt(share)) + 5), at, i
+    for i in range(rank):
+        best[i] = UINT64_MAX
+    for i in range(samples):
+        key = rank_of(row[sample_place(&state, i, n // samples)], kind, greatest)
+        at = rank
+        while at > 0 and key < best[at - 1]:
+            if at < rank:
+                best[at] = best[at - 1]
+            at -= 1
+        if at < rank:
+            best[at] = key
+    return best[rank - 1]
+
+
+cdef void look_through(const Raw* row, int64_t begin, int64_t n, int64_t k, KeyKind kind, bint greatest,
+                       HeapItem* heap) noexcept nogil:
+    """Takes into a heap of k what comes before its root."""
+    cdef int64_t i, end, look = LOOK_BYTES // sizeof(Raw)
     cdef uint64_t key
-    cdef HeapItem last
-    for i in range(k):
-        heap[i].key = rank_of(row[i], kind, greatest)
-        heap[i].index = i
-    for i in range(k // 2 - 1, -1, -1):
-        sift(heap, i, k)
-    begin = k
-    end = min(n, k + <int64_t>(-<uintptr_t>(row + k) % 64 // sizeof(Raw)))      # vectors of whole lines
+    end = min(n, begin + <int64_t>(-<uintptr_t>(row + begin) % 64 // sizeof(Raw)))   # vectors of whole lines
     while begin < n:
         if end - begin < look or may_come(row + begin, look, kind, greatest, heap[0].key):
             for i in range(begin, end):
@@ -274,6 +296,25 @@ cdef void first_of(const Raw* row, int64_t n, int64_t k, KeyKind kind, bint grea
                     heap[0].index = i
                     sift(heap, 0, k)
         begin, end = end, min(end + look, n)
+
+
+cdef void first_of(const Raw* row, int64_t n, int64_t k, KeyKind kind, bint greatest,
+                   HeapItem* heap, int64_t* out) noexcept nogil:
+    cdef int64_t i
+    cdef HeapItem last
+    heap[0].index = INT64_MAX
+    if n >= SAMPLED_ITEMS:
+        heap[0].key = sampled_limit(row, n, k, kind, greatest)
+        for i in range(1, k):
+            heap[i] = heap[0]
+        look_through(row, 0, n, k, kind, greatest, heap)
+    if heap[0].index == INT64_MAX:      # no sample, or too few items before its limit
+        for i in range(k):
+            heap[i].key = rank_of(row[i], kind, greatest)
+            heap[i].index = i
+        for i in range(k // 2 - 1, -1, -1):
+            sift(heap, i, k)
+        look_through(row, k, n, k, kind, greatest, heap)
     for i in range(k - 1, 0, -1):
         last = heap[0]
         heap[0] = heap[i]

@@ -9,13 +9,12 @@
 #include <string.h>
 
 /* 32 lanes of double, 16 items each, and a tree: as many additions one after another as
- * in NumPy's 8 lanes of 16 items and the larger tree above them.  Rows of products are longer:
- * a BLAS has one row, and the end of a row takes as long as 100 items. */
-enum { PB_ROW = 512, PB_DOT_ROW = 2048 };
+ * in NumPy's 8 lanes of 16 items and the larger tree above them. */
+enum { PB_ROW = 512 };
 
-#define PB_HALF(n, row) (((n) / 2 + (row) - 1) & ~(intptr_t)((row) - 1))
+#define PB_HALF(n) (((n) / 2 + PB_ROW - 1) & ~(intptr_t)(PB_ROW - 1))
 
-/* NAME_row: one row, in 256 bytes of lanes, whatever the WIDTH of a vector.
+/* NAME_row: at most PB_ROW items, in 256 bytes of lanes, whatever the WIDTH of a vector.
  * NAME_sum, NAME_dot: any number, in a tree whose shape depends on that alone. */
 #define PB_SUMS(NAME, T, WIDTH, ATTR)                                         \
   typedef T NAME##_v __attribute__((vector_size(WIDTH)));                     \
@@ -64,14 +63,14 @@ enum { PB_ROW = 512, PB_DOT_ROW = 2048 };
     return lane[0];                                                           \
   }                                                                           \
   static ATTR T NAME##_sum(const T *a, intptr_t n) {                          \
-    intptr_t half = PB_HALF(n, PB_ROW);                                       \
+    intptr_t half = PB_HALF(n);                                               \
     if (n <= PB_ROW)                                                          \
       return NAME##_row(a, (const T *)0, n);                                  \
     return NAME##_sum(a, half) + NAME##_sum(a + half, n - half);              \
   }                                                                           \
   static ATTR T NAME##_dot(const T *a, const T *b, intptr_t n) {              \
-    intptr_t half = PB_HALF(n, PB_DOT_ROW);                                   \
-    if (n <= PB_DOT_ROW)                                                      \
+    intptr_t half = PB_HALF(n);                                               \
+    if (n <= PB_ROW)                                                          \
       return NAME##_row(a, b, n);                                             \
     return NAME##_dot(a, b, half) + NAME##_dot(a + half, b + half, n - half); \
   }
