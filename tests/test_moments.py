@@ -281,6 +281,15 @@ def test_dot(dtype, n):
         np.testing.assert_allclose(got, expected, rtol=loose, atol=loose * max(n, 1) ** 0.5)
 
 
+@pytest.mark.parametrize("n", [10, 300_000])
+def test_dot_into_an_array_of_no_axis(n):
+    for dtype in ("f8", "i8", "f2"):
+        a, out = (np.arange(n) % 100 == 0).astype(dtype), np.empty((), dtype)
+        got, expected = pb.par_dot(a, a, out=out), np.dot(a, a)
+        assert type(got) is type(expected)
+        assert got == expected == out
+
+
 def test_dot_of_matrices():
     a = values("i8", (300, 200), 1)
     b = values("i8", (200, 70), 2)

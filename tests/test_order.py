@@ -65,6 +65,11 @@ def test_lexsort_of_rows_lists_and_others():
     assert_same(pb.par_lexsort(a.tolist()), np.lexsort(a.tolist()))
     assert_same(pb.par_lexsort((a[0].tolist(), a[1])), np.lexsort((a[0].tolist(), a[1])))
     assert_same(pb.par_lexsort([3, 1, 2]), np.lexsort([3, 1, 2]))
+    # Each row of a matrix is one.
+    for matrix in (np.matrix(a), np.matrix(a[:, :9])):
+        got, expected = pb.par_lexsort(matrix), np.lexsort(matrix)
+        assert type(got) is type(expected)
+        np.testing.assert_array_equal(got, expected, strict=True)
     assert_same(pb.par_lexsort((a[0].astype("g"), a[1])), np.lexsort((a[0].astype("g"), a[1])))
 
 

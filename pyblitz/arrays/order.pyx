@@ -12,8 +12,8 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport at, longest_axis, ndim_of, numpys, run, run_fn, slices
 from pyblitz.arrays.front cimport (
-    ORDER_NS, RANK_NS, Left, handed_member, is_masked, left, left_dtype, member, own_code,
-    owns_functions, pays, private_copy, too_small)
+    ORDER_NS, RANK_NS, Left, computes_alike, handed_member, is_masked, left, left_dtype, member,
+    own_code, owns_functions, pays, private_copy, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.map import par_map
 from pyblitz.arrays.copy import par_copy
@@ -236,7 +236,8 @@ def par_lexsort(keys, axis=-1, *, descending=False):
             and not pays(cnp.PyArray_SIZE(<ndarray>keys[0]), ORDER_NS)):
         return too_small
     if type(keys) is not tuple and type(keys) is not list:
-        if owns_functions(type(keys)) and type(keys).__array_function__ is not np.ndarray.__array_function__:
+        if (isinstance(keys, ndarray) and not computes_alike(type(keys))) or (
+                owns_functions(type(keys)) and type(keys).__array_function__ is not np.ndarray.__array_function__):
             return left(own_code(type(keys)))
         keys = member(keys, "keys", "par_lexsort")
         if keys.ndim < 2:

@@ -823,7 +823,7 @@ def par_dot(a, b, out=None):
     Returns
     -------
     ndarray or scalar
-        ``out`` if it was given.
+        ``out`` if it was given and has an axis.
 
     Notes
     -----
@@ -865,7 +865,8 @@ def par_dot(a, b, out=None):
         return left("matrices of floats, which its BLAS shares itself, or several dimensions")
     if out is not None and not out.flags.c_contiguous:
         return left("an out that it refuses")
-    return into(out, result)
+    made = into(out, result)
+    return made[()] if made is out and out is not None and out.ndim == 0 else made     # as NumPy does
 
 
 cdef object dot_rows(ndarray x, ndarray y, object kind):
