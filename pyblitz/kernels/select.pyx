@@ -22,7 +22,7 @@ cdef enum:
     # Bytes of items of whose extremes one may come before the first ones of a row so far.
     LOOK_BYTES = 512
     # A sample says where to begin, in rows of so many items; of which rank in it, at most.
-    SAMPLED_ITEMS = 4096
+    SAMPLED_ITEMS = 512
     FEW_SAMPLES = 256
     MANY_SAMPLES = 1024
     MAX_RANK = 64
