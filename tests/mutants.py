@@ -370,8 +370,8 @@ MUTATIONS = [
     Mutation(
         "topk: of several items only the least is looked at",
         "kernels/select.pyx",
-        "best = (<Raw*>many)[greatest]",
-        "best = (<Raw*>many)[0]",
+        "return rank_of(ends[greatest], kind, greatest) < root",
+        "return rank_of(ends[0], kind, greatest) < root",
         "test_partition.py",
     ),
     Mutation(
@@ -384,7 +384,7 @@ MUTATIONS = [
     Mutation(
         "topk: the least time of many may be NaT",
         "kernels/select.pyx",
-        "if kind == KEY_TIME and wide[0] == INT64_MIN:",
+        "if kind == KEY_TIME and ends[0] == sign_bit(ends[0]):",
         "if False:",
         "test_partition.py",
     ),

@@ -417,7 +417,7 @@ cdef bint is_for_blocks(ndarray x, int64_t k):
     """Whether heaps of its blocks look at many items at once."""
     cdef cnp.dtype dtype = x.descr
     return k <= FEW_FIRST and dtype.itemsize >= 4 and (
-        dtype.kind in b"fub" or (simd.extremes_narrow if dtype.itemsize == 4 else <void*>simd.extremes_wide) != NULL)
+        dtype.kind in b"fu" or (simd.extremes_narrow if dtype.itemsize == 4 else <void*>simd.extremes_wide) != NULL)
 
 
 cdef object first_by_blocks(ndarray x, int64_t k, bint largest):
@@ -466,10 +466,10 @@ cdef object first_of_row(ndarray x, int64_t k, bint largest, bint in_order):
         return np.empty(0, np.intp)
     x = plain_column(x)
     if x.dtype.kind in key_kinds and x.dtype.itemsize <= 8:
-        if n < 2 * FIRST_BLOCK and (is_for_blocks(x, k) or not pays(n, FIRST_NS)) and is_for_heap(k, n):
-            return first_of_rows(x, k, largest)
         if n >= 2 * FIRST_BLOCK and is_for_blocks(x, k):
             return first_by_blocks(x, k, largest)
+        if (is_for_blocks(x, k) or not pays(n, FIRST_NS)) and is_for_heap(k, n):
+            return first_of_rows(x, k, largest)
         if pays(n, FIRST_NS) and (4 * k <= n or not in_order) and x.dtype.itemsize >= 4:
             found = first_by_sample(x, k, largest, in_order)
             if found is not None:

@@ -35,7 +35,7 @@ cdef extern from "numpy/arrayobject.h":
 cdef enum:
     # Elements of a block that functions under the GIL are called with.
     CALL_ITEMS = 32768
-    # Operands of more bytes come from memory.
+    # Operands of more bytes come from memory; a block then has this in the place of SCRATCH_BYTES.
     FAR_BYTES = 8388608
     FAR_SCRATCH_BYTES = 12288
 

@@ -866,7 +866,7 @@ def par_dot(a, b, out=None):
     if out is not None and not out.flags.c_contiguous:
         return left("an out that it refuses")
     made = into(out, result)
-    return made[()] if made is out and out is not None and out.ndim == 0 else made     # as NumPy does
+    return made[()] if made is out and out.ndim == 0 else made      # as NumPy does
 
 
 cdef object dot_rows(ndarray x, ndarray y, object kind):

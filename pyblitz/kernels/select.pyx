@@ -1,15 +1,14 @@
 """Selection; see select.pxd."""
 from libc.errno cimport ENOMEM
-from libc.math cimport INFINITY, sqrt
+from libc.math cimport sqrt
 from libc.stdint cimport (
-    INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, UINT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
-    uint64_t, uintptr_t)
+    INT64_MAX, UINT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t)
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from pyblitz.kernels.blocks cimport SAMPLE_SEED, run_blocks, sample_place, sum_counts
 from pyblitz.kernels.numbers cimport (
     KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, NUMBER_F32, NUMBER_F64, NUMBER_I32, NUMBER_TIME,
-    NUMBER_U32, NUMBER_U64, Raw, Wide, key_of, last_key, turned)
+    NUMBER_U32, NUMBER_U64, Raw, Wide, key_of, last_key, sign_bit, turned)
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport u32_store_relaxed
 
@@ -213,48 +212,30 @@ cdef inline void sift(HeapItem* heap, int64_t at, int64_t n) noexcept nogil:
 
 cdef bint may_come(const Raw* row, int64_t n, KeyKind kind, bint greatest, uint64_t root) noexcept nogil:
     """Whether one of n items may come before that key; by vectors, where there are some for it."""
-    cdef float few[2]
-    cdef double many[2]
-    cdef int32_t narrow[2]
-    cdef int64_t wide[2]
+    cdef Raw ends[2]
     cdef uint64_t words[2]
-    cdef Raw best
-    if Raw is uint32_t:
-        if kind == KEY_FLOAT:
-            few[0], few[1] = INFINITY, -INFINITY
-            if simd.extremes_floats(<const float*>row, n, few, few + 1):
-                return True
-            best = (<Raw*>few)[greatest]
-        elif kind == KEY_SIGNED and simd.extremes_narrow != NULL:
-            narrow[0], narrow[1] = INT32_MAX, INT32_MIN
-            simd.extremes_narrow(<const int32_t*>row, n, narrow, narrow + 1)
-            best = (<Raw*>narrow)[greatest]
-        elif kind == KEY_UNSIGNED:
+    ends[0] = ends[1] = row[0]
+    if kind == KEY_UNSIGNED and sizeof(Raw) >= 4:
+        if Raw is uint32_t:
             simd.range_narrow(row, n, words, words + 1)
-            best = <Raw>words[greatest]
-        else:
-            return True
-        return rank_of(best, kind, greatest) < root
-    elif Raw is uint64_t:
-        if kind == KEY_FLOAT:
-            many[0], many[1] = INFINITY, -INFINITY
-            if simd.extremes_doubles(<const double*>row, n, many, many + 1):
-                return True
-            best = (<Raw*>many)[greatest]
-        elif (kind == KEY_SIGNED or kind == KEY_TIME) and simd.extremes_wide != NULL:
-            wide[0], wide[1] = INT64_MAX, INT64_MIN
-            simd.extremes_wide(<const int64_t*>row, n, wide, wide + 1)
-            if kind == KEY_TIME and wide[0] == INT64_MIN:
-                return True     # NaT, which is not the least
-            best = (<Raw*>wide)[greatest]
-        elif kind == KEY_UNSIGNED:
+        elif Raw is uint64_t:
             simd.range_wide(row, n, words, words + 1)
-            best = <Raw>words[greatest]
-        else:
+        ends[greatest] = <Raw>words[greatest]
+    elif kind == KEY_FLOAT and sizeof(Raw) == 4:
+        if simd.extremes_floats(<const float*>row, n, <float*>ends, <float*>ends + 1):
             return True
-        return rank_of(best, kind, greatest) < root
+    elif kind == KEY_FLOAT and sizeof(Raw) == 8:
+        if simd.extremes_doubles(<const double*>row, n, <double*>ends, <double*>ends + 1):
+            return True
+    elif kind == KEY_SIGNED and sizeof(Raw) == 4 and simd.extremes_narrow != NULL:
+        simd.extremes_narrow(<const int32_t*>row, n, <int32_t*>ends, <int32_t*>ends + 1)
+    elif (kind == KEY_SIGNED or kind == KEY_TIME) and sizeof(Raw) == 8 and simd.extremes_wide != NULL:
+        simd.extremes_wide(<const int64_t*>row, n, <int64_t*>ends, <int64_t*>ends + 1)
+        if kind == KEY_TIME and ends[0] == sign_bit(ends[0]):
+            return True         # NaT, which is not the least
     else:
         return True
+    return rank_of(ends[greatest], kind, greatest) < root
 
 
 cdef uint64_t sampled_limit(const Raw* row, int64_t n, int64_t k, KeyKind kind, bint greatest) noexcept nogil:
@@ -270,12 +251,11 @@ cdef uint64_t sampled_limit(const Raw* row, int64_t n, int64_t k, KeyKind kind, 
         best[i] = UINT64_MAX
     for i in range(samples):
         key = rank_of(row[sample_place(&state, i, n // samples)], kind, greatest)
-        at = rank
-        while at > 0 and key < best[at - 1]:
-            if at < rank:
+        if key < best[rank - 1]:
+            at = rank - 1
+            while at > 0 and key < best[at - 1]:
                 best[at] = best[at - 1]
-            at -= 1
-        if at < rank:
+                at -= 1
             best[at] = key
     return best[rank - 1]
 
