@@ -240,12 +240,12 @@ cdef bint may_come(const Raw* row, int64_t n, KeyKind kind, bint greatest, uint6
 
 cdef uint64_t sampled_limit(const Raw* row, int64_t n, int64_t k, KeyKind kind, bint greatest) noexcept nogil:
     """A key before which k items or more are, all but surely, and not many more: the heap of a row in
-    order would take in each item.  k is at most n / 32."""
+    order would take in each item.  k is at most n / 8."""
     cdef uint64_t best[MAX_RANK]
     cdef uint64_t state = SAMPLE_SEED, key
     cdef int64_t samples = FEW_SAMPLES if n < 64 * MANY_SAMPLES else MANY_SAMPLES
     cdef double share = <double>(samples * k) / <double>n
-    # Four standard deviations more than are expected.
+    # Four standard deviations more than are expected, as in ranks_around of arrays/partition.
     cdef int rank = min(MAX_RANK, <int>(share + 4 * sqrt(share)) + 5), at, i
     for i in range(rank):
         best[i] = UINT64_MAX
