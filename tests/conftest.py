@@ -252,9 +252,9 @@ def simd_level():
 @pytest.fixture(scope="module")
 def partitions_itself(native):
     """As on a processor on which NumPy has no vector instructions for it."""
-    native.kernels.leaves_take(10**9, 1000, 10**9)
-    yield native.kernels.leaves_take
-    native.kernels.leaves_take(0, 0, 0)
+    native.kernels.partitions_take(10, 1)
+    yield native.kernels.partitions_take
+    native.kernels.partitions_take(0, 0)
 
 
 @pytest.fixture

@@ -88,6 +88,7 @@ WITHIN_A_ROW = {
     ("kernels.count", "kernels.search"),
     ("kernels.find", "kernels.filter"),
     ("kernels.keys", "kernels.radix"),
+    ("kernels.select", "kernels.keys"),
     ("kernels.argsort", "kernels.distinct"),
     ("kernels.argsort", "kernels.radix"),
     ("kernels.member", "kernels.distinct"),

@@ -25,33 +25,42 @@ SPLIT = ["i4", "u4", "i8", "u8", "f4", "f8", "M8[s]", "m8[ns]"]
 pytestmark = pytest.mark.usefixtures("partitions_itself")
 
 
-def test_where_vectors_are_faster_numpy_does_it(partitions_itself):
+def test_where_vectors_are_faster_numpy_does_it(partitions_itself, simd_level):
     a = np.random.default_rng(0).random(500_000)
     threads = pb.num_threads()
     try:
         pb.set_num_threads(2)
-        partitions_itself(1000, 1000, 1000)
+        partitions_itself(1, 1)
         with pb.stats() as s:
             pb.par_partition(a, 1000)
             pb.par_argpartition(a, 1000)
             pb.par_argpartition(np.concatenate([a, a]), 1000)
             pb.par_partition(a.reshape(1000, -1), 10)
         why = "one row that its vector instructions partition"
-        assert s.left == {("par_partition", why): 1, ("par_argpartition", why): 1}
-        partitions_itself(30_000, 1000, 30_000)
+        assert s.left == {("par_partition", why): 1}
+        simd_level("v2" if "v2" in levels.names() else levels.names()[0])
+        with pb.stats() as s:
+            pb.par_argpartition(a, 1000)
+            pb.par_argpartition(np.concatenate([a, a]), 1000)
+        assert s.left == {("par_argpartition", why): 1}
+        partitions_itself(10, 1)
         with pb.stats() as s:
             pb.par_partition(a, 1000)
         assert s.left == {}
         # One thread is never faster.
         pb.set_num_threads(1)
-        partitions_itself(1000, 1000, 1000)
+        partitions_itself(1, 1)
         with pb.stats() as s:
             pb.par_argpartition(np.concatenate([a, a]), 1000)
             pb.par_partition(np.concatenate([a, a, a]), 1000)
         assert s.left == {("par_partition", why): 1, ("par_argpartition", why): 1}
+        simd_level(levels.names()[-1])
+        with pb.stats() as s:
+            pb.par_argpartition(np.concatenate([a, a]), 1000)
+        assert len(s.left) == (levels.names()[-1] not in ("v3", "v4"))
     finally:
         pb.set_num_threads(threads)
-        partitions_itself(10**9, 1000, 10**9)
+        partitions_itself(10, 1)
 
 
 def sorted_between(a, kth, axis):
@@ -156,6 +165,105 @@ def test_not_a_numbers(dtype, share):
         check_partition(a, kth)
         for largest in (False, True):
             check_topk(a, kth // 7 + 1, largest)
+
+
+def check_order(a, kth, axis=-1):
+    """Of par_argpartition alone; returns what it gave."""
+    order = pb.par_argpartition(a, kth, axis)
+    n = a.shape[axis]
+    got = np.moveaxis(np.take_along_axis(a, order, axis), axis, 0)
+    full = np.sort(a, axis, kind="stable")
+    for k in np.atleast_1d(kth):
+        item = np.moveaxis(full, axis, 0)[k]
+        np.testing.assert_array_equal(got[k], item)
+        # NaN is the greatest of all, and NaT.
+        assert ((got[: k % n] <= item) | (item != item)).all()
+        assert ((got[k % n :] >= item) | (got[k % n :] != got[k % n :])).all()
+    assert (np.sort(order, axis) == np.indices(a.shape)[axis]).all()
+    assert order.flags.c_contiguous
+    assert order.dtype == np.intp
+    return order
+
+
+def equal_to_next(a):
+    return (a[1:] == a[:-1]) | ((a[1:] != a[1:]) & (a[:-1] != a[:-1]))
+
+
+@pytest.mark.parametrize("dtype", SPLIT)
+def test_orders_at_each_level(dtype, simd_level):
+    """Rows of a few hundred items and of a thread's most, whose order is found by vectors."""
+    rng = np.random.default_rng(SPLIT.index(dtype))
+    for n in (256, 257, 261, 300, 1000, 4099, 131_072, 131_080):
+        some = values(dtype, (n,), n)
+        patterns = [some, np.sort(some), some[rng.integers(0, 5, n)], some[:1].repeat(n)]
+        if dtype[0] == "f":
+            zeros = rng.choice(np.array([-1.0, -0.0, 0.0, 1.0], dtype), n)
+            patterns += [zeros, np.where(rng.random(n) < 0.5, np.nan, some).astype(dtype)]
+        for a in patterns[:: 1 if n < 5000 else 2]:
+            for kth in (0, n // 3, -1, [n // 2, n // 5, n - 2]):
+                orders = []
+                for level in levels.names():
+                    simd_level(level)
+                    orders.append(check_order(a, kth))
+                # Those that find it so give the same, and equal items are in their order.
+                assert all((order == orders[-1]).all() for order in orders[1:])
+                equal = equal_to_next(np.sort(a))
+                # Of short rows, those of several positions are NumPy's.
+                for order in orders if n > 5000 else [] if type(kth) is list else orders[1:]:
+                    by_item = np.lexsort((np.arange(n), a[order]))
+                    assert (np.diff(order[by_item])[equal] > 0).all()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_zeros_of_both_signs_on_either_side(dtype):
+    """Of a sample's two items around the position either may have the sign, and they are no pivot:
+    too few items are zeros."""
+    rng = np.random.default_rng(4)
+    a = rng.standard_normal(300_000).astype(dtype)
+    for share in (0.1, 0.12, 0.14):
+        zeros = rng.random(a.size) < share
+        a[zeros] = np.where(rng.random(zeros.sum()) < 0.5, -0.0, 0.0)
+        for k in np.linspace(-0.5, 0.5, 21) * share * a.size:
+            check_order(a, a.size // 2 + int(k))
+
+
+@pytest.mark.parametrize("dtype", SPLIT)
+def test_orders_of_rows(dtype):
+    a = values(dtype, (40, 300), 5)
+    for x in (a, a[::-1, ::-1], np.asfortranarray(a), a.reshape(4, 10, 300), a[:0], a[:1]):
+        for kth in (7, -300, 299):
+            assert check_order(x, kth).shape == x.shape
+            if x.size:
+                check_partition(x, kth)
+            assert pb.par_partition(x, kth).strides == np.partition(x, kth).strides
+    for kth in (7, -40):
+        check_order(a, kth, 0)
+        check_order(np.ascontiguousarray(a.T), kth, 0)
+    swapped = a.astype(a.dtype.newbyteorder())
+    check_order(swapped, 7)
+    check_order(swapped[0], 7)
+    with pytest.raises(ValueError, match="out of bounds"):
+        pb.par_argpartition(a, 300)
+    with pytest.raises(ValueError, match="out of bounds"):
+        pb.par_argpartition(a, -301)
+
+
+def test_samples_that_mislead_each_time():
+    """Of words: the k-th is in none of the ranges that samples give, so that all are sorted."""
+    n, samples = 20_000, 128
+    for sign in (1, -1):
+        a, rest = sign * np.random.default_rng(2).permutation(n), np.arange(n)
+        state = 0x9E3779B97F4A7C15
+        for turn in range(16):
+            places, stretch = [], len(rest) // samples
+            for i in range(samples):
+                state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+                places.append(i * stretch + (state >> 33) % stretch)
+            a[rest[places]] = sign * (10**9 - turn)
+            rest = np.delete(rest, places)
+        for dtype in ("i8", "i4", "f8"):
+            for kth in (n // 2, 3000, n - 3000):
+                check_order(a.astype(dtype), kth)
 
 
 def test_a_sample_that_misleads():

@@ -687,10 +687,12 @@ def test_argpartition_of_a_row(kth, dtype):
             assert (np.sort(pb.par_argpartition(a, kth)) == np.arange(n)).all()
 
 
-@pytest.mark.parametrize("rows", [60, 600])
-def test_orders_of_rows(rows):
-    """By NumPy, alone or in parts."""
-    states = np.random.default_rng(5).integers(1, 60_000, (3, rows, 100)).astype("u2")
+@pytest.mark.parametrize(
+    ("rows", "n", "dtype"), [(60, 100, "u2"), (600, 100, "u2"), (60, 300, "f4")]
+)
+def test_orders_of_rows(rows, n, dtype):
+    """By NumPy, alone or in parts; or by vectors."""
+    states = np.random.default_rng(5).integers(1, 60_000, (3, rows, n)).astype(dtype)
     states[0], states[0, :, 0], states[1] = 50_000, 0, 0
     a = states[0].copy()
     with repeatedly(a, *states):
@@ -699,7 +701,7 @@ def test_orders_of_rows(rows):
                 pb.par_rank(a, "ordinal", axis=1) - 1,
                 pb.par_argpartition(a, 30, axis=1),
             ):
-                assert (np.sort(order) == np.arange(100)).all()
+                assert (np.sort(order) == np.arange(n)).all()
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -4,10 +4,12 @@
 import operator
 from collections import namedtuple
 from functools import partial
+from time import perf_counter
 
 import numpy as np
 
 cimport numpy as cnp
+from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
@@ -26,9 +28,8 @@ from pyblitz.arrays.reduce import par_count_nonzero
 from pyblitz.arrays.sort cimport sort
 from pyblitz.arrays.sorting cimport key_kinds, sort_fields
 from pyblitz.kernels.numbers cimport NUMBER_TIME
-from pyblitz.kernels.radix cimport numpys_level_ns
 from pyblitz.kernels.select cimport (
-    First, Split, first_run, split_blocks, split_count, split_sample, split_write)
+    First, Parts, Split, first_run, parts_run, ranks_around, split_blocks, split_count, split_sample, split_write)
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 from pyblitz.runtime.pool cimport Worker
@@ -43,6 +44,14 @@ cdef enum:
     FAST_ORDERS = 524288
     # Items of a part that NumPy ends alone.
     PART_ITEMS = 8192
+    # Items of a part whose order is ended by a sort.
+    SORTED_PART = 1024
+    # Items of a row that one thread parts by vectors, and from which on that is faster than NumPy.
+    ALONE_ITEMS = 131072
+    LEAST_ALONE = 256
+    # What is timed to know whose is faster.
+    TIMED_ITEMS = 4096
+    TIMED_RUNS = 8
     # Two-byte items of so many are sorted by counting; of fewer, NumPy's kernel is faster.
     COUNTED_ITEMS = 1048576
     MAX_SAMPLES = 16384
@@ -60,10 +69,14 @@ cdef enum:
     FEW_FIRST = 32
     FIRST_BLOCK = 131072
 
-# Nanoseconds that a fast sort takes for each halving, at most.  At 2.5 GHz NumPy's takes 0.5 with
-# AVX-512, 1.0 with AVX2, and 3.5 without vectors; and up to twice that where neighbours have the
-# host's other threads.  What is wrongly called fast is NumPy's, and no slower than that.
-cdef double FAST_HALVING = 2.2
+# Nanoseconds that NumPy's partition takes for an item, at most, if it has vector instructions: 0.5 to 1.5
+# at 3 GHz.  Without them it takes 4 or more; with those of AVX-512, on Zen 4, 5 to 10.
+cdef double FAST_ITEM = 2.5
+# Ours is preferred where NumPy's takes so many times as long.
+cdef double SLOWER = 1.25
+
+# Of a sample's ranks between which an item is, all but surely.
+cdef double DEVIATIONS = 4.0
 
 
 cdef bint can_split(ndarray a):
@@ -96,21 +109,11 @@ cdef ndarray sampled(ndarray a):
     return result
 
 
-cdef tuple ranks_around(int64_t k, int64_t n, int64_t samples):
-    """Ranks in a sample between which the k-th item is, all but surely: four standard
-    deviations of a binomial distribution away."""
-    share = (k + 0.5) / n
-    gap = 4.0 * (samples * share * (1.0 - share)) ** 0.5 + 4.0
-    middle = share * samples
-    return int(middle - gap), int(middle), int(middle + gap) + 1
-
-
 cdef object splitters(ndarray a, int64_t k):
     """Two values, as an array, between which the k-th is, all but surely."""
     cdef ndarray sample = sampled(a)
-    cdef int64_t samples = cnp.PyArray_SIZE(sample)
-    first, middle, last = ranks_around(k, cnp.PyArray_SIZE(a), samples)
-    middle = min(max(middle, 0), samples - 1)
+    cdef int64_t samples = cnp.PyArray_SIZE(sample), first, middle, last
+    middle = ranks_around(k, cnp.PyArray_SIZE(a), samples, DEVIATIONS, &first, &last)
     least, greatest = bounds_of(a.dtype)
     wanted = [r for r in (first, middle, last) if 0 <= r < samples]
     sample.partition(wanted)
@@ -138,7 +141,8 @@ cdef list split(ndarray a, ndarray dst, bint indices, object around):
     cdef Split s
     cdef ndarray low = around[:1], high = around[1:]
     cdef ndarray counts
-    s.kind = number_of(a.dtype)
+    s.kind = key_kinds[a.dtype.kind]
+    s.itemsize = cnp.PyArray_ITEMSIZE(a)
     s.src = <const char*>cnp.PyArray_DATA(a)
     s.n = cnp.PyArray_SIZE(a)
     s.low = <const char*>cnp.PyArray_DATA(low)
@@ -154,22 +158,99 @@ cdef list split(ndarray a, ndarray dst, bint indices, object around):
     return (<object>counts)[-1].tolist()
 
 
+cdef int run_parts(Worker* w, Parts* p) noexcept nogil:
+    return parts_run(w, p)
+
+
+cdef int parts_of_rows(ndarray a, ndarray out, bint indices, int64_t k, int64_t* equals) except -1:
+    """Along the last axis of contiguous arrays: what is less than the k-th, equal to it, and greater;
+    and where the second part begins and ends."""
+    cdef Parts p
+    p.src = <const char*>cnp.PyArray_DATA(a)
+    p.n = cnp.PyArray_DIM(a, cnp.PyArray_NDIM(a) - 1)
+    p.rows = cnp.PyArray_SIZE(a) // p.n
+    p.itemsize = cnp.PyArray_ITEMSIZE(a)
+    p.kind = key_kinds[a.dtype.kind]
+    p.k = k
+    p.indices = indices
+    p.out = <char*>cnp.PyArray_DATA(out)
+    p.equals = equals
+    run(<run_fn>run_parts, &p, "the partition")
+    return 0
+
+
+# Nanoseconds for an item of 4 and of 8 bytes, as timed; 0: not yet.
+cdef double[2] numpys_items
+cdef double[2] our_items
+
+
+cdef void partitions_take(double numpys, double ours) noexcept:
+    for wide in range(2):
+        numpys_items[wide] = numpys
+        our_items[wide] = ours
+
+
+cdef int time_partitions(bint wide) except -1:
+    """The fastest of several runs counts: the first ones are slower."""
+    cdef double numpys = INFINITY, ours = INFINITY
+    cdef ndarray rows, row, out
+    # Words that look random: Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
+    words = np.arange(1, TIMED_RUNS * TIMED_ITEMS + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    rows = (words if wide else words.astype(np.uint32)).reshape(TIMED_RUNS, TIMED_ITEMS)
+    out = np.empty_like(rows[0])
+    for row in rows:        # others each time, of which no processor knows what comes next
+        begun = perf_counter()
+        np.partition(row, TIMED_ITEMS // 2)
+        numpys = min(numpys, perf_counter() - begun)
+        if (simd.sort_wide if wide else simd.sort_narrow) != NULL:
+            begun = perf_counter()
+            parts_of_rows(row, out, False, TIMED_ITEMS // 2, NULL)
+            ours = min(ours, perf_counter() - begun)
+    our_items[wide] = ours * 1e9 / TIMED_ITEMS
+    numpys_items[wide] = numpys * 1e9 / TIMED_ITEMS
+    return 0
+
+
+cdef double numpys_item_ns(bint wide) except -1:
+    if numpys_items[wide] == 0.0:
+        time_partitions(wide)
+    return numpys_items[wide]
+
+
+cdef bint has_vectors(bint wide, bint indices) except -1:
+    """Whether ours are faster than NumPy, which has them, too, on most processors.  Those that give
+    indices are faster than all of NumPy's."""
+    return (simd.sort_wide if wide else simd.sort_narrow) != NULL and (
+        indices or numpys_item_ns(wide) > SLOWER * our_items[wide])
+
+
+cdef bint is_for_one_thread(ndarray a, int64_t n, bint indices) except -1:
+    """Whether n items are parted by vectors, sooner than another thread has come."""
+    return LEAST_ALONE <= n <= ALONE_ITEMS and has_vectors(cnp.PyArray_ITEMSIZE(a) == 8, indices)
+
+
 cdef list thirds_of(ndarray a, ndarray dst, bint indices, list kths):
     """Splits a into dst; returns what is not in order yet: (begin, end, kths in it).
     The middle one of the kths, which rise, is in a small part, all but surely."""
-    cdef int64_t begin, end
+    cdef int64_t begin, end, middle = kths[len(kths) // 2], n = cnp.PyArray_SIZE(a)
+    cdef int64_t equals[2]
+    cdef bint equal = True, nans = False     # what the second part and the last one are
     cdef list result = []
-    around = splitters(a, kths[len(kths) // 2])
-    ends = [0, *split(a, dst, indices, around)]
-    equal = around[0] == around[1] or (a.dtype.kind in "mM" and np.isnat(around).all())
+    if is_for_one_thread(a, n, indices):
+        parts_of_rows(a, dst, indices, middle, equals)
+        ends = [0, equals[0], equals[1], n]
+    else:
+        around = splitters(a, middle)
+        ends = [0, *split(a, dst, indices, around)]
+        equal = around[0] == around[1] or (a.dtype.kind in "mM" and np.isnat(around).all())
+        nans = a.dtype.kind == "f" and around[1] == np.inf
     for i in range(3):
         begin, end = ends[i], ends[i + 1]
         inside = [k - begin for k in kths if begin <= k < end]
-        if not inside or (i == 1 and equal):
-            continue
-        if i == 2 and a.dtype.kind == "f" and around[1] == np.inf:
-            continue            # NaNs
-        result.append((begin, end, inside))
+        if inside and not (i == 1 and equal) and not (i == 2 and nans):
+            result.append((begin, end, inside))
     return result
 
 
@@ -178,7 +259,7 @@ cdef int partition_into(ndarray a, ndarray dst, list kths, int depth) except -1:
     cdef ndarray part
     for begin, end, inside in thirds_of(a, dst, False, kths):
         part = dst[begin:end]
-        if end - begin <= PART_ITEMS or depth == MAX_DEPTH:
+        if (end - begin <= PART_ITEMS and not is_for_one_thread(part, end - begin, False)) or depth == MAX_DEPTH:
             part.partition(inside)
         else:
             partition_into(par_copy(part), part, inside, depth + 1)
@@ -186,11 +267,13 @@ cdef int partition_into(ndarray a, ndarray dst, list kths, int depth) except -1:
 
 
 cdef ndarray order_around(ndarray a, list kths, int depth):
-    """np.argpartition, of many items at first.  Of few: they are this function's own."""
+    """np.argpartition, with equal items in their order; of many at first.  Of few: they are this
+    function's own."""
     cdef ndarray order, part
-    if cnp.PyArray_SIZE(a) <= PART_ITEMS or depth == MAX_DEPTH:
-        return np.argpartition(a, kths).astype(np.int64, copy=False)
-    order = np.empty(cnp.PyArray_SIZE(a), np.int64)
+    cdef int64_t n = cnp.PyArray_SIZE(a)
+    if n < LEAST_ALONE or (n < SORTED_PART and not is_for_one_thread(a, n, True)) or depth == MAX_DEPTH:
+        return np.argsort(a, kind="stable").astype(np.int64, copy=False)
+    order = np.empty(n, np.int64)
     for begin, end, inside in thirds_of(a, order, True, kths):
         part = order[begin:end]
         part[...] = par_take(part, order_around(par_take(a, part), inside, depth + 1))
@@ -239,7 +322,7 @@ cdef object partition_row(ndarray x, list kths, bint indices):
     """Of many items."""
     cdef ndarray out
     cdef int64_t n = cnp.PyArray_SIZE(x)
-    if n <= PART_ITEMS:
+    if n <= PART_ITEMS and not (can_split(x) and is_for_one_thread(x, n, indices)):
         return too_small
     if not can_split(x):
         if x.dtype.itemsize == 2 and n < COUNTED_ITEMS:
@@ -258,16 +341,35 @@ cdef object partition_row(ndarray x, list kths, bint indices):
     return out
 
 
-cdef bint vectors_are_faster(object dtype, int64_t n, bint indices):
+cdef bint vectors_are_faster(object dtype, int64_t n, bint indices) except -1:
     """Of one row: where NumPy's partition has vector instructions, it is over before two threads
-    have sampled, counted and moved, and one thread never is.  Measured where its sort takes 0.1 to 0.2 ns a halving."""
+    have sampled, counted and moved, and one thread never is.  Measured where it takes 0.3 to 0.6 ns an item."""
     cdef bint wide = dtype.itemsize == 8
     cdef int64_t limit = FAST_ORDERS if indices else FAST_NARROW
+    if has_vectors(wide, indices):
+        return False
     if wide and not indices:
         limit = FAST_FLOATS if dtype.kind == "f" else FAST_INTEGERS
     if SHARE_NS == 0 or dtype.kind not in "iuf" or dtype.itemsize < 4 or not dtype.isnative:
         return False
-    return (n < limit or is_alone()) and numpys_level_ns(wide) < FAST_HALVING
+    return (n < limit or is_alone()) and numpys_item_ns(wide) < FAST_ITEM
+
+
+cdef bint has_fast_rows(ndarray x, bint indices) except -1:
+    """Whether a thread parts each sooner than NumPy does."""
+    cdef int axis = cnp.PyArray_NDIM(x) - 1
+    cdef int64_t n = cnp.PyArray_DIM(x, axis) if axis >= 0 else 0
+    # Partitioned items have the memory order of the array.
+    return (n >= LEAST_ALONE and can_split(x) and cnp.PyArray_ISNOTSWAPPED(x)
+            and (indices or cnp.PyArray_IS_C_CONTIGUOUS(x)) and is_for_one_thread(x, n, indices))
+
+
+cdef object fast_rows(ndarray x, int64_t k, bint indices):
+    cdef ndarray out = np.empty((<object>x).shape, np.int64 if indices else x.dtype)
+    if not cnp.PyArray_ISCARRAY_RO(x):
+        x = par_copy(x, order="C")
+    parts_of_rows(x, out, indices, k, NULL)
+    return out.astype(np.intp, copy=False) if indices else out
 
 
 cdef object sorted_instead(ndarray x, object axis, object order, bint indices):
@@ -283,6 +385,10 @@ cdef object partition(object a, object kth, object axis, object kind, object ord
     cdef object dtype = x.dtype
     cdef int64_t n
     cdef list kths
+    if axis == -1 and type(kth) is int and order is None and kind == "introselect" and has_fast_rows(x, indices):
+        n = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1)
+        if -n <= kth < n:
+            return fast_rows(x, kth + n if kth < 0 else kth, indices)
     if not pays(cnp.PyArray_SIZE(x), PARTITION_NS):
         return too_small
     if dtype.hasobject or sort_fields(x, order) is None:
@@ -326,7 +432,9 @@ def par_partition(a, kth, axis=-1, kind="introselect", order=None):
     O(n) work.  A long row of numbers or times of four or eight bytes is split around
     two items of a sample that have the position between them (Floyd and Rivest, 1975):
     one pass counts, one writes, and what is between them, a few percent, is split
-    again, or ended by NumPy.  Items of one or two bytes are sorted by counting; rows
+    again, or ended by NumPy.  Of rows of up to 2^17 the item at the position is found by
+    samples of samples, and then one pass writes, by vectors; where NumPy's own are as fast,
+    which is timed once, it does that.  Items of one or two bytes are sorted by counting; rows
     with more than three positions, strings and records by ``par_sort``.  Many short rows
     are shared, each partitioned by
     NumPy.  NaN and NaT go last.  Objects, variable-width strings,
@@ -354,7 +462,9 @@ def par_argpartition(a, kth, axis=-1, kind="introselect", order=None):
 
     Notes
     -----
-    As ``par_partition``, with indices written instead of items.
+    As ``par_partition``, with indices written instead of items.  Equal items are in their order, but in
+    short rows, which are NumPy's: of fewer than 256 items, and without AVX2 or with several positions
+    of some 32,000.
 
     Examples
     --------
@@ -433,11 +543,11 @@ cdef object first_by_blocks(ndarray x, int64_t k, bint largest):
 cdef object first_by_sample(ndarray x, int64_t k, bint largest, bint in_order):
     """Indices of the first k of a long row, out of the items that a sample says are
     enough.  None: they were not."""
-    cdef int64_t n = cnp.PyArray_SIZE(x), samples
+    cdef int64_t n = cnp.PyArray_SIZE(x), samples, first, last, rank
     cdef ndarray sample = sampled(x), found
     samples = cnp.PyArray_SIZE(sample)
-    # The rank in the sample beyond which there are k, all but surely.
-    rank = ranks_around(n - k if largest else k - 1, n, samples)[0 if largest else 2]
+    ranks_around(n - k if largest else k - 1, n, samples, DEVIATIONS, &first, &last)
+    rank = first if largest else last       # beyond which there are k, all but surely
     if not 0 <= rank < samples:
         return None
     sample.partition(rank)
@@ -451,10 +561,10 @@ cdef object first_by_sample(ndarray x, int64_t k, bint largest, bint in_order):
         return par_take(found, order_by_columns([items], [largest], True)[:k])
     # All that are beyond the last one, and the first ones that are equal to it.
     place = cnp.PyArray_SIZE(found) - k if largest else k - 1
-    last = partition_row(items, [place], False) if pays(items.size, PARTITION_NS) else np.partition(items, place)
-    last = last[place : place + 1]
-    mask = par_map(np.greater if largest else np.less, items, last)
-    equal = par_flatnonzero(par_map(np.equal, items, last))
+    parted = partition_row(items, [place], False) if pays(items.size, PARTITION_NS) else np.partition(items, place)
+    ends = parted[place : place + 1]
+    mask = par_map(np.greater if largest else np.less, items, ends)
+    equal = par_flatnonzero(par_map(np.equal, items, ends))
     mask[equal[: k - par_count_nonzero(mask)]] = True
     return par_take(found, par_flatnonzero(mask))
 

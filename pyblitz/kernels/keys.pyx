@@ -20,47 +20,40 @@ cdef enum:
 # Unlike keys (numbers.pxd), from which the item cannot be had back: two zeros, or two NaNs, with other
 # bits are two words.  Integers and times have the same words as keys.
 
-cdef inline Raw last_word(KeyKind kind, Raw like) noexcept nogil:
-    """The greatest word of a number; those beyond are of NaN and NaT."""
-    # Of floats there are as many as infinity's bits say, twice, and two zeros.
-    return 2 * infinity(like) + 1 if kind == KEY_FLOAT else last_key(kind, like)
-
-
-cdef void encode(const NumberSort* k, const Word* x, int64_t n, Word* out) noexcept nogil:
-    """Words whose unsigned order is the order of the items; no two items share one."""
-    cdef Word last = last_word[Word](k.kind, 0)
+cdef void encode(KeyKind kind, bint descending, const Word* x, int64_t n, Word* out) noexcept nogil:
+    cdef Word last = last_word[Word](kind, 0)
     cdef int64_t i
-    if k.kind == KEY_UNSIGNED:
+    if kind == KEY_UNSIGNED:
         memcpy(out, x, n * sizeof(Word))
-    elif k.kind == KEY_SIGNED:
+    elif kind == KEY_SIGNED:
         for i in range(n):
             out[i] = signed_key(x[i])
-    elif k.kind == KEY_TIME:
+    elif kind == KEY_TIME:
         for i in range(n):
             out[i] = time_key(x[i])
     elif Word is uint64_t:
         simd.encode_wide(x, n, out)
     else:
         simd.encode_narrow(x, n, out)
-    if k.descending:
+    if descending:
         for i in range(n):
             out[i] = turned(out[i], last)
 
 
-cdef void decode(const NumberSort* k, const Word* x, int64_t n, Word* out) noexcept nogil:
-    cdef Word last = last_word[Word](k.kind, 0)
+cdef void decode(KeyKind kind, bint descending, const Word* x, int64_t n, Word* out) noexcept nogil:
+    cdef Word last = last_word[Word](kind, 0)
     cdef int64_t i
-    if k.descending:
+    if descending:
         for i in range(n):
             out[i] = turned(x[i], last)
         x = out
-    if k.kind == KEY_UNSIGNED:
+    if kind == KEY_UNSIGNED:
         if out != x:
             memcpy(out, x, n * sizeof(Word))
-    elif k.kind == KEY_SIGNED:
+    elif kind == KEY_SIGNED:
         for i in range(n):
             out[i] = signed_key(x[i])
-    elif k.kind == KEY_TIME:
+    elif kind == KEY_TIME:
         for i in range(n):
             out[i] = signed_key(x[i] + 1)
     elif Word is uint64_t:
@@ -72,17 +65,17 @@ cdef void decode(const NumberSort* k, const Word* x, int64_t n, Word* out) noexc
 cdef void load_keys(void* ctx, int64_t lo, int64_t hi, void* words) noexcept nogil:
     cdef NumberSort* k = <NumberSort*>ctx
     if k.itemsize == 8:
-        encode[uint64_t](k, <const uint64_t*>k.src + lo, hi - lo, <uint64_t*>words)
+        encode[uint64_t](k.kind, k.descending, <const uint64_t*>k.src + lo, hi - lo, <uint64_t*>words)
     else:
-        encode[uint32_t](k, <const uint32_t*>k.src + lo, hi - lo, <uint32_t*>words)
+        encode[uint32_t](k.kind, k.descending, <const uint32_t*>k.src + lo, hi - lo, <uint32_t*>words)
 
 
 cdef void store_keys(void* ctx, const void* words, int64_t n, int64_t at) noexcept nogil:
     cdef NumberSort* k = <NumberSort*>ctx
     if k.itemsize == 8:
-        decode[uint64_t](k, <const uint64_t*>words, n, <uint64_t*>k.dst + at)
+        decode[uint64_t](k.kind, k.descending, <const uint64_t*>words, n, <uint64_t*>k.dst + at)
     else:
-        decode[uint32_t](k, <const uint32_t*>words, n, <uint32_t*>k.dst + at)
+        decode[uint32_t](k.kind, k.descending, <const uint32_t*>words, n, <uint32_t*>k.dst + at)
 
 
 # ---- zeros and NaNs ---------------------------------------------------------
@@ -144,9 +137,9 @@ cdef uint64_t key_of_item(const NumberSort* k, const char* items, int64_t i) noe
     cdef uint64_t wide
     cdef uint32_t narrow
     if k.itemsize == 8:
-        encode[uint64_t](k, <const uint64_t*>items + i, 1, &wide)
+        encode[uint64_t](k.kind, k.descending, <const uint64_t*>items + i, 1, &wide)
         return wide
-    encode[uint32_t](k, <const uint32_t*>items + i, 1, &narrow)
+    encode[uint32_t](k.kind, k.descending, <const uint32_t*>items + i, 1, &narrow)
     return narrow
 
 

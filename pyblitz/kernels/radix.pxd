@@ -64,8 +64,6 @@ cdef struct Leaves:
 
 cdef void use_leaves(Leaves narrow, Leaves wide) noexcept nogil
 cdef Leaves* leaves_of(bint wide) noexcept nogil
-# How many nanoseconds NumPy's leaf sort needs for a word, each time that their number doubles.
-cdef double numpys_level_ns(bint wide) noexcept nogil
 # For tests: how many picoseconds a word takes our leaf sort, NumPy's, the pieces, and the leaf sort
 # of floats.  With 0, it is timed when somebody asks for it next.
 cdef void set_paces(int64_t ours, int64_t leaf, int64_t pieces, int64_t floats) noexcept nogil

@@ -187,15 +187,11 @@ cdef double timed_level_ns(bint wide, sort_fn leaf, atomic_i64* kept) noexcept n
     return INT32_MAX if leaf == NULL else pace(wide, leaf, kept) / (1000.0 * TIMED_LEVELS)
 
 
-cdef double numpys_level_ns(bint wide) noexcept nogil:
-    return timed_level_ns(wide, leaves_of(wide).words, &paces_of(wide).leaf)
-
-
 cdef double level_ns(bint wide) noexcept nogil:
     """What a word takes the leaf sort for each halving of what is to be sorted."""
     if ours_is_faster(wide):
         return timed_level_ns(wide, our_leaf(wide), &paces_of(wide).ours)
-    return numpys_level_ns(wide)
+    return timed_level_ns(wide, leaves_of(wide).words, &paces_of(wide).leaf)
 
 
 cdef inline sort_fn floats_leaf(bint wide) noexcept nogil:

@@ -1,10 +1,10 @@
-"""Selection: a three-way split of a row around two of its values, and the first
-items of short rows.  No Python, no NumPy.
+"""Selection: a three-way split of a row around two of its values, or of rows around one of their
+positions, and the first items of short rows.  No Python, no NumPy.
 
 What each gives depends on the data alone, never on the number of threads.
 """
 from libc.stdint cimport int64_t, intptr_t, uint64_t
-from pyblitz.kernels.numbers cimport KeyKind, NumberKind
+from pyblitz.kernels.numbers cimport KeyKind
 from pyblitz.runtime.atomic cimport atomic_u32
 from pyblitz.runtime.pool cimport Worker
 
@@ -13,8 +13,15 @@ from pyblitz.runtime.pool cimport Worker
 cdef void split_sample(const char* src, intptr_t itemsize, int64_t n, int64_t samples,
                        char* out) noexcept nogil
 
+# Ranks in a sample between which the k-th item is, if it is no more standard deviations of a binomial
+# distribution away; first may be less than 0, and last not less than `samples`.  Returns its likeliest
+# rank.
+cdef int64_t ranks_around(int64_t k, int64_t n, int64_t samples, double deviations, int64_t* first,
+                          int64_t* last) noexcept nogil
+
 cdef struct Split:
-    NumberKind kind
+    KeyKind kind
+    intptr_t itemsize   # 4 or 8
     const char* src     # [n]
     int64_t n
     const char* low     # two values, low <= high, neither NaN
@@ -33,6 +40,22 @@ cdef int64_t split_blocks(int64_t n) noexcept nogil
 # 0, ENOMEM, or -1 with an exception set.
 cdef int split_count(Worker* w, Split* s) noexcept nogil
 cdef int split_write(Worker* w, Split* s) noexcept nogil
+
+cdef struct Parts:
+    const char* src     # [rows][n]: 4 or 8 bytes each
+    int64_t rows
+    int64_t n           # 1 or more
+    intptr_t itemsize
+    KeyKind kind
+    int64_t k           # 0 .. n - 1
+    bint indices        # whether indices in the row are written, as int64; else the items
+    # [rows][n], to be filled: first the items less than the k-th of their row, then those equal to it,
+    # then the greater ones.  Each part keeps its order.
+    char* out
+    int64_t* equals     # [rows][2], to be filled: where the second part begins and ends; or NULL
+
+# Each row by one thread; for processors with vectors (simd.sort_wide).  0, or what stopped it.
+cdef int parts_run(Worker* w, Parts* p) noexcept nogil
 
 cdef struct First:
     const char* src     # [rows][n]: 1, 2, 4 or 8 bytes each

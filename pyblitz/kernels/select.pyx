@@ -6,9 +6,9 @@ from libc.stdint cimport (
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from pyblitz.kernels.blocks cimport SAMPLE_SEED, run_blocks, sample_place, sum_counts
+from pyblitz.kernels.keys cimport decode, encode, last_word
 from pyblitz.kernels.numbers cimport (
-    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, NUMBER_F32, NUMBER_F64, NUMBER_I32, NUMBER_TIME,
-    NUMBER_U32, NUMBER_U64, Raw, Wide, key_of, last_key, sign_bit, turned)
+    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, Raw, Word, key_of, last_key, sign_bit, turned)
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport u32_store_relaxed
 
@@ -16,7 +16,11 @@ cdef enum:
     # Items of a block, which is counted and then written by one leaf each.
     BLOCK = 16384
     # Items that are parted at a time, in L1.
-    CHUNK = 128
+    CHUNK = 256
+    # Of one row: so few words are sorted, and of more so many are a sample.  Samples of samples, at most.
+    SORTED_WORDS = 256
+    WORD_SAMPLES = 128
+    MAX_ROUNDS = 16
     LEAF_ITEMS = 16384
     # Bytes of items of whose extremes one may come before the first ones of a row so far.
     LOOK_BYTES = 512
@@ -40,116 +44,124 @@ cdef void split_sample(const char* src, intptr_t itemsize, int64_t n, int64_t sa
         memcpy(out + i * itemsize, src + at * itemsize, itemsize)
 
 
+cdef int64_t ranks_around(int64_t k, int64_t n, int64_t samples, double deviations, int64_t* first,
+                          int64_t* last) noexcept nogil:
+    cdef double share = (<double>k + 0.5) / <double>n
+    cdef double gap = deviations * sqrt(<double>samples * share * (1.0 - share)) + deviations
+    cdef double middle = share * <double>samples
+    first[0] = <int64_t>(middle - gap)
+    last[0] = <int64_t>(middle + gap) + 1
+    return <int64_t>middle
+
+
 cdef int64_t split_blocks(int64_t n) noexcept nogil:
     return (n + BLOCK - 1) // BLOCK
 
 
-cdef inline Wide biased(Wide x, uint64_t bias) noexcept nogil:
-    """bias: 1 wraps the least of int64 to the greatest."""
-    if Wide is int64_t:
-        return <int64_t>(<uint64_t>x - bias)
+cdef inline void count_thirds(const Word* words, int64_t n, Word low, Word high, int64_t* counts) noexcept nogil:
+    if Word is uint64_t:
+        simd.thirds_wide(words, n, low, high, counts)
     else:
-        return x
+        simd.thirds_narrow(words, n, low, high, counts)
 
 
-cdef void count_thirds(const Split* s, const Wide* src, uint64_t bias, int64_t n,
-                       int64_t* counts) noexcept nogil:
-    cdef Wide low = biased((<const Wide*>s.low)[0], bias)
-    cdef Wide high = biased((<const Wide*>s.high)[0], bias)
-    cdef Wide x
-    cdef int64_t less = 0, upto = 0, i
-    # Lanes as wide as the items: a block's counts fit.
-    cdef int32_t less_32 = 0, upto_32 = 0
-    for i in range(n):
-        x = biased(src[i], bias)
-        if Wide is int64_t or Wide is uint64_t or Wide is double:
-            less += x < low
-            upto += x <= high
-        else:
-            less_32 += x < low
-            upto_32 += x <= high
-    counts[0] = less + less_32
-    counts[1] = upto + upto_32 - counts[0]
-    counts[2] = n - upto - upto_32
-
-
-cdef inline bint write_items(const Split* s, const Wide* src, uint64_t bias, int64_t first,
-                             int64_t n, const int64_t* begins, Wide* dst,
-                             int64_t* indices) noexcept nogil:
-    """begins: of the block's parts, followed by those of the next block.  Every item is stored to all
-    three, and the next one over it where it does not belong: to a buffer, because past the end is what
-    another worker writes.  False: the parts are not of the sizes that were counted."""
-    cdef Wide low = biased((<const Wide*>s.low)[0], bias)
-    cdef Wide high = biased((<const Wide*>s.high)[0], bias)
-    cdef Wide items[3][CHUNK]
-    cdef int64_t places[3][CHUNK]
-    cdef int64_t[3] to = [begins[0], begins[1], begins[2]]
-    cdef const int64_t* ends = begins + 3
-    cdef int64_t less, upto, at = 0, m, i, a, b, c
-    cdef Wide item, x
-    while at < n:
-        m = min(n - at, <int64_t>CHUNK)
-        a = b = c = 0
-        for i in range(m):
-            item = src[at + i]
-            x = biased(item, bias)
-            less = x < low
-            upto = x <= high
-            if indices == NULL:
-                items[0][a] = items[1][b] = items[2][c] = item
-            else:
-                places[0][a] = places[1][b] = places[2][c] = first + at + i
-            a += less
-            b += upto - less
-            c += 1 - upto
-        if a > ends[0] - to[0] or b > ends[1] - to[1] or c > ends[2] - to[2]:
+cdef inline bint write_indices(const Word* words, int64_t n, Word low, Word high, int64_t first, int64_t* to,
+                               const int64_t* ends, int64_t* out) noexcept nogil:
+    """Of up to CHUNK words; moves `to`.  False: a third would not end where it was said to.  By way of a
+    buffer, because past the end is what another worker writes."""
+    cdef int64_t indices[3][CHUNK]
+    cdef int64_t sizes[3]
+    cdef int64_t* at[3]
+    cdef int k
+    for k in range(3):
+        at[k] = indices[k]
+    if Word is uint64_t:
+        simd.places_wide(words, n, low, high, at, sizes, first)
+    else:
+        simd.places_narrow(words, n, low, high, at, sizes, first)
+    for k in range(3):
+        if sizes[k] > ends[k] - to[k]:
             return False
-        if indices == NULL:
-            memcpy(dst + to[0], items[0], a * sizeof(Wide))
-            memcpy(dst + to[1], items[1], b * sizeof(Wide))
-            memcpy(dst + to[2], items[2], c * sizeof(Wide))
-        else:
-            memcpy(indices + to[0], places[0], a * sizeof(int64_t))
-            memcpy(indices + to[1], places[1], b * sizeof(int64_t))
-            memcpy(indices + to[2], places[2], c * sizeof(int64_t))
-        to[0] += a
-        to[1] += b
-        to[2] += c
-        at += m
-    return True         # there is room for as many as there are
+    for k in range(3):
+        memcpy(out + to[k], indices[k], sizes[k] * sizeof(int64_t))
+        to[k] += sizes[k]
+    return True
 
 
-cdef bint split_block(const Split* s, const Wide* src, uint64_t bias, int64_t lo, int64_t hi,
-                      bint writes) noexcept nogil:
+cdef inline bint write_items(const Word* words, int64_t n, Word low, Word high, KeyKind kind, int64_t* to,
+                             const int64_t* ends, Word* out) noexcept nogil:
+    """The same of the items."""
+    cdef Word items[3][CHUNK]
+    cdef int64_t sizes[3]
+    cdef Word* at[3]
+    cdef int k
+    for k in range(3):
+        at[k] = items[k]
+    if Word is uint64_t:
+        simd.apart_wide(words, n, low, high, at, sizes)
+    else:
+        simd.apart_narrow(words, n, low, high, at, sizes)
+    for k in range(3):
+        if sizes[k] > ends[k] - to[k]:
+            return False
+    for k in range(3):
+        decode(kind, False, <const Word*>at[k], sizes[k], out + to[k])
+        to[k] += sizes[k]
+    return True
+
+
+cdef inline void widen(KeyKind kind, Word* low, Word* high) noexcept nogil:
+    """To all words of numbers that are equal to these: there are two zeros, and many NaNs."""
+    cdef Word zero = 0, last = last_word[Word](kind, 0)
+    if kind == KEY_FLOAT:
+        encode(kind, False, <const Word*>&zero, 1, &zero)
+        low[0] = zero - 1 if low[0] == zero else min(low[0], <Word>(last + 1))
+        high[0] = zero if high[0] == zero - 1 else ~<Word>0 if high[0] > last else high[0]
+
+
+cdef bint split_block(const Split* s, const Word* src, int64_t lo, int64_t hi, bint writes) noexcept nogil:
+    cdef Word words[CHUNK]
+    cdef Word[2] around
     cdef int64_t* counts = s.counts + 3 * (lo // BLOCK)
+    cdef int64_t[3] to = [0, 0, 0]
+    cdef int64_t n = hi - lo, m
+    memcpy(around, s.low, sizeof(Word))
+    memcpy(around + 1, s.high, sizeof(Word))
+    encode(s.kind, False, <const Word*>around, 2, <Word*>around)
+    widen(s.kind, <Word*>around, <Word*>around + 1)
+    if writes:
+        memcpy(to, counts, sizeof(to))
+    while lo < hi:
+        m = min(hi - lo, <int64_t>CHUNK)
+        encode(s.kind, False, src + lo, m, <Word*>words)
+        if writes:
+            if not (write_indices(<const Word*>words, m, around[0], around[1], lo, to, counts + 3, <int64_t*>s.dst)
+                    if s.indices else
+                    write_items(<const Word*>words, m, around[0], around[1], s.kind, to, counts + 3, <Word*>s.dst)):
+                return False
+        else:
+            count_thirds(<const Word*>words, m, around[0], around[1], to)
+        lo += m
     if not writes:
-        count_thirds(s, src + lo, bias, hi - lo, counts)
-        return True
-    if s.indices:
-        return write_items(s, src + lo, bias, lo, hi - lo, counts, <Wide*>NULL, <int64_t*>s.dst)
-    return write_items(s, src + lo, bias, lo, hi - lo, counts, <Wide*>s.dst, NULL)
+        counts[0] = to[0]
+        counts[1] = to[1]
+        counts[2] = n - to[0] - to[1]
+    return True
 
 
-cdef bint split_any(const Split* s, int64_t lo, int64_t hi, bint writes) noexcept nogil:
-    """One block.  False: the parts are not of the sizes that were counted."""
-    if s.kind == NUMBER_F64:
-        return split_block(s, <const double*>s.src, 0, lo, hi, writes)
-    if s.kind == NUMBER_F32:
-        return split_block(s, <const float*>s.src, 0, lo, hi, writes)
-    if s.kind == NUMBER_I32:
-        return split_block(s, <const int32_t*>s.src, 0, lo, hi, writes)
-    if s.kind == NUMBER_U32:
-        return split_block(s, <const uint32_t*>s.src, 0, lo, hi, writes)
-    if s.kind == NUMBER_U64:
-        return split_block(s, <const uint64_t*>s.src, 0, lo, hi, writes)
-    return split_block(s, <const int64_t*>s.src, s.kind == NUMBER_TIME, lo, hi, writes)
+cdef bint split_any(const Split* s, int64_t block, bint writes) noexcept nogil:
+    """False: the parts are not of the sizes that were counted."""
+    cdef int64_t lo = block * BLOCK, hi = min(s.n, lo + BLOCK)
+    if s.itemsize == 8:
+        return split_block(s, <const uint64_t*>s.src, lo, hi, writes)
+    return split_block(s, <const uint32_t*>s.src, lo, hi, writes)
 
 
 cdef int split_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Split* s = <Split*>ctx
     cdef int64_t block
     for block in range(lo, hi):
-        split_any(s, block * BLOCK, min(s.n, (block + 1) * BLOCK), False)
+        split_any(s, block, False)
     return 0
 
 
@@ -157,7 +169,7 @@ cdef int split_write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept
     cdef Split* s = <Split*>ctx
     cdef int64_t block
     for block in range(lo, hi):
-        if not split_any(s, block * BLOCK, min(s.n, (block + 1) * BLOCK), True):
+        if not split_any(s, block, True):
             # relaxed: read after the join
             u32_store_relaxed(&s.changed, 1)
     return 0
@@ -173,6 +185,130 @@ cdef int split_count(Worker* w, Split* s) noexcept nogil:
 cdef int split_write(Worker* w, Split* s) noexcept nogil:
     u32_store_relaxed(&s.changed, 0)
     return run_blocks(w, split_write_leaf, s, 1, split_blocks(s.n))
+
+
+# ---- parts of rows -----------------------------------------------------------
+# The k-th word is found first, by samples (Floyd and Rivest), and then what is less, equal and greater
+# is written, or the indices of it.
+
+cdef inline void sort_words(Word* words, int64_t n) noexcept nogil:
+    if Word is uint64_t:
+        simd.sort_wide(words, n, NULL)
+    else:
+        simd.sort_narrow(words, n, NULL)
+
+
+cdef inline int64_t within(const Word* words, int64_t n, Word low, Word high, Word* some,
+                           int64_t* less) noexcept nogil:
+    less[0] = 0
+    if Word is uint64_t:
+        return simd.within_wide(words, n, low, high, some, less)
+    else:
+        return simd.within_narrow(words, n, low, high, some, less)
+
+
+cdef Word kth_word(const Word* words, int64_t n, int64_t k, Word* some, int64_t* equals) noexcept nogil:
+    """The k-th of words in order, and where in the order those equal to it begin and end.  some: [n]."""
+    cdef Word sample[WORD_SAMPLES]
+    # What is still looked at is from `least` to `most`, and `before` words are less.
+    cdef Word least = 0, most = ~<Word>0, low, high
+    cdef const Word* src = words
+    cdef int64_t m = n, before = 0, less, found, first, last, i
+    cdef uint64_t state = SAMPLE_SEED
+    cdef int rounds = 0
+    while m > SORTED_WORDS and rounds < MAX_ROUNDS:
+        rounds += 1
+        for i in range(WORD_SAMPLES):
+            sample[i] = src[sample_place(&state, i, m // WORD_SAMPLES)]
+        sort_words(sample, WORD_SAMPLES)
+        ranks_around(k - before, m, WORD_SAMPLES, 2.0, &first, &last)
+        low = sample[first] if first > 0 else least
+        high = sample[last] if last < WORD_SAMPLES else most
+        found = within(src, m, low, high, some, &less)
+        if before + less <= k < before + less + found:
+            before += less
+            least = low
+            most = high
+        else:
+            # One sample in twenty; what is looked at was perhaps in `some`.
+            if k < before + less:
+                most = low - 1
+            else:
+                least = high + 1
+            found = within(words, n, least, most, some, &before)
+        m = found
+        src = some
+        if least == most:
+            equals[0] = before
+            equals[1] = before + m
+            return least
+    if src == words:
+        memcpy(some, words, n * sizeof(Word))
+    sort_words(some, m)
+    low = some[k - before]
+    first = last = k - before
+    while first > 0 and some[first - 1] == low:
+        first -= 1
+    while last < m and some[last] == low:
+        last += 1
+    equals[0] = before + first
+    equals[1] = before + last
+    return low
+
+
+cdef inline void part_row(const Parts* p, const Word* src, Word* words, int64_t* equals, char* out) noexcept nogil:
+    """words: [2][n]."""
+    cdef Word low, high
+    cdef int64_t to[3]
+    cdef int64_t ends[3]
+    cdef int64_t lo = 0, m
+    # Read once: another thread may write there.
+    encode(p.kind, False, src, p.n, words)
+    low = high = kth_word(words, p.n, p.k, words + p.n, equals)
+    widen(p.kind, &low, &high)
+    if low < high:
+        to[0] = to[1] = 0
+        count_thirds(words, p.n, low, high, to)
+        equals[0] = to[0]
+        equals[1] = to[0] + to[1]
+    to[0] = 0
+    to[1] = ends[0] = equals[0]
+    to[2] = ends[1] = equals[1]
+    ends[2] = p.n
+    while lo < p.n:
+        m = min(p.n - lo, <int64_t>CHUNK)
+        if p.indices:
+            write_indices(words + lo, m, low, high, lo, to, ends, <int64_t*>out)
+        else:
+            write_items(words + lo, m, low, high, p.kind, to, ends, <Word*>out)
+        lo += m
+
+
+cdef int parts_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Parts* p = <Parts*>ctx
+    cdef intptr_t outsize = sizeof(int64_t) if p.indices else p.itemsize
+    cdef void* words = malloc(2 * p.n * p.itemsize)
+    cdef int64_t equals[2]
+    cdef const char* src
+    cdef char* out
+    cdef int64_t row
+    if words == NULL:
+        return ENOMEM
+    for row in range(lo, hi):
+        src = p.src + row * p.n * p.itemsize
+        out = p.out + row * p.n * outsize
+        if p.itemsize == 8:
+            part_row(p, <const uint64_t*>src, <uint64_t*>words, equals, out)
+        else:
+            part_row(p, <const uint32_t*>src, <uint32_t*>words, equals, out)
+        if p.equals != NULL:
+            memcpy(p.equals + 2 * row, equals, sizeof(equals))
+    free(words)
+    return 0
+
+
+cdef int parts_run(Worker* w, Parts* p) noexcept nogil:
+    return run_blocks(w, parts_leaf, p, 1 + LEAF_ITEMS // p.n, p.rows)
 
 
 # ---- the first of a row -----------------------------------------------------
@@ -244,9 +380,10 @@ cdef uint64_t sampled_limit(const Raw* row, int64_t n, int64_t k, KeyKind kind, 
     cdef uint64_t best[MAX_RANK]
     cdef uint64_t state = SAMPLE_SEED, key
     cdef int64_t samples = FEW_SAMPLES if n < 64 * MANY_SAMPLES else MANY_SAMPLES
-    cdef double share = <double>(samples * k) / <double>n
-    # Four standard deviations more than are expected, as in ranks_around of arrays/partition.
-    cdef int rank = min(MAX_RANK, <int>(share + 4 * sqrt(share)) + 5), at, i
+    cdef int64_t first, last
+    cdef int rank, at, i
+    ranks_around(k - 1, n, samples, 4.0, &first, &last)
+    rank = min(MAX_RANK, <int>last)
     for i in range(rank):
         best[i] = UINT64_MAX
     for i in range(samples):

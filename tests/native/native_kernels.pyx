@@ -1,5 +1,6 @@
 """Functions that a user's Cython module would offer in its ``__pyx_capi__``."""
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from pyblitz.arrays.partition cimport partitions_take as set_partition_paces
 from pyblitz.kernels.map cimport map_grain
 from pyblitz.kernels.radix cimport set_paces
 from pyblitz.kernels.simd.levels cimport NarrowSplitters, WideSplitters, simd
@@ -137,6 +138,11 @@ def leaves_take(leaf, pieces, floats, ours=None):
     """What a word of 4 or 8 bytes is to take NumPy's sort of words, in pieces, the sort of
     floats, and our sort of words (None: as NumPy's); 0: as timed."""
     set_paces(leaf if ours is None else ours, leaf, pieces, floats)
+
+
+def partitions_take(numpys, ours):
+    """What NumPy's partition and ours are to take for an item; 0: as timed."""
+    set_partition_paces(numpys, ours)
 
 
 def leaf_sorted(words, lo, hi):

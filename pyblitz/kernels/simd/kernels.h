@@ -75,6 +75,24 @@ typedef struct {
                       double bins, double apart, int32_t *bin);
   void (*run_narrow)(const uint32_t *a, intptr_t n, uint32_t before, uint32_t *out);
   void (*run_wide)(const uint64_t *a, intptr_t n, uint64_t before, uint64_t *out);
+  void (*thirds_narrow)(const uint32_t *words, intptr_t n, uint32_t low,
+                        uint32_t high, int64_t *counts);
+  void (*thirds_wide)(const uint64_t *words, intptr_t n, uint64_t low,
+                      uint64_t high, int64_t *counts);
+  int64_t (*within_narrow)(const uint32_t *words, intptr_t n, uint32_t low,
+                           uint32_t high, uint32_t *some, int64_t *less);
+  int64_t (*within_wide)(const uint64_t *words, intptr_t n, uint64_t low,
+                         uint64_t high, uint64_t *some, int64_t *less);
+  void (*apart_narrow)(const uint32_t *words, intptr_t n, uint32_t low,
+                       uint32_t high, uint32_t *const *to, int64_t *sizes);
+  void (*apart_wide)(const uint64_t *words, intptr_t n, uint64_t low,
+                     uint64_t high, uint64_t *const *to, int64_t *sizes);
+  void (*places_narrow)(const uint32_t *words, intptr_t n, uint32_t low,
+                        uint32_t high, int64_t *const *to, int64_t *sizes,
+                        int64_t first);
+  void (*places_wide)(const uint64_t *words, intptr_t n, uint64_t low,
+                      uint64_t high, int64_t *const *to, int64_t *sizes,
+                      int64_t first);
   int few_narrow, few_wide; /* so many parts cost little more than two */
   /* NULL where there are no vectors for it: the rest, too. */
   int (*sort_narrow)(void *words, intptr_t n, void *unused);
@@ -116,6 +134,10 @@ typedef struct {
         pb_float_##LEVEL##_extremes, pb_double_##LEVEL##_extremes,            \
         pb_float_##LEVEL##_bins, pb_double_##LEVEL##_bins,                    \
         pb_run_narrow_##SUMS, pb_run_wide_##SUMS,                             \
+        pb_narrow_##LEVEL##_thirds, pb_wide_##LEVEL##_thirds,                 \
+        pb_narrow_##LEVEL##_within, pb_wide_##LEVEL##_within,                 \
+        pb_narrow_##LEVEL##_apart, pb_wide_##LEVEL##_apart,                   \
+        pb_narrow_##LEVEL##_places, pb_wide_##LEVEL##_places,                 \
         NARROW, WIDE, __VA_ARGS__                                             \
   }
 
@@ -132,6 +154,8 @@ PB_SUMS(pb_float_base, float, 16, )
 PB_SUMS(pb_double_base, double, 16, )
 PB_INTEGERS(base, )
 PB_KEYS_LEVEL(base, )
+PB_THIRDS(pb_narrow_base, uint32_t)
+PB_THIRDS(pb_wide_base, uint64_t)
 PB_EXTREMES_BASE
 PB_BINS_BASE
 PB_RUNNING_BASE

@@ -108,6 +108,56 @@
     return some != 0;                                                         \
   }
 
+/* Adds how many words are less than `low`, and how many are from there to `high`. */
+#define PB_COUNT_THIRDS(NAME, T, ATTR)                                        \
+  static ATTR void NAME##_thirds(const T *words, intptr_t n, T low, T high,   \
+                                 int64_t *counts) {                           \
+    intptr_t i = 0, end;                                                      \
+    while (i < n) {                                                           \
+      T less = 0, upto = 0; /* of less than what T counts */                  \
+      for (end = n - i < 65536 ? n : i + 65536; i < end; i++) {               \
+        less += words[i] < low;                                               \
+        upto += words[i] <= high;                                             \
+      }                                                                       \
+      counts[0] += (int64_t)less;                                             \
+      counts[1] += (int64_t)(upto - less);                                    \
+    }                                                                         \
+  }
+
+/* See thirds.h.  Each word is stored for all thirds, and the next one over it where it does not
+ * belong. */
+#define PB_THIRDS(NAME, T)                                                    \
+  static int64_t NAME##_within(const T *words, intptr_t n, T low, T high,     \
+                               T *some, int64_t *less) {                      \
+    int64_t kept = 0, below = 0;                                              \
+    intptr_t i;                                                               \
+    for (i = 0; i < n; i++) {                                                 \
+      const T word = words[i];                                                \
+      some[kept] = word;                                                      \
+      kept += (word >= low) & (word <= high);                                 \
+      below += word < low;                                                    \
+    }                                                                         \
+    *less += below;                                                           \
+    return kept;                                                              \
+  }                                                                           \
+  PB_APART_BASE(NAME##_apart, T, T, words[i], )                               \
+  PB_APART_BASE(NAME##_places, T, int64_t, first + i, , int64_t first)
+
+#define PB_APART_BASE(NAME, T, TO, ONE, ...)                                  \
+  static void NAME(const T *words, intptr_t n, T low, T high, TO *const *to,  \
+                   int64_t *sizes __VA_ARGS__) {                              \
+    int64_t below = 0, upto = 0;                                              \
+    intptr_t i;                                                               \
+    for (i = 0; i < n; i++) {                                                 \
+      to[0][below] = to[1][upto - below] = to[2][i - upto] = ONE;             \
+      below += words[i] < low;                                                \
+      upto += words[i] <= high;                                               \
+    }                                                                         \
+    sizes[0] = below;                                                         \
+    sizes[1] = upto - below;                                                  \
+    sizes[2] = n - upto;                                                      \
+  }
+
 /* Whether some byte is not 0, and whether none is. */
 #define PB_BYTES(NAME, ATTR)                                                  \
   static ATTR int NAME##_any(const uint8_t *bytes, intptr_t n) {              \
@@ -139,6 +189,8 @@
   PB_LOOK(pb_wide_##LEVEL, uint64_t, UINT64_C(0xFFE0000000000000), ATTR)      \
   PB_NONZERO(pb_narrow_##LEVEL, uint32_t, ATTR)                               \
   PB_NONZERO(pb_wide_##LEVEL, uint64_t, ATTR)                                 \
+  PB_COUNT_THIRDS(pb_narrow_##LEVEL, uint32_t, ATTR)                          \
+  PB_COUNT_THIRDS(pb_wide_##LEVEL, uint64_t, ATTR)                            \
   PB_RANGE(pb_narrow_##LEVEL, uint32_t, ATTR)                                 \
   PB_RANGE(pb_wide_##LEVEL, uint64_t, ATTR)                                   \
   PB_DOUBTFUL(pb_float_##LEVEL, float, int32_t, ATTR)                         \

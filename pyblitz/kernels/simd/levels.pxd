@@ -73,6 +73,26 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
         # Running sums of integers, on top of what was before; out may be a.
         void (*run_narrow)(const uint32_t* a, intptr_t n, uint32_t before, uint32_t* out) noexcept nogil
         void (*run_wide)(const uint64_t* a, intptr_t n, uint64_t before, uint64_t* out) noexcept nogil
+        # Words less than `low`, from there to `high`, and greater.  thirds_: adds how many the first two are.
+        # within_: copies the second ones, returns how many they are, and adds how many are less; some may
+        # be words.  apart_, places_: all three, or their indices from `first` on, to places with room for n
+        # each.
+        void (*thirds_narrow)(const uint32_t* words, intptr_t n, uint32_t low, uint32_t high,
+                              int64_t* counts) noexcept nogil
+        void (*thirds_wide)(const uint64_t* words, intptr_t n, uint64_t low, uint64_t high,
+                            int64_t* counts) noexcept nogil
+        int64_t (*within_narrow)(const uint32_t* words, intptr_t n, uint32_t low, uint32_t high,
+                                 uint32_t* some, int64_t* less) noexcept nogil
+        int64_t (*within_wide)(const uint64_t* words, intptr_t n, uint64_t low, uint64_t high,
+                               uint64_t* some, int64_t* less) noexcept nogil
+        void (*apart_narrow)(const uint32_t* words, intptr_t n, uint32_t low, uint32_t high, uint32_t** to,
+                             int64_t* sizes) noexcept nogil
+        void (*apart_wide)(const uint64_t* words, intptr_t n, uint64_t low, uint64_t high, uint64_t** to,
+                           int64_t* sizes) noexcept nogil
+        void (*places_narrow)(const uint32_t* words, intptr_t n, uint32_t low, uint32_t high, int64_t** to,
+                              int64_t* sizes, int64_t first) noexcept nogil
+        void (*places_wide)(const uint64_t* words, intptr_t n, uint64_t low, uint64_t high, int64_t** to,
+                            int64_t* sizes, int64_t first) noexcept nogil
         # So many parts cost little more than two.
         int few_narrow
         int few_wide

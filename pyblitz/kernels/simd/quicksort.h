@@ -16,6 +16,7 @@
  *   PB_NOT_LESS(v, pivots)        a bit for each lane: whether it is not less than the pivot
  *   PB_GREATER(v, pivots)         the same: whether it is greater
  *   PB_ORDER(v, bits)             lanes without a bit first, then those with one
+ *   PB_INDICES(to, first, bits)   first + lane to `to`, in that order; without it, no thirds
  *
  * Quicksort: vectors are read from either end and stored at both, after Bramas, "A novel hybrid
  * quicksort algorithm vectorized using AVX-512 on Intel Skylake" (2017).  What fits into
@@ -288,6 +289,10 @@ static PB_ATTR int PB_NAME(sort)(void *words, intptr_t n, void *unused) {
   return 0;
 }
 
+#if defined(PB_INDICES)
+#include "pyblitz/kernels/simd/thirds.h"
+#endif
+
 #undef PB_NAME
 #undef PB_ATTR
 #undef PB_WORD
@@ -315,3 +320,4 @@ static PB_ATTR int PB_NAME(sort)(void *words, intptr_t n, void *unused) {
 #undef PB_NOT_LESS
 #undef PB_GREATER
 #undef PB_ORDER
+#undef PB_INDICES

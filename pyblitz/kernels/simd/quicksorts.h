@@ -1,4 +1,4 @@
-/* Sorts of words, for each kind of vector: quicksort.h with what it needs. */
+/* Sorts of words, and their thirds, for each kind of vector: quicksort.h with what it needs. */
 #ifndef PYBLITZ_QUICKSORTS_H
 #define PYBLITZ_QUICKSORTS_H
 
@@ -43,6 +43,25 @@ static inline PB_CODE_V3 __m256i pb_order_of_8(const uint64_t *order) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)order));
 }
 
+/* Indices from `first` on: those of lanes without a bit first.  A vector of them is stored. */
+static inline PB_CODE_V3 void pb_put_4_indices(int64_t *to, int64_t first, unsigned bits) {
+  const __m256i lanes = _mm256_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)&pb_orders[0xF0 | bits]));
+  _mm256_storeu_si256((__m256i *)to, _mm256_add_epi64(lanes, _mm256_set1_epi64x(first)));
+}
+
+static inline PB_CODE_V3 void pb_put_8_indices(int64_t *to, int64_t first, unsigned bits) {
+  const __m128i lanes = _mm_loadl_epi64((const __m128i *)&pb_orders[bits]);
+  const __m256i all = _mm256_set1_epi64x(first);
+  _mm256_storeu_si256((__m256i *)to, _mm256_add_epi64(_mm256_cvtepu8_epi64(lanes), all));
+  _mm256_storeu_si256((__m256i *)(to + 4),
+                      _mm256_add_epi64(_mm256_cvtepu8_epi64(_mm_srli_epi64(lanes, 32)), all));
+}
+
+static inline PB_CODE_V4 void pb_put_8_indices_v4(int64_t *to, int64_t first, unsigned bits) {
+  const __m512i lanes = _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)&pb_orders[bits]));
+  _mm512_storeu_si512(to, _mm512_add_epi64(lanes, _mm512_set1_epi64(first)));
+}
+
 /* ---- v3, words of 4 bytes ---------------------------------------------------------------- */
 
 static inline PB_CODE_V3 unsigned pb_equal_lanes(__m256i a, __m256i b) {
@@ -69,6 +88,7 @@ static inline PB_CODE_V3 unsigned pb_equal_lanes(__m256i a, __m256i b) {
 #define PB_NOT_LESS(v, pivots) pb_equal_lanes(_mm256_max_epu32(v, pivots), v)
 #define PB_GREATER(v, pivots) (0xFFu & ~pb_equal_lanes(_mm256_max_epu32(v, pivots), pivots))
 #define PB_ORDER(v, bits) _mm256_permutevar8x32_epi32(v, pb_order_of_8(&pb_orders[bits]))
+#define PB_INDICES pb_put_8_indices
 #include "pyblitz/kernels/simd/quicksort.h"
 
 /* ---- v3, words of 8 bytes: compared as if they had a sign ---------------------------------- */
@@ -108,6 +128,7 @@ static inline PB_CODE_V3 unsigned pb_greater_lanes(__m256i a, __m256i b) {
 #define PB_NOT_LESS(v, pivots) (0xFu & ~pb_greater_lanes(pivots, v))
 #define PB_GREATER pb_greater_lanes
 #define PB_ORDER(v, bits) _mm256_permutevar8x32_epi32(v, pb_order_of_8(&pb_pair_orders[bits]))
+#define PB_INDICES pb_put_4_indices
 #include "pyblitz/kernels/simd/quicksort.h"
 
 /* ---- v3, doubles that are no NaNs: comparing them takes half as many instructions.  Which of two
@@ -170,6 +191,7 @@ static inline PB_CODE_V3 unsigned pb_greater_lanes(__m256i a, __m256i b) {
 #define PB_NOT_LESS _mm256_cmpge_epu32_mask
 #define PB_GREATER _mm256_cmpgt_epu32_mask
 #define PB_ORDER(v, bits) _mm256_permutevar8x32_epi32(v, pb_order_of_8(&pb_orders[bits]))
+#define PB_INDICES pb_put_8_indices_v4
 #include "pyblitz/kernels/simd/quicksort.h"
 
 /* ---- v4, words of 8 bytes ---------------------------------------------------------------- */
@@ -197,6 +219,7 @@ static inline PB_CODE_V3 unsigned pb_greater_lanes(__m256i a, __m256i b) {
 #define PB_ORDER(v, bits)                                                     \
   _mm512_permutexvar_epi64(                                                   \
       _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)&pb_orders[bits])), v)
+#define PB_INDICES pb_put_8_indices_v4
 #include "pyblitz/kernels/simd/quicksort.h"
 
 /* ---- v4, doubles that are no NaNs: Intel's processors take two steps, one after the other, for the
