@@ -510,15 +510,15 @@ MUTATIONS = [
     Mutation(
         "scan: without vectors, the second of four is left out",
         "kernels/simd/running.h",
-        "three = two + a[i + 2]; ",
-        "three = one + a[i + 2]; ",
+        "three = two OP a[i + 2];",
+        "three = one OP a[i + 2];",
         "test_scan.py",
     ),
     Mutation(
         "scan: a block of whole numbers forgets those before it",
         "kernels/scan.pyx",
-        "0 if before == NULL else (<const uint64_t*>before)[0]",
-        "0",
+        "cdef Word first = product if before == NULL else before[0]",
+        "cdef Word first = product",
         "test_scan.py",
     ),
     Mutation(

@@ -84,8 +84,7 @@ cdef int scan_row(ufunc op, ndarray a, ndarray out, Resolved r) except -1:
     if (s.product or op is np.add) and s.dst_stride == s.itemsize and (
             s.cast != NULL or s.src_stride == s.itemsize):
         s.kind = kinds.get(dtype.str[1:], SCAN_LOOP)
-    # Of a product each step takes longer than two passes that hide it.
-    s.exact = dtype.kind in "biu" and not (s.product and s.kind != SCAN_LOOP)
+    s.exact = dtype.kind in "biu"
     s.n = n
     run(<run_fn>scan_run, &s, "the scan")
     if u32_load_relaxed(&s.flags):

@@ -5,7 +5,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from pyblitz.kernels.blocks cimport combine_blocks, copy_shared, run_blocks, sort_fn, sum_counts
 from pyblitz.kernels.numbers cimport (
-    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, KeyKind, Raw, Word, infinity, last_key, sign_bit,
+    KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, KeyKind, Word, infinity, sign_bit,
     signed_key, time_key, turned)
 from pyblitz.kernels.radix cimport BLOCK_WORDS, LEAF_WORDS, Words, leaves_of, sort_words
 from pyblitz.kernels.simd.levels cimport simd

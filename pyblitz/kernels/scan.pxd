@@ -16,7 +16,8 @@ from pyblitz.runtime.pool cimport Worker
 
 cdef enum ScanKind:
     SCAN_LOOP       # any loop, any strides
-    # Sums or products of contiguous items: sums of integers by vectors, all else in several chains.
+    # Sums or products of contiguous items: of integers by vectors or four at a time, of floats in several
+    # chains.
     SCAN_U32        # and signed
     SCAN_U64
     SCAN_F32

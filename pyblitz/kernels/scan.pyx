@@ -8,6 +8,7 @@ from pyblitz.runtime.atomic cimport (
     i64_fetch_add_relaxed, i64_store_relaxed, spin_hint, u32_load_acquire, u32_store_relaxed,
     u32_store_release)
 from pyblitz.kernels.map cimport run_fold, run_unary
+from pyblitz.kernels.numbers cimport Word
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_run
 from pyblitz.runtime.os cimport fe_clear, yield_thread
@@ -137,18 +138,21 @@ cdef inline void some_total(ScanKind kind, const char* a, int64_t n, char* parts
 
 cdef inline void some_scan(ScanKind kind, const char* a, char* out, int64_t n, const char* parts,
                            const char* before, bint product) noexcept nogil:
-    if kind == SCAN_U32:
-        chains_scan(<const uint32_t*>a, <uint32_t*>out, n, <const uint32_t*>parts,
-                    <const uint32_t*>before, product)
-    elif kind == SCAN_U64:
-        chains_scan(<const uint64_t*>a, <uint64_t*>out, n, <const uint64_t*>parts,
-                    <const uint64_t*>before, product)
-    elif kind == SCAN_F32:
+    if kind == SCAN_F32:
         chains_scan(<const float*>a, <float*>out, n, <const float*>parts, <const float*>before,
                     product)
     else:
         chains_scan(<const double*>a, <double*>out, n, <const double*>parts,
                     <const double*>before, product)
+
+
+cdef inline void integers_scan(const Word* a, Word* out, int64_t n, const Word* before,
+                               bint product) noexcept nogil:
+    cdef Word first = product if before == NULL else before[0]
+    if Word is uint32_t:
+        (simd.products_narrow if product else simd.run_narrow)(a, n, first, out)
+    else:
+        (simd.products_wide if product else simd.run_wide)(a, n, first, out)
 
 
 cdef void block_total(Scan* s, const char* a, int64_t n, char* parts, char* total) noexcept nogil:
@@ -171,14 +175,12 @@ cdef void block_scan(Scan* s, const char* a, char* out, int64_t n, const char* p
             run_fold(s.loop, s.data, before, a, 0, out, 0, 1)
         if n > 1:
             run_fold(s.loop, s.data, out, a + s.stride, s.stride, out + s.dst_stride, s.dst_stride, n - 1)
+    elif s.kind == SCAN_U32:
+        integers_scan(<const uint32_t*>a, <uint32_t*>out, n, <const uint32_t*>before, s.product)
+    elif s.kind == SCAN_U64:
+        integers_scan(<const uint64_t*>a, <uint64_t*>out, n, <const uint64_t*>before, s.product)
     elif s.product:
         some_scan(s.kind, a, out, n, parts, before, True)
-    elif s.kind == SCAN_U32:
-        simd.run_narrow(<const uint32_t*>a, n, 0 if before == NULL else (<const uint32_t*>before)[0],
-                        <uint32_t*>out)
-    elif s.kind == SCAN_U64:
-        simd.run_wide(<const uint64_t*>a, n, 0 if before == NULL else (<const uint64_t*>before)[0],
-                      <uint64_t*>out)
     else:
         some_scan(s.kind, a, out, n, parts, before, False)
 

@@ -75,6 +75,8 @@ typedef struct {
                       double bins, double apart, int32_t *bin);
   void (*run_narrow)(const uint32_t *a, intptr_t n, uint32_t before, uint32_t *out);
   void (*run_wide)(const uint64_t *a, intptr_t n, uint64_t before, uint64_t *out);
+  void (*products_narrow)(const uint32_t *a, intptr_t n, uint32_t before, uint32_t *out);
+  void (*products_wide)(const uint64_t *a, intptr_t n, uint64_t before, uint64_t *out);
   void (*thirds_narrow)(const uint32_t *words, intptr_t n, uint32_t low,
                         uint32_t high, int64_t *counts);
   void (*thirds_wide)(const uint64_t *words, intptr_t n, uint64_t low,
@@ -134,6 +136,7 @@ typedef struct {
         pb_float_##LEVEL##_extremes, pb_double_##LEVEL##_extremes,            \
         pb_float_##LEVEL##_bins, pb_double_##LEVEL##_bins,                    \
         pb_run_narrow_##SUMS, pb_run_wide_##SUMS,                             \
+        pb_products_narrow, pb_products_wide,                                 \
         pb_narrow_##LEVEL##_thirds, pb_wide_##LEVEL##_thirds,                 \
         pb_narrow_##LEVEL##_within, pb_wide_##LEVEL##_within,                 \
         pb_narrow_##LEVEL##_apart, pb_wide_##LEVEL##_apart,                   \

@@ -70,9 +70,11 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
                            float apart, int32_t* bin) noexcept nogil
         int (*bins_doubles)(const double* x, intptr_t n, double first, double scale, double bins,
                             double apart, int32_t* bin) noexcept nogil
-        # Running sums of integers, on top of what was before; out may be a.
+        # Running sums and products of integers, on top of what was before; out may be a.
         void (*run_narrow)(const uint32_t* a, intptr_t n, uint32_t before, uint32_t* out) noexcept nogil
         void (*run_wide)(const uint64_t* a, intptr_t n, uint64_t before, uint64_t* out) noexcept nogil
+        void (*products_narrow)(const uint32_t* a, intptr_t n, uint32_t before, uint32_t* out) noexcept nogil
+        void (*products_wide)(const uint64_t* a, intptr_t n, uint64_t before, uint64_t* out) noexcept nogil
         # Words less than `low`, from there to `high`, and greater.  thirds_: adds how many the first two are.
         # within_: copies the second ones, returns how many they are, and adds how many are less; some may
         # be words.  apart_, places_: all three, or their indices from `first` on, to places with room for n

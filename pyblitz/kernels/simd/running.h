@@ -1,32 +1,34 @@
-/* Running sums of integers, which wrap: any order of their additions gives the same bits. */
+/* Running sums and products of integers, which wrap: any order of the steps gives the same bits. */
 #ifndef PYBLITZ_RUNNING_H
 #define PYBLITZ_RUNNING_H
 
 #include <stdint.h>
 
-/* out[i] = before + a[0] + ... + a[i]; out may be a.  Only one addition of four waits for the four
+/* out[i] = before OP a[0] OP ... OP a[i]; out may be a.  Only one step of four waits for the four
  * before them. */
-#define PB_RUNNING(NAME, T)                                                   \
+#define PB_RUNNING(NAME, T, OP)                                               \
   static void NAME(const T *a, intptr_t n, T before, T *out) {                \
     T one, two, three, four;                                                  \
     intptr_t i;                                                               \
     for (i = 0; i + 4 <= n; i += 4) {                                         \
       one = a[i];                                                             \
-      two = one + a[i + 1];                                                   \
-      three = two + a[i + 2];                                                 \
-      four = three + a[i + 3];                                                \
-      out[i] = before + one;                                                  \
-      out[i + 1] = before + two;                                              \
-      out[i + 2] = before + three;                                            \
-      out[i + 3] = before += four;                                            \
+      two = one OP a[i + 1];                                                  \
+      three = two OP a[i + 2];                                                \
+      four = three OP a[i + 3];                                               \
+      out[i] = before OP one;                                                 \
+      out[i + 1] = before OP two;                                             \
+      out[i + 2] = before OP three;                                           \
+      out[i + 3] = before = before OP four;                                   \
     }                                                                         \
     for (; i < n; i++)                                                        \
-      out[i] = before += a[i];                                                \
+      out[i] = before = before OP a[i];                                       \
   }
 
 #define PB_RUNNING_BASE                                                       \
-  PB_RUNNING(pb_run_narrow_base, uint32_t)                                    \
-  PB_RUNNING(pb_run_wide_base, uint64_t)
+  PB_RUNNING(pb_run_narrow_base, uint32_t, +)                                 \
+  PB_RUNNING(pb_run_wide_base, uint64_t, +)                                   \
+  PB_RUNNING(pb_products_narrow, uint32_t, *)                                 \
+  PB_RUNNING(pb_products_wide, uint64_t, *)
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
