@@ -340,6 +340,27 @@ MUTATIONS = [
         "test_partition.py",
     ),
     Mutation(
+        "keep: what a mask does not select is what it selects",
+        "kernels/simd/keep.h",
+        "PB_ORDER(v, bits ^ ((1u << PB_PACKED) - 1))",
+        "PB_ORDER(v, bits)",
+        "test_simd.py",
+    ),
+    Mutation(
+        "keep: where there is room for four, eight are written",
+        "kernels/simd/keep.h",
+        "yes_room - to >= 8 &&",
+        "yes_room - to >= 4 &&",
+        "test_simd.py",
+    ),
+    Mutation(
+        "keep: of 32 indices without one, the next are left out",
+        "kernels/simd/quicksorts.h",
+        "        i += 32;   ",
+        "        i += 40;   ",
+        "test_simd.py",
+    ),
+    Mutation(
         "thirds: indices of four lanes are those of eight",
         "kernels/simd/quicksorts.h",
         "&pb_orders[0xF0 | bits]",

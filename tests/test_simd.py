@@ -357,3 +357,24 @@ def test_floats_of_all_bits_sort_the_same(dtype, simd_level, leaves_take, pool_s
             assert np.array_equal(found[0], expected, equal_nan=True)
             zeros = np.signbit(found[0][found[0] == 0])
             assert np.array_equal(zeros, np.sort(zeros)[::-1]), "zeros with a sign come first"
+
+
+@pytest.mark.parametrize("dtype", ["i4", "f4", "u8", "f8", "c16", "i2"])
+def test_what_masks_select(dtype, simd_level, pool_size):
+    """Of words by vectors, while there is room; blocks end where the next one's items begin."""
+    rng = np.random.default_rng(6)
+    pool_size(2)
+    for n in (1, 7, 8, 31, 32, 33, 40, 4099, 70_001, 300_000):
+        a = rng.integers(-100, 100, n).astype(dtype)
+        for share in (0.0, 0.001, 0.03, 0.5, 0.97, 1.0):
+            mask = rng.random(n) < share
+            odd = mask.view(np.uint8) * rng.integers(1, 256, n).astype(np.uint8)
+            for level in levels.names():
+                simd_level(level)
+                assert_same_bits(pb.par_filter(a, mask), a[mask])
+                yes, no = pb.par_partition_by(a, mask)
+                assert_same_bits(yes, a[mask])
+                assert_same_bits(no, a[~mask])
+                assert_same_bits(pb.par_flatnonzero(mask), np.flatnonzero(mask))
+                # Any byte but 0 is true.
+                assert_same_bits(pb.par_flatnonzero(odd.view(bool)), np.flatnonzero(mask))

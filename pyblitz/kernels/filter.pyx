@@ -1,7 +1,8 @@
 """Items where a mask is true; see filter.pxd."""
-from libc.stdint cimport uint16_t, uint32_t, uint64_t
+from libc.stdint cimport intptr_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from pyblitz.kernels.blocks cimport Pair, Unit, leaf_items, run_blocks, sum_counts, unit_of
+from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport u32_store_relaxed
 
 cdef enum:
@@ -70,14 +71,32 @@ cdef inline Kept item_at(const Kept* src, int64_t first, int64_t i) noexcept nog
         return src[i]
 
 
+cdef inline intptr_t kept_by_vectors(const Kept* src, int64_t first, const uint8_t* mask, int64_t n, Kept* to,
+                                     Kept* end, intptr_t* kept) noexcept nogil:
+    """How many items they looked at."""
+    kept[0] = 0
+    if Kept is uint32_t:
+        if simd.keep_narrow != NULL:
+            return simd.keep_narrow(src, mask, n, to, end - to, kept)
+    elif Kept is uint64_t:
+        if simd.keep_wide != NULL:
+            return simd.keep_wide(src, mask, n, to, end - to, kept)
+    elif Kept is int64_t:
+        if simd.keep_indices != NULL:
+            return simd.keep_indices(mask, n, first, to, end - to, kept)
+    return 0
+
+
 cdef bint keep_items(const Kept* src, int64_t first, const uint8_t* mask, int64_t n, Kept* to,
                      Kept* end) noexcept nogil:
     """first: the index of the first item.  Every item is stored, and the next one over it if it was
     not selected.  So eight are taken at once only while there is room for eight: past `end` is what
     another worker writes.  False: those selected do not end there."""
     cdef uint64_t word
-    cdef int64_t i = 0
+    cdef intptr_t kept
+    cdef int64_t i = kept_by_vectors(src, first, mask, n, to, end, &kept)
     cdef int k
+    to += kept
     while n - i >= 8:
         memcpy(&word, mask + i, 8)
         if word == 0:
@@ -112,8 +131,15 @@ cdef bint split_units(const Unit* src, const uint8_t* mask, int64_t n, Unit* yes
                       Unit* no, Unit* no_end) noexcept nogil:
     """Every item is stored to both, and the next one over it where it was not
     wanted: see keep_items."""
-    cdef int64_t i = 0, t = 0, yeses = yes_end - yes, noes = no_end - no
+    cdef intptr_t t = 0
+    cdef int64_t i = 0, yeses = yes_end - yes, noes = no_end - no
     cdef int k
+    if Unit is uint32_t:
+        if simd.keep_both_narrow != NULL:
+            i = simd.keep_both_narrow(src, mask, n, yes, yeses, no, noes, &t)
+    elif Unit is uint64_t:
+        if simd.keep_both_wide != NULL:
+            i = simd.keep_both_wide(src, mask, n, yes, yeses, no, noes, &t)
     # t of the first i are selected.
     while n - i >= 8 and yeses - t >= 8 and noes - (i - t) >= 8:
         for k in range(8):

@@ -116,6 +116,18 @@ typedef struct {
   int (*equal_doubles)(const double *items, intptr_t n, double value);
   int (*extremes_narrow)(const int32_t *a, intptr_t n, int32_t *low, int32_t *high);
   int (*extremes_wide)(const int64_t *a, intptr_t n, int64_t *low, int64_t *high);
+  intptr_t (*keep_narrow)(const uint32_t *words, const uint8_t *mask, intptr_t n,
+                          uint32_t *to, intptr_t room, intptr_t *kept);
+  intptr_t (*keep_wide)(const uint64_t *words, const uint8_t *mask, intptr_t n,
+                        uint64_t *to, intptr_t room, intptr_t *kept);
+  intptr_t (*keep_both_narrow)(const uint32_t *words, const uint8_t *mask,
+                               intptr_t n, uint32_t *yes, intptr_t yes_room,
+                               uint32_t *no, intptr_t no_room, intptr_t *kept);
+  intptr_t (*keep_both_wide)(const uint64_t *words, const uint8_t *mask,
+                             intptr_t n, uint64_t *yes, intptr_t yes_room,
+                             uint64_t *no, intptr_t no_room, intptr_t *kept);
+  intptr_t (*keep_indices)(const uint8_t *mask, intptr_t n, int64_t first,
+                           int64_t *to, intptr_t room, intptr_t *kept);
 } pb_kernels;
 
 #define PB_LEVEL(NAME, LEVEL, SUMS, NARROW, WIDE, ...)                        \
@@ -148,6 +160,11 @@ typedef struct {
 #define PB_NO_MOVE NULL, NULL, NULL, NULL
 #define PB_NO_EQUAL NULL, NULL, NULL, NULL
 #define PB_NO_EXTREMES NULL, NULL
+#define PB_NO_KEEP NULL, NULL, NULL, NULL, NULL
+#define PB_KEEP_OF(LEVEL)                                                     \
+  pb_narrow_##LEVEL##_keep, pb_wide_##LEVEL##_keep,                           \
+      pb_narrow_##LEVEL##_keep_both, pb_wide_##LEVEL##_keep_both,             \
+      pb_indices_##LEVEL##_keep
 #define PB_EXTREMES_OF(LEVEL) pb_narrow_##LEVEL##_extremes, pb_wide_##LEVEL##_extremes
 #define PB_EQUALS(LEVEL)                                                      \
   pb_narrow_##LEVEL##_equal, pb_wide_##LEVEL##_equal,                         \
@@ -196,13 +213,13 @@ PB_MOVE(pb_wide_v4, uint64_t, pb_wide_splitters, 64, 8, __mmask8)
  * vectors of 64 bytes are a tenth slower than of 32 (Zen 4). */
 static const pb_kernels pb_levels[] = {
     PB_LEVEL("v2", base, base, 16, 16, PB_NO_SORT, PB_NO_MOVE,
-             PB_NO_EQUAL, PB_NO_EXTREMES),
+             PB_NO_EQUAL, PB_NO_EXTREMES, PB_NO_KEEP),
     PB_LEVEL("v3", v3, v3, 32, 16, pb_narrow_v3_sort, pb_wide_v3_sort,
              pb_double_v3_sort, PB_NO_MOVE, PB_EQUALS(v3),
-             PB_EXTREMES_OF(v3)),
+             PB_EXTREMES_OF(v3), PB_KEEP_OF(v3)),
     PB_LEVEL("v4", v4, v3, 256, 128, pb_narrow_v4_sort, pb_wide_v4_sort,
              pb_double_v4_sort, pb_narrow_v4_count, pb_narrow_v4_move, pb_wide_v4_count, pb_wide_v4_move,
-             PB_EQUALS(v4), PB_EXTREMES_OF(v4))};
+             PB_EQUALS(v4), PB_EXTREMES_OF(v4), PB_KEEP_OF(v4))};
 
 static inline int pb_best_level(void) {
   __builtin_cpu_init();
@@ -218,10 +235,10 @@ PB_SPLIT_LEVEL(base, , 16, 8)
 #if defined(__aarch64__)
 PB_EQUAL_LEVEL(base, )
 static const pb_kernels pb_levels[] = {PB_LEVEL("neon", base, base, 16, 16, PB_NO_SORT, PB_NO_MOVE,
-                                              PB_EQUALS(base), PB_NO_EXTREMES)};
+                                              PB_EQUALS(base), PB_NO_EXTREMES, PB_NO_KEEP)};
 #else
 static const pb_kernels pb_levels[] = {PB_LEVEL("any", base, base, 16, 16, PB_NO_SORT, PB_NO_MOVE,
-                                              PB_NO_EQUAL, PB_NO_EXTREMES)};
+                                              PB_NO_EQUAL, PB_NO_EXTREMES, PB_NO_KEEP)};
 #endif
 static inline int pb_best_level(void) { return 0; }
 #endif

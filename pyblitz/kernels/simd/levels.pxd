@@ -122,5 +122,20 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
         # As those of floats; never a NaN.  Both are NULL where there are no vectors for it.
         int (*extremes_narrow)(const int32_t* a, intptr_t n, int32_t* low, int32_t* high) noexcept nogil
         int (*extremes_wide)(const int64_t* a, intptr_t n, int64_t* low, int64_t* high) noexcept nogil
+        # The words, or indices from `first` on, that a mask of bytes selects, and for `both` the others:
+        # eight at a time while there is room for eight.  They return how many words they looked at; kept:
+        # how many of these are selected.  All five are NULL where there are no vectors for it.
+        intptr_t (*keep_narrow)(const uint32_t* words, const uint8_t* mask, intptr_t n, uint32_t* to,
+                                intptr_t room, intptr_t* kept) noexcept nogil
+        intptr_t (*keep_wide)(const uint64_t* words, const uint8_t* mask, intptr_t n, uint64_t* to,
+                              intptr_t room, intptr_t* kept) noexcept nogil
+        intptr_t (*keep_both_narrow)(const uint32_t* words, const uint8_t* mask, intptr_t n, uint32_t* yes,
+                                     intptr_t yes_room, uint32_t* no, intptr_t no_room,
+                                     intptr_t* kept) noexcept nogil
+        intptr_t (*keep_both_wide)(const uint64_t* words, const uint8_t* mask, intptr_t n, uint64_t* yes,
+                                   intptr_t yes_room, uint64_t* no, intptr_t no_room,
+                                   intptr_t* kept) noexcept nogil
+        intptr_t (*keep_indices)(const uint8_t* mask, intptr_t n, int64_t first, int64_t* to, intptr_t room,
+                                 intptr_t* kept) noexcept nogil
 
 cdef Kernels simd

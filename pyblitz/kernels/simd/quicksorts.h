@@ -1,4 +1,5 @@
-/* Sorts of words, and their thirds, for each kind of vector: quicksort.h with what it needs. */
+/* Sorts of words, their thirds, and what masks select, for each kind of vector: quicksort.h with what
+ * it needs. */
 #ifndef PYBLITZ_QUICKSORTS_H
 #define PYBLITZ_QUICKSORTS_H
 
@@ -61,6 +62,40 @@ static inline PB_CODE_V4 void pb_put_8_indices_v4(int64_t *to, int64_t first, un
   const __m512i lanes = _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)&pb_orders[bits]));
   _mm512_storeu_si512(to, _mm512_add_epi64(lanes, _mm512_set1_epi64(first)));
 }
+
+/* A bit for each of 8 bytes that is 0. */
+static inline PB_CODE_V3 unsigned pb_zeros_of_8(const uint8_t *bytes) {
+  const __m128i zeros = _mm_cmpeq_epi8(_mm_loadl_epi64((const __m128i *)bytes), _mm_setzero_si128());
+  return (unsigned)_mm_movemask_epi8(zeros) & 0xFF;
+}
+
+static inline PB_CODE_V3 int pb_none_of_32(const uint8_t *bytes) {
+  const __m256i all = _mm256_loadu_si256((const __m256i *)bytes);
+  return _mm256_testz_si256(all, all);
+}
+
+/* keep.h, of indices from `first` on. */
+#define PB_KEEP_INDICES(NAME, PUT, ATTR)                                      \
+  static ATTR intptr_t NAME(const uint8_t *mask, intptr_t n, int64_t first,   \
+                            int64_t *to, intptr_t room, intptr_t *kept) {     \
+    intptr_t i = 0, some = 0;                                                 \
+    while (i + 8 <= n && room - some >= 8) {                                  \
+      unsigned out;                                                           \
+      if (i % 32 == 0 && i + 32 <= n && pb_none_of_32(mask + i)) {            \
+        i += 32;                                                              \
+        continue;                                                             \
+      }                                                                       \
+      out = pb_zeros_of_8(mask + i);                                          \
+      PUT(to + some, first + i, out);                                         \
+      some += 8 - __builtin_popcount(out);                                    \
+      i += 8;                                                                 \
+    }                                                                         \
+    *kept = some;                                                             \
+    return i;                                                                 \
+  }
+
+PB_KEEP_INDICES(pb_indices_v3_keep, pb_put_8_indices, PB_CODE_V3)
+PB_KEEP_INDICES(pb_indices_v4_keep, pb_put_8_indices_v4, PB_CODE_V4)
 
 /* ---- v3, words of 4 bytes ---------------------------------------------------------------- */
 
