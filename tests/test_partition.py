@@ -236,6 +236,9 @@ def test_orders_of_rows(dtype):
             if x.size:
                 check_partition(x, kth)
             assert pb.par_partition(x, kth).strides == np.partition(x, kth).strides
+    long = values(dtype, (16, 131_080), 6)
+    check_order(long, 50_000)
+    assert_same(np.sort(pb.par_partition(long, 9), -1), np.sort(long, -1))
     for kth in (7, -40):
         check_order(a, kth, 0)
         check_order(np.ascontiguousarray(a.T), kth, 0)

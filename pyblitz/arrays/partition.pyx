@@ -49,6 +49,8 @@ cdef enum:
     # Items of a row that one thread parts by vectors, and from which on that is faster than NumPy.
     ALONE_ITEMS = 131072
     LEAST_ALONE = 256
+    # So many rows are shared, each by one thread, whatever their length.
+    MANY_ROWS = 16
     # What is timed to know whose is faster.
     TIMED_ITEMS = 4096
     TIMED_RUNS = 8
@@ -302,7 +304,7 @@ cdef object partition_rows(ndarray x, list kths, int axis, bint indices):
     cdef ndarray out
     cdef int64_t n = cnp.PyArray_DIM(x, axis), size = cnp.PyArray_SIZE(x)
     shape = (<object>x).shape
-    if pays(n, PARTITION_NS) and size < 16 * n and can_split(x):
+    if pays(n, PARTITION_NS) and size < MANY_ROWS * n and can_split(x):
         out = np.empty_like(x, np.intp if indices else None)
         rows, to = np.moveaxis(x, axis, -1), np.moveaxis(out, axis, -1)
         for index in np.ndindex(to.shape[:-1]):
@@ -360,8 +362,9 @@ cdef bint has_fast_rows(ndarray x, bint indices) except -1:
     cdef int axis = cnp.PyArray_NDIM(x) - 1
     cdef int64_t n = cnp.PyArray_DIM(x, axis) if axis >= 0 else 0
     # Partitioned items have the memory order of the array.
-    return (n >= LEAST_ALONE and can_split(x) and cnp.PyArray_ISNOTSWAPPED(x)
-            and (indices or cnp.PyArray_IS_C_CONTIGUOUS(x)) and is_for_one_thread(x, n, indices))
+    return (n >= LEAST_ALONE and (n <= ALONE_ITEMS or cnp.PyArray_SIZE(x) >= MANY_ROWS * n)
+            and can_split(x) and cnp.PyArray_ISNOTSWAPPED(x) and (indices or cnp.PyArray_IS_C_CONTIGUOUS(x))
+            and has_vectors(cnp.PyArray_ITEMSIZE(x) == 8, indices))
 
 
 cdef object fast_rows(ndarray x, int64_t k, bint indices):
