@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from pyblitz.arrays.partition import numpys_partition_is_fast
 
 import pyblitz as pb
 from pyblitz.kernels.simd import levels
@@ -249,12 +250,13 @@ def simd_level():
     levels.choose(before)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def partitions_itself(native):
-    """As on a processor on which NumPy has no vector instructions for it."""
-    native.kernels.partitions_take(10, 1)
-    yield native.kernels.partitions_take
-    native.kernels.partitions_take(0, 0)
+    """As on a processor on which NumPy has no fast vector instructions for it."""
+    before = numpys_partition_is_fast()
+    native.kernels.numpys_partitions_are(False)
+    yield native.kernels.numpys_partitions_are
+    native.kernels.numpys_partitions_are(before)
 
 
 @pytest.fixture

@@ -321,22 +321,22 @@ MUTATIONS = [
     Mutation(
         "select: of a block's indices more may be written than were counted",
         "kernels/select.pyx",
-        "            return False\n    for k in range(3):\n        memcpy(out",
-        "            pass\n    for k in range(3):\n        memcpy(out",
+        "        return False\n    for k in range(3):\n        memcpy(out",
+        "        pass\n    for k in range(3):\n        memcpy(out",
         "test_writers.py",
     ),
     Mutation(
         "select: of a block's items more may be written than were counted",
         "kernels/select.pyx",
-        "            return False\n    for k in range(3):\n        decode(",
-        "            pass\n    for k in range(3):\n        decode(",
+        "        return False\n    for k in range(3):\n        decode(",
+        "        pass\n    for k in range(3):\n        decode(",
         "test_writers.py",
     ),
     Mutation(
         "partition: rows in any memory order are given in C order",
         "arrays/partition.pyx",
-        "and (indices or cnp.PyArray_IS_C_CONTIGUOUS(x))",
-        "and True",
+        "        if not indices and not cnp.PyArray_IS_C_CONTIGUOUS(x):\n            return None",
+        "        pass",
         "test_partition.py",
     ),
     Mutation(

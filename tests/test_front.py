@@ -394,7 +394,11 @@ def test_axes_are_any_integers():
             for name in ("sum", "mean", "argmax", "cumsum", "sort", "partition", "any"):
                 more = (3,) if name == "partition" else ()
                 got = getattr(pb, "par_" + name)(a, *more, axis=axis)
-                assert np.allclose(got, getattr(np, name)(a, *more, axis=int(axis)))
+                expected = getattr(np, name)(a, *more, axis=int(axis))
+                if more:  # before and after the position in any order
+                    assert np.allclose(got[:, 3], expected[:, 3])
+                    got, expected = np.sort(got), np.sort(expected)
+                assert np.allclose(got, expected)
     assert not s.left
     for axis in (True, 1.0, "a"):
         assert raised(pb.par_sort, a, axis) is raised(np.sort, a, axis)

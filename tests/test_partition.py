@@ -25,42 +25,49 @@ SPLIT = ["i4", "u4", "i8", "u8", "f4", "f8", "M8[s]", "m8[ns]"]
 pytestmark = pytest.mark.usefixtures("partitions_itself")
 
 
-def test_where_vectors_are_faster_numpy_does_it(partitions_itself, simd_level):
+def test_where_vectors_are_faster_numpy_does_it(partitions_itself, simd_level, pool_size):
     a = np.random.default_rng(0).random(500_000)
-    threads = pb.num_threads()
-    try:
-        pb.set_num_threads(2)
-        partitions_itself(1, 1)
+    why = "one row that its vector instructions partition"
+    partitions_itself(True)
+    for threads in (1, 2):
+        pool_size(threads)
+        simd_level(levels.names()[-1])
         with pb.stats() as s:
             pb.par_partition(a, 1000)
-            pb.par_argpartition(a, 1000)
-            pb.par_argpartition(np.concatenate([a, a]), 1000)
+            pb.par_partition(np.concatenate([a, a, a]), 1000)
             pb.par_partition(a.reshape(1000, -1), 10)
-        why = "one row that its vector instructions partition"
+            if levels.names()[-1] in ("v3", "v4"):
+                pb.par_argpartition(a, 1000)
         assert s.left == {("par_partition", why): 1}
-        simd_level("v2" if "v2" in levels.names() else levels.names()[0])
+        simd_level(levels.names()[0])
         with pb.stats() as s:
             pb.par_argpartition(a, 1000)
             pb.par_argpartition(np.concatenate([a, a]), 1000)
         assert s.left == {("par_argpartition", why): 1}
-        partitions_itself(10, 1)
-        with pb.stats() as s:
-            pb.par_partition(a, 1000)
-        assert s.left == {}
-        # One thread is never faster.
-        pb.set_num_threads(1)
-        partitions_itself(1, 1)
-        with pb.stats() as s:
-            pb.par_argpartition(np.concatenate([a, a]), 1000)
-            pb.par_partition(np.concatenate([a, a, a]), 1000)
-        assert s.left == {("par_partition", why): 1, ("par_argpartition", why): 1}
-        simd_level(levels.names()[-1])
-        with pb.stats() as s:
-            pb.par_argpartition(np.concatenate([a, a]), 1000)
-        assert len(s.left) == (levels.names()[-1] not in ("v3", "v4"))
-    finally:
-        pb.set_num_threads(threads)
-        partitions_itself(10, 1)
+    partitions_itself(False)
+    with pb.stats() as s:
+        pb.par_partition(a, 1000)
+        pb.par_argpartition(a, 1000)
+    assert s.left == {}
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_same_places_for_any_number_of_threads(fast, partitions_itself, simd_level, pool_size):
+    """Also where NumPy's vectors do some of them; equal items may differ in their bits."""
+    partitions_itself(fast)
+    rng = np.random.default_rng(3)
+    zeros = rng.choice(np.array([-0.0, 0.0, 1.0]), 1_200_000)
+    for level in levels.names():
+        simd_level(level)
+        for a in (zeros[:2000], zeros[:200_000], zeros, rng.integers(0, 99, 1_200_000, "i4")):
+            results = []
+            for threads in (1, 2, 3):
+                pool_size(threads)
+                k = a.size // 3
+                results.append((pb.par_partition(a, k), pb.par_argpartition(a, k)))
+            for items, order in results[1:]:
+                assert items.tobytes() == results[0][0].tobytes()
+                assert (order == results[0][1]).all()
 
 
 def sorted_between(a, kth, axis):
@@ -212,6 +219,36 @@ def test_orders_at_each_level(dtype, simd_level):
                 for order in orders if n > 5000 else [] if type(kth) is list else orders[1:]:
                     by_item = np.lexsort((np.arange(n), a[order]))
                     assert (np.diff(order[by_item])[equal] > 0).all()
+
+
+@pytest.mark.parametrize("kind", ["axis", "position", "list", "swapped", "none", "rows"])
+def test_equal_items_keep_their_order(kind):
+    """However the row and its position are named."""
+    if "v3" not in levels.names():
+        pytest.skip("without AVX2 short rows are NumPy's")
+    a = np.random.default_rng(8).integers(0, 5, 1000)
+    order = {
+        "axis": lambda: pb.par_argpartition(a[None], 500, 1)[0],
+        "position": lambda: pb.par_argpartition(a, np.int64(500)),
+        "list": lambda: pb.par_argpartition(a, [500]),
+        "swapped": lambda: pb.par_argpartition(a.astype(">i8").repeat(50), 500),
+        "none": lambda: pb.par_argpartition(a, 500, None),
+        "rows": lambda: pb.par_argpartition(np.stack([a] * 100, 1), 500, 0)[:, 3],
+    }[kind]()
+    if kind == "swapped":
+        a = a.repeat(50)
+    by_item = np.lexsort((np.arange(a.size), a[order]))
+    assert (np.diff(order[by_item])[equal_to_next(np.sort(a))] > 0).all()
+
+
+@pytest.mark.parametrize("dtype", ["i4", "f8"])
+def test_a_position_between_two_frequent_values(dtype):
+    for n in (1000, 4096, 131_072):
+        for values_ in ([0, 1], [0, 1, 1, 2], [5, 5, 5, 6, 7]):
+            a = np.random.default_rng(n).permutation(np.resize(np.array(values_, dtype), n))
+            ends = np.flatnonzero(np.diff(np.sort(a)))
+            for k in (*ends, *(ends + 1), n // 2):
+                check_order(a, int(k))
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])

@@ -1,4 +1,4 @@
 """Partitions."""
 
-# For tests: what NumPy's and ours are to take for an item, in nanoseconds; 0: as timed.
-cdef void partitions_take(double numpys, double ours) noexcept
+# For tests: whether NumPy's are to be taken for fast.
+cdef void partitions_are(bint fast) noexcept

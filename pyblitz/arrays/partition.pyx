@@ -1,19 +1,17 @@
 # cython: wraparound=True, boundscheck=True
 """What is before what, without sorting all: ``par_partition``, ``par_argpartition``,
 ``par_topk``."""
+import importlib
 import operator
 from collections import namedtuple
 from functools import partial
-from time import perf_counter
 
 import numpy as np
 
 cimport numpy as cnp
-from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
-from pyblitz.host.pools cimport is_alone
 from pyblitz.arrays.common cimport at, axis_of, longest_axis, number_of, run, run_fn, slices
 from pyblitz.arrays.front cimport (
     FIRST_NS, PARTITION_NS, SHARE_NS, as_array, Left, left, left_dtype, pays, private_copy, too_small)
@@ -30,14 +28,14 @@ from pyblitz.arrays.sorting cimport key_kinds, sort_fields
 from pyblitz.kernels.numbers cimport NUMBER_TIME
 from pyblitz.kernels.select cimport (
     First, Parts, Split, first_run, parts_run, ranks_around, split_blocks, split_count, split_sample, split_write)
-from pyblitz.kernels.simd.levels cimport simd
+from pyblitz.kernels.simd.levels cimport simd, slow_compress
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()
 
 cdef enum:
-    # Items of a row, on two threads; see vectors_are_faster.
+    # Items of a row, on two threads; see is_numpys.
     FAST_FLOATS = 1048576
     FAST_INTEGERS = 2097152
     FAST_NARROW = 33554432
@@ -51,9 +49,6 @@ cdef enum:
     LEAST_ALONE = 256
     # So many rows are shared, each by one thread, whatever their length.
     MANY_ROWS = 16
-    # What is timed to know whose is faster.
-    TIMED_ITEMS = 4096
-    TIMED_RUNS = 8
     # Two-byte items of so many are sorted by counting; of fewer, NumPy's kernel is faster.
     COUNTED_ITEMS = 1048576
     MAX_SAMPLES = 16384
@@ -70,12 +65,6 @@ cdef enum:
     # So few first ones of a long row are found in blocks of so many items: 30 us of one thread.
     FEW_FIRST = 32
     FIRST_BLOCK = 131072
-
-# Nanoseconds that NumPy's partition takes for an item, at most, if it has vector instructions: 0.5 to 1.5
-# at 3 GHz.  Without them it takes 4 or more; with those of AVX-512, on Zen 4, 5 to 10.
-cdef double FAST_ITEM = 2.5
-# Ours is preferred where NumPy's takes so many times as long.
-cdef double SLOWER = 1.25
 
 # Of a sample's ranks between which an item is, all but surely.
 cdef double DEVIATIONS = 4.0
@@ -181,56 +170,40 @@ cdef int parts_of_rows(ndarray a, ndarray out, bint indices, int64_t k, int64_t*
     return 0
 
 
-# Nanoseconds for an item of 4 and of 8 bytes, as timed; 0: not yet.
-cdef double[2] numpys_items
-cdef double[2] our_items
+cdef bint find_whether_numpys_are_fast() except -1:
+    """The names are those of NumPy 2.4, and before.  On Zen 4 its partition takes 5 to 10 ns an item with
+    AVX-512, as without any vectors; 0.3 to 1.5 with AVX2, and with AVX-512 elsewhere."""
+    features = getattr(importlib.import_module("numpy._core._multiarray_umath"), "__cpu_features__", {})
+    if features.get("X86_V4") or features.get("AVX512_SKX"):
+        return not slow_compress()
+    return bool(features.get("X86_V3") or features.get("AVX2"))
 
 
-cdef void partitions_take(double numpys, double ours) noexcept:
-    for wide in range(2):
-        numpys_items[wide] = numpys
-        our_items[wide] = ours
+# Whether NumPy has vectors for its partition that are fast here.
+cdef bint numpys_are_fast = find_whether_numpys_are_fast()
 
 
-cdef int time_partitions(bint wide) except -1:
-    """The fastest of several runs counts: the first ones are slower."""
-    cdef double numpys = INFINITY, ours = INFINITY
-    cdef ndarray rows, row, out
-    # Words that look random: Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
-    words = np.arange(1, TIMED_RUNS * TIMED_ITEMS + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    rows = (words if wide else words.astype(np.uint32)).reshape(TIMED_RUNS, TIMED_ITEMS)
-    out = np.empty_like(rows[0])
-    for row in rows:        # others each time, of which no processor knows what comes next
-        begun = perf_counter()
-        np.partition(row, TIMED_ITEMS // 2)
-        numpys = min(numpys, perf_counter() - begun)
-        if (simd.sort_wide if wide else simd.sort_narrow) != NULL:
-            begun = perf_counter()
-            parts_of_rows(row, out, False, TIMED_ITEMS // 2, NULL)
-            ours = min(ours, perf_counter() - begun)
-    our_items[wide] = ours * 1e9 / TIMED_ITEMS
-    numpys_items[wide] = numpys * 1e9 / TIMED_ITEMS
-    return 0
+cdef void partitions_are(bint fast) noexcept:
+    global numpys_are_fast
+    numpys_are_fast = fast
 
 
-cdef double numpys_item_ns(bint wide) except -1:
-    if numpys_items[wide] == 0.0:
-        time_partitions(wide)
-    return numpys_items[wide]
+def numpys_partition_is_fast():
+    return numpys_are_fast
 
 
-cdef bint has_vectors(bint wide, bint indices) except -1:
-    """Whether ours are faster than NumPy, which has them, too, on most processors.  Those that give
-    indices are faster than all of NumPy's."""
-    return (simd.sort_wide if wide else simd.sort_narrow) != NULL and (
-        indices or numpys_item_ns(wide) > SLOWER * our_items[wide])
+cdef bint can_part(bint wide) noexcept:
+    return (simd.sort_wide if wide else simd.sort_narrow) != NULL
 
 
-cdef bint is_for_one_thread(ndarray a, int64_t n, bint indices) except -1:
+cdef bint ours_are_faster(bint wide, bint indices) noexcept:
+    """Our vectors.  Those that give indices are faster than NumPy's everywhere."""
+    return can_part(wide) and (indices or not numpys_are_fast)
+
+
+cdef bint is_for_one_thread(ndarray a, int64_t n, bint indices) noexcept:
     """Whether n items are parted by vectors, sooner than another thread has come."""
-    return LEAST_ALONE <= n <= ALONE_ITEMS and has_vectors(cnp.PyArray_ITEMSIZE(a) == 8, indices)
+    return LEAST_ALONE <= n <= ALONE_ITEMS and ours_are_faster(cnp.PyArray_ITEMSIZE(a) == 8, indices)
 
 
 cdef list thirds_of(ndarray a, ndarray dst, bint indices, list kths):
@@ -305,7 +278,7 @@ cdef object partition_rows(ndarray x, list kths, int axis, bint indices):
     cdef int64_t n = cnp.PyArray_DIM(x, axis), size = cnp.PyArray_SIZE(x)
     shape = (<object>x).shape
     if pays(n, PARTITION_NS) and size < MANY_ROWS * n and can_split(x):
-        out = np.empty_like(x, np.intp if indices else None)
+        out = np.empty(shape, np.intp) if indices else np.empty_like(x)
         rows, to = np.moveaxis(x, axis, -1), np.moveaxis(out, axis, -1)
         for index in np.ndindex(to.shape[:-1]):
             row = partition_row(rows[index], kths, indices)
@@ -343,36 +316,45 @@ cdef object partition_row(ndarray x, list kths, bint indices):
     return out
 
 
-cdef bint vectors_are_faster(object dtype, int64_t n, bint indices) except -1:
-    """Of one row: where NumPy's partition has vector instructions, it is over before two threads
-    have sampled, counted and moved, and one thread never is.  Measured where it takes 0.3 to 0.6 ns an item."""
+cdef bint is_numpys(object dtype, int64_t n, bint indices):
+    """One row: where NumPy's partition has fast vectors, it is over before two threads have sampled,
+    counted and moved.  Measured where it takes 0.3 to 0.6 ns an item.  The number of threads has no say:
+    both leave other items in other places."""
     cdef bint wide = dtype.itemsize == 8
     cdef int64_t limit = FAST_ORDERS if indices else FAST_NARROW
-    if has_vectors(wide, indices):
+    if SHARE_NS == 0 or dtype.kind not in "iuf" or dtype.itemsize < 4 or not dtype.isnative:
         return False
     if wide and not indices:
         limit = FAST_FLOATS if dtype.kind == "f" else FAST_INTEGERS
-    if SHARE_NS == 0 or dtype.kind not in "iuf" or dtype.itemsize < 4 or not dtype.isnative:
-        return False
-    return (n < limit or is_alone()) and numpys_item_ns(wide) < FAST_ITEM
+    return n < limit and numpys_are_fast and not ours_are_faster(wide, indices)
 
 
-cdef bint has_fast_rows(ndarray x, bint indices) except -1:
+cdef bint has_fast_rows(ndarray x, int axis, bint indices):
     """Whether a thread parts each sooner than NumPy does."""
-    cdef int axis = cnp.PyArray_NDIM(x) - 1
-    cdef int64_t n = cnp.PyArray_DIM(x, axis) if axis >= 0 else 0
-    # Partitioned items have the memory order of the array.
+    cdef int64_t n = cnp.PyArray_DIM(x, axis)
     return (n >= LEAST_ALONE and (n <= ALONE_ITEMS or cnp.PyArray_SIZE(x) >= MANY_ROWS * n)
-            and can_split(x) and cnp.PyArray_ISNOTSWAPPED(x) and (indices or cnp.PyArray_IS_C_CONTIGUOUS(x))
-            and has_vectors(cnp.PyArray_ITEMSIZE(x) == 8, indices))
+            and can_split(x) and ours_are_faster(cnp.PyArray_ITEMSIZE(x) == 8, indices))
 
 
-cdef object fast_rows(ndarray x, int64_t k, bint indices):
-    cdef ndarray out = np.empty((<object>x).shape, np.int64 if indices else x.dtype)
-    if not cnp.PyArray_ISCARRAY_RO(x):
-        x = par_copy(x, order="C")
-    parts_of_rows(x, out, indices, k, NULL)
-    return out.astype(np.intp, copy=False) if indices else out
+cdef object fast_rows(ndarray x, int64_t k, int axis, bint indices):
+    """None: what NumPy gives would lie otherwise in memory."""
+    cdef ndarray rows = x, out
+    cdef bint moved = axis != cnp.PyArray_NDIM(x) - 1
+    if moved:
+        rows = np.moveaxis(x, axis, -1)
+    if not cnp.PyArray_ISCARRAY_RO(rows):
+        # Partitioned items have the memory order of the array, indices C order.
+        if not indices and not cnp.PyArray_IS_C_CONTIGUOUS(x):
+            return None
+        rows = par_copy(rows, order="C")
+    out = np.empty((<object>rows).shape, np.int64 if indices else x.dtype)
+    parts_of_rows(rows, out, indices, k, NULL)
+    if indices:
+        out = out.astype(np.intp, copy=False)
+    if not moved:
+        return out
+    made = np.moveaxis(out, -1, axis)
+    return par_copy(made, order="C") if indices or cnp.PyArray_IS_C_CONTIGUOUS(x) else made
 
 
 cdef object sorted_instead(ndarray x, object axis, object order, bint indices):
@@ -388,15 +370,22 @@ cdef object partition(object a, object kth, object axis, object kind, object ord
     cdef object dtype = x.dtype
     cdef int64_t n
     cdef list kths
-    if axis == -1 and type(kth) is int and order is None and kind == "introselect" and has_fast_rows(x, indices):
-        n = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1)
-        if -n <= kth < n:
-            return fast_rows(x, kth + n if kth < 0 else kth, indices)
+    cdef int last = cnp.PyArray_NDIM(x) - 1
+    if ((type(axis) is int and (axis == -1 or axis == last)) or (axis is None and last == 0)) and (
+            last >= 0 and order is None and type(kind) is str and kind == "introselect"
+            and cnp.PyArray_ISNOTSWAPPED(x) and has_fast_rows(x, last, indices)):
+        # The same as below, in less time than NumPy takes.
+        k = kth[0] if type(kth) is list and len(kth) == 1 else kth
+        n = cnp.PyArray_DIM(x, last)
+        if (type(k) is int or isinstance(k, np.integer)) and -n <= k < n:
+            made = fast_rows(x, k + n if k < 0 else k, last, indices)
+            if made is not None:
+                return made
     if not pays(cnp.PyArray_SIZE(x), PARTITION_NS):
         return too_small
     if dtype.hasobject or sort_fields(x, order) is None:
         return left_dtype(dtype)
-    if (x.ndim == 1 or axis is None) and vectors_are_faster(dtype, cnp.PyArray_SIZE(x), indices):
+    if (x.ndim == 1 or axis is None) and is_numpys(dtype, cnp.PyArray_SIZE(x), indices):
         return left("one row that its vector instructions partition")
     if np.asarray(kth).dtype.kind not in "iu" or np.ndim(kth) > 1 or np.size(kth) == 0:
         return left("positions that it may refuse")
@@ -414,7 +403,11 @@ cdef object partition(object a, object kth, object axis, object kind, object ord
         return sorted_instead(x, axis, order, indices)
     if not dtype.isnative:
         x = par_copy(x, dtype=dtype.newbyteorder("="))
-    made = partition_row(x, kths, indices) if x.ndim == 1 else partition_rows(x, kths, axis, indices)
+    made = None
+    if len(kths) == 1 and has_fast_rows(x, axis, indices):
+        made = fast_rows(x, kths[0], axis, indices)
+    if made is None:
+        made = partition_row(x, kths, indices) if x.ndim == 1 else partition_rows(x, kths, axis, indices)
     if type(made) is Left or indices or dtype.isnative:
         return made
     return par_copy(made, dtype=dtype)
@@ -435,15 +428,16 @@ def par_partition(a, kth, axis=-1, kind="introselect", order=None):
     O(n) work.  A long row of numbers or times of four or eight bytes is split around
     two items of a sample that have the position between them (Floyd and Rivest, 1975):
     one pass counts, one writes, and what is between them, a few percent, is split
-    again, or ended by NumPy.  Of rows of up to 2^17 the item at the position is found by
-    samples of samples, and then one pass writes, by vectors; where NumPy's own are as fast,
-    which is timed once, it does that.  Items of one or two bytes are sorted by counting; rows
-    with more than three positions, strings and records by ``par_sort``.  Many short rows
-    are shared, each partitioned by
-    NumPy.  NaN and NaT go last.  Objects, variable-width strings,
-    extended precision and one row of complex numbers: NumPy, alone.
+    again, or ended by NumPy.  In rows of up to 2^17, and where there are 16 rows or more,
+    the item at the position is found by samples of samples, and then one pass writes, by
+    vectors; each row by one thread.  Where NumPy's own vectors are as fast (AVX2, and
+    AVX-512 but on Zen 4), it does that.  Items of one or two bytes are sorted by counting;
+    rows with more than three positions, strings and records by ``par_sort``.  Other short
+    rows are shared, each partitioned by NumPy.  NaN and NaT go last.  Objects,
+    variable-width strings, extended precision and one row of complex numbers: NumPy, alone.
 
-    Extra memory: a few percent of the array, or what sorting takes.
+    Extra memory: a few percent of the array, or what sorting takes; where each row is one
+    thread's, two rows for each thread.
 
     Examples
     --------
@@ -465,9 +459,10 @@ def par_argpartition(a, kth, axis=-1, kind="introselect", order=None):
 
     Notes
     -----
-    As ``par_partition``, with indices written instead of items.  Equal items are in their order, but in
-    short rows, which are NumPy's: of fewer than 256 items, and without AVX2 or with several positions
-    of some 32,000.
+    As ``par_partition``, with indices written instead of items, and faster than NumPy's with any vectors.
+    Equal items are in their order.  What is too small is NumPy's, in whose order they are not: arrays of
+    some 32,000 items or fewer; but of rows along the last axis, of four or eight bytes, with one
+    position, only those of fewer than 256 items, where there is AVX2.
 
     Examples
     --------

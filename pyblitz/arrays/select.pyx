@@ -180,8 +180,8 @@ def par_filter(a, mask):
     Notes
     -----
     O(n) work, in two passes: the mask is counted in blocks, then each block writes
-    where the prefix sums say (Blelloch's pack).  Items are stored without a branch,
-    so a random mask costs what a regular one does.  What is not contiguous is copied
+    where the prefix sums say (Blelloch's pack).  Items are stored by vectors, or without
+    a branch, so a random mask costs nearly what a regular one does.  What is not contiguous is copied
     first.  Objects are left to NumPy.  A container
     that is indexed by a mask in its own way, as one of pandas, is.  What a mask itself
     masks is not selected.

@@ -14,7 +14,7 @@ from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_limit, bridge_ru
 from pyblitz.runtime.os cimport fe_clear, yield_thread
 
 cdef enum:
-    # A running sum of floats, or a product, waits for each step; eight at a time hide that.
+    # A running sum or product of floats waits for each step; eight at a time hide that.
     CHAINS = 8
     # Bytes of one chain's part of a block.  Eight of them fit into L2 with their
     # results; an odd number of 128s keeps them off each other's sets in L1.

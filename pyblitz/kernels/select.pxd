@@ -15,7 +15,7 @@ cdef void split_sample(const char* src, intptr_t itemsize, int64_t n, int64_t sa
 
 # Ranks in a sample between which the k-th item is, if it is no more standard deviations of a binomial
 # distribution away; first may be less than 0, and last not less than `samples`.  Returns its likeliest
-# rank.
+# rank, which is one of the sample's.
 cdef int64_t ranks_around(int64_t k, int64_t n, int64_t samples, double deviations, int64_t* first,
                           int64_t* last) noexcept nogil
 
@@ -52,7 +52,7 @@ cdef struct Parts:
     # [rows][n], to be filled: first the items less than the k-th of their row, then those equal to it,
     # then the greater ones.  Each part keeps its order.
     char* out
-    int64_t* equals     # [rows][2], to be filled: where the second part begins and ends; or NULL
+    int64_t* equals     # [2], to be filled: where the second part of an only row begins and ends; or NULL
 
 # Each row by one thread; for processors with vectors (simd.sort_wide).  0, or what stopped it.
 cdef int parts_run(Worker* w, Parts* p) noexcept nogil

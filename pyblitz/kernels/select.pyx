@@ -17,7 +17,8 @@ cdef enum:
     BLOCK = 16384
     # Items that are parted at a time, in L1.
     CHUNK = 256
-    # Of one row: so few words are sorted, and of more so many are a sample.  Samples of samples, at most.
+    # A row is narrowed by samples of WORD_SAMPLES, in MAX_ROUNDS rounds at most, until so few words are
+    # left that they are sorted.
     SORTED_WORDS = 256
     WORD_SAMPLES = 128
     MAX_ROUNDS = 16
@@ -65,6 +66,10 @@ cdef inline void count_thirds(const Word* words, int64_t n, Word low, Word high,
         simd.thirds_narrow(words, n, low, high, counts)
 
 
+cdef inline bint fit(const int64_t* sizes, const int64_t* to, const int64_t* ends) noexcept nogil:
+    return sizes[0] <= ends[0] - to[0] and sizes[1] <= ends[1] - to[1] and sizes[2] <= ends[2] - to[2]
+
+
 cdef inline bint write_indices(const Word* words, int64_t n, Word low, Word high, int64_t first, int64_t* to,
                                const int64_t* ends, int64_t* out) noexcept nogil:
     """Of up to CHUNK words; moves `to`.  False: a third would not end where it was said to.  By way of a
@@ -79,9 +84,8 @@ cdef inline bint write_indices(const Word* words, int64_t n, Word low, Word high
         simd.places_wide(words, n, low, high, at, sizes, first)
     else:
         simd.places_narrow(words, n, low, high, at, sizes, first)
-    for k in range(3):
-        if sizes[k] > ends[k] - to[k]:
-            return False
+    if not fit(sizes, to, ends):
+        return False
     for k in range(3):
         memcpy(out + to[k], indices[k], sizes[k] * sizeof(int64_t))
         to[k] += sizes[k]
@@ -101,9 +105,8 @@ cdef inline bint write_items(const Word* words, int64_t n, Word low, Word high, 
         simd.apart_wide(words, n, low, high, at, sizes)
     else:
         simd.apart_narrow(words, n, low, high, at, sizes)
-    for k in range(3):
-        if sizes[k] > ends[k] - to[k]:
-            return False
+    if not fit(sizes, to, ends):
+        return False
     for k in range(3):
         decode(kind, False, <const Word*>at[k], sizes[k], out + to[k])
         to[k] += sizes[k]
@@ -213,29 +216,35 @@ cdef Word kth_word(const Word* words, int64_t n, int64_t k, Word* some, int64_t*
     # What is still looked at is from `least` to `most`, and `before` words are less.
     cdef Word least = 0, most = ~<Word>0, low, high
     cdef const Word* src = words
-    cdef int64_t m = n, before = 0, less, found, first, last, i
+    cdef int64_t m = n, before = 0, less, found, first, middle, last, i
     cdef uint64_t state = SAMPLE_SEED
     cdef int rounds = 0
+    cdef bint narrowed = True
     while m > SORTED_WORDS and rounds < MAX_ROUNDS:
         rounds += 1
         for i in range(WORD_SAMPLES):
             sample[i] = src[sample_place(&state, i, m // WORD_SAMPLES)]
         sort_words(sample, WORD_SAMPLES)
-        ranks_around(k - before, m, WORD_SAMPLES, 2.0, &first, &last)
-        low = sample[first] if first > 0 else least
-        high = sample[last] if last < WORD_SAMPLES else most
+        middle = ranks_around(k - before, m, WORD_SAMPLES, 2.0, &first, &last)
+        if narrowed:
+            low = sample[first] if first > 0 else least
+            high = sample[last] if last < WORD_SAMPLES else most
+        else:
+            # A few words are most of them, and two on either side of the k-th: one of them is found, or gone.
+            low = high = sample[middle]
         found = within(src, m, low, high, some, &less)
         if before + less <= k < before + less + found:
             before += less
             least = low
             most = high
         else:
-            # One sample in twenty; what is looked at was perhaps in `some`.
+            # What was looked at was perhaps in `some`: from all words anew.
             if k < before + less:
                 most = low - 1
             else:
                 least = high + 1
             found = within(words, n, least, most, some, &before)
+        narrowed = 2 * found <= m
         m = found
         src = some
         if least == most:
@@ -301,8 +310,8 @@ cdef int parts_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
             part_row(p, <const uint64_t*>src, <uint64_t*>words, equals, out)
         else:
             part_row(p, <const uint32_t*>src, <uint32_t*>words, equals, out)
-        if p.equals != NULL:
-            memcpy(p.equals + 2 * row, equals, sizeof(equals))
+    if p.equals != NULL:
+        memcpy(p.equals, equals, sizeof(equals))
     free(words)
     return 0
 

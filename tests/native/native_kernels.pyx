@@ -1,6 +1,6 @@
 """Functions that a user's Cython module would offer in its ``__pyx_capi__``."""
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from pyblitz.arrays.partition cimport partitions_take as set_partition_paces
+from pyblitz.arrays.partition cimport partitions_are
 from pyblitz.kernels.map cimport map_grain
 from pyblitz.kernels.radix cimport set_paces
 from pyblitz.kernels.simd.levels cimport NarrowSplitters, WideSplitters, simd
@@ -23,7 +23,7 @@ cdef extern from *:
     """
     unsigned int control()
     void set_control(unsigned int bits)
-    void prepare_sorts "pb_prepare_sorts"()
+    void prepare_orders "pb_prepare_orders"()
     void sort_some_narrow "few_pivots_narrow"(uint32_t* words, int64_t n, int pivots,
                                               uint64_t* state) nogil
     void sort_some_wide "few_pivots_wide"(uint64_t* words, int64_t n, int pivots,
@@ -140,9 +140,9 @@ def leaves_take(leaf, pieces, floats, ours=None):
     set_paces(leaf if ours is None else ours, leaf, pieces, floats)
 
 
-def partitions_take(numpys, ours):
-    """What NumPy's partition and ours are to take for an item; 0: as timed."""
-    set_partition_paces(numpys, ours)
+def numpys_partitions_are(fast):
+    """Whether they are to be taken for fast."""
+    partitions_are(fast)
 
 
 def leaf_sorted(words, lo, hi):
@@ -180,7 +180,7 @@ def sorted_with_few_pivots(words, pivots):
     cdef uint32_t[::1] narrow
     cdef uint64_t[::1] wide
     cdef uint64_t state = 1
-    prepare_sorts()     # this module's own table
+    prepare_orders()     # this module's own table
     if simd.sort_wide == NULL:
         words.sort()
     elif words.dtype.itemsize == 8:

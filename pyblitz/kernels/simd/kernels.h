@@ -1,4 +1,5 @@
-/* The functions that are compiled once for each level of a processor, in one table a level.
+/* The functions that are compiled once for each level of a processor, or for all that have no better
+ * one, in one table a level.
  *
  * C, because Cython cannot say for which processor a function is compiled.  All levels give
  * the same bits: no fused multiply-add, and sums whose order does not depend on the vectors. */
@@ -174,8 +175,8 @@ PB_SUMS(pb_float_base, float, 16, )
 PB_SUMS(pb_double_base, double, 16, )
 PB_INTEGERS(base, )
 PB_KEYS_LEVEL(base, )
-PB_THIRDS(pb_narrow_base, uint32_t)
-PB_THIRDS(pb_wide_base, uint64_t)
+PB_APART_LEVEL(pb_narrow_base, uint32_t)
+PB_APART_LEVEL(pb_wide_base, uint64_t)
 PB_EXTREMES_BASE
 PB_BINS_BASE
 PB_RUNNING_BASE
@@ -221,6 +222,19 @@ static const pb_kernels pb_levels[] = {
              pb_double_v4_sort, pb_narrow_v4_count, pb_narrow_v4_move, pb_wide_v4_count, pb_wide_v4_move,
              PB_EQUALS(v4), PB_EXTREMES_OF(v4), PB_KEEP_OF(v4))};
 
+/* Whether AVX-512's stores of selected lanes are microcode, dozens of cycles each: Zen 4 (AMD's family
+ * 25; the others of that family have no AVX-512). */
+#include <cpuid.h>
+static inline int pb_slow_compress(void) {
+  unsigned maker, b, c, d, version, family;
+  if (!__get_cpuid(0, &maker, &b, &c, &d) || b != signature_AMD_ebx)
+    return 0;
+  if (!__get_cpuid(1, &version, &b, &c, &d))
+    return 0;
+  family = (version >> 8 & 15) + (version >> 20 & 255);
+  return family == 25;
+}
+
 static inline int pb_best_level(void) {
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi2"))
@@ -240,6 +254,7 @@ static const pb_kernels pb_levels[] = {PB_LEVEL("neon", base, base, 16, 16, PB_N
 static const pb_kernels pb_levels[] = {PB_LEVEL("any", base, base, 16, 16, PB_NO_SORT, PB_NO_MOVE,
                                               PB_NO_EQUAL, PB_NO_EXTREMES, PB_NO_KEEP)};
 #endif
+static inline int pb_slow_compress(void) { return 0; }
 static inline int pb_best_level(void) { return 0; }
 #endif
 

@@ -126,7 +126,7 @@
 
 /* See thirds.h.  Each word is stored for all thirds, and the next one over it where it does not
  * belong. */
-#define PB_THIRDS(NAME, T)                                                    \
+#define PB_APART_LEVEL(NAME, T)                                                    \
   static int64_t NAME##_within(const T *words, intptr_t n, T low, T high,     \
                                T *some, int64_t *less) {                      \
     int64_t kept = 0, below = 0;                                              \

@@ -138,4 +138,7 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
         intptr_t (*keep_indices)(const uint8_t* mask, intptr_t n, int64_t first, int64_t* to, intptr_t room,
                                  intptr_t* kept) noexcept nogil
 
+    # Whether AVX-512's stores of selected lanes are slow here; ours have none of them.
+    bint slow_compress "pb_slow_compress"() noexcept nogil
+
 cdef Kernels simd

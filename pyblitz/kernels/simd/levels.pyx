@@ -4,12 +4,12 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
     const Kernels* levels "pb_levels"
     int LEVELS "PB_LEVELS"
     int best_level "pb_best_level"()
-    void prepare_sorts "pb_prepare_sorts"()
+    void prepare_orders "pb_prepare_orders"()
 
 
 cdef int best = best_level()
 
-prepare_sorts()
+prepare_orders()
 
 simd = levels[best]
 

@@ -27,8 +27,8 @@ static inline uint64_t pb_order(int bits, int lanes) {
   return order;
 }
 
-/* Before any of these sorts. */
-static inline void pb_prepare_sorts(void) {
+/* Before all that is here. */
+static inline void pb_prepare_orders(void) {
   int bits, k;
   for (bits = 0; bits < 256; bits++)
     pb_orders[bits] = pb_order(bits, 8);
@@ -285,6 +285,6 @@ static inline PB_CODE_V3 unsigned pb_greater_lanes(__m256i a, __m256i b) {
 #include "pyblitz/kernels/simd/quicksort.h"
 
 #else
-static inline void pb_prepare_sorts(void) {}
+static inline void pb_prepare_orders(void) {}
 #endif
 #endif

@@ -1,5 +1,5 @@
 /* Words less than `low`, from there to `high`, and greater ones, for one kind of vector; quicksort.h
- * includes it, with what that was given.  PB_THIRDS is the same without vectors.
+ * includes it, with what that was given.  PB_APART_LEVEL is the same without vectors.
  *
  * A vector is stored at the end of what is kept so far, so it ends no later than what was read. */
 
