@@ -358,7 +358,7 @@ def page(seen):
         "leaves to NumPy because it is as fast, is not named. One thing more depends on the",
         "processor: where NumPy partitions by fast vector instructions (AVX2, or AVX-512 but on",
         "Zen 4), one row of up to a million floats, two million integers of 8 bytes or 32 million",
-        f"numbers of 4 bytes is left to it (`{BY_VECTORS}`);",
+        f"integers of 4 bytes is left to it (`{BY_VECTORS}`);",
         "an order, of up to half a million numbers, only where pyblitz has no such instructions.",
         "",
         "| given | why | functions (`par_`) |",

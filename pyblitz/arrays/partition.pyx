@@ -324,8 +324,10 @@ cdef bint is_numpys(object dtype, int64_t n, bint indices):
     cdef int64_t limit = FAST_ORDERS if indices else FAST_NARROW
     if SHARE_NS == 0 or dtype.kind not in "iuf" or dtype.itemsize < 4 or not dtype.isnative:
         return False
-    if wide and not indices:
-        limit = FAST_FLOATS if dtype.kind == "f" else FAST_INTEGERS
+    if not indices and dtype.kind == "f":
+        limit = FAST_FLOATS
+    elif not indices and wide:
+        limit = FAST_INTEGERS
     return n < limit and numpys_are_fast and not ours_are_faster(wide, indices)
 
 
