@@ -361,13 +361,6 @@ MUTATIONS = [
         "test_simd.py",
     ),
     Mutation(
-        "thirds: indices of four lanes are those of eight",
-        "kernels/simd/quicksorts.h",
-        "&pb_orders[0xF0 | bits]",
-        "&pb_orders[bits]",
-        "test_partition.py",
-    ),
-    Mutation(
         "select: among equals any is first",
         "kernels/select.pyx",
         "return a.key < b.key or (a.key == b.key and a.index < b.index)",

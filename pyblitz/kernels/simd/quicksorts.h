@@ -44,9 +44,10 @@ static inline PB_CODE_V3 __m256i pb_order_of_8(const uint64_t *order) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)order));
 }
 
-/* Indices from `first` on: those of lanes without a bit first.  A vector of them is stored. */
+/* Indices from `first` on: those of lanes without a bit first.  A vector of them is stored.  (Of four
+ * lanes, those of eight: the other four come after what is kept.) */
 static inline PB_CODE_V3 void pb_put_4_indices(int64_t *to, int64_t first, unsigned bits) {
-  const __m256i lanes = _mm256_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)&pb_orders[0xF0 | bits]));
+  const __m256i lanes = _mm256_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)&pb_orders[bits]));
   _mm256_storeu_si256((__m256i *)to, _mm256_add_epi64(lanes, _mm256_set1_epi64x(first)));
 }
 
