@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
-from pyblitz.arrays.partition import numpys_partition_is_fast
 
 import pyblitz as pb
 from pyblitz.kernels.simd import levels
@@ -253,8 +252,7 @@ def simd_level():
 @pytest.fixture
 def partitions_itself(native):
     """As on a processor on which NumPy has no fast vector instructions for it."""
-    before = numpys_partition_is_fast()
-    native.kernels.numpys_partitions_are(False)
+    before = native.kernels.numpys_partitions_are(False)
     yield native.kernels.numpys_partitions_are
     native.kernels.numpys_partitions_are(before)
 

@@ -3,7 +3,11 @@ beginning of a stable sort."""
 
 from __future__ import annotations
 
+import importlib
+import os
 import pickle
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -49,6 +53,26 @@ def test_where_vectors_are_faster_numpy_does_it(partitions_itself, simd_level, p
         pb.par_partition(a, 1000)
         pb.par_argpartition(a, 1000)
     assert s.left == {}
+
+
+@pytest.mark.parametrize(("held", "left"), [("X86_V4", 1), ("X86_V4 X86_V3", 0)])
+def test_whether_numpys_vectors_are_fast(held, left):
+    """With AVX2 they are, everywhere; without it there are none."""
+    features = importlib.import_module("numpy._core._multiarray_umath").__cpu_features__
+    if not features.get("X86_V3"):
+        pytest.skip("no AVX2, or a NumPy before 2.4, which knows no such levels")
+    program = (
+        "import numpy as np, pyblitz as pb\n"
+        "pb.set_num_threads(2)\n"
+        "with pb.stats() as s:\n"
+        "    pb.par_partition(np.arange(500_000.0), 9)\n"
+        "print(len(s.left))"
+    )
+    environment = os.environ | {"NPY_DISABLE_CPU_FEATURES": held}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) == left
 
 
 @pytest.mark.parametrize("fast", [False, True])

@@ -1,4 +1,4 @@
 """Partitions."""
 
-# For tests: whether NumPy's are to be taken for fast.
-cdef void partitions_are(bint fast) noexcept
+# Whether NumPy has vectors for its partition that are fast here.  Tests set it.
+cdef bint numpys_are_fast

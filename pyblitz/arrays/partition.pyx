@@ -27,7 +27,8 @@ from pyblitz.arrays.sort cimport sort
 from pyblitz.arrays.sorting cimport key_kinds, sort_fields
 from pyblitz.kernels.numbers cimport NUMBER_TIME
 from pyblitz.kernels.select cimport (
-    First, Parts, Split, first_run, parts_run, ranks_around, split_blocks, split_count, split_sample, split_write)
+    ALL_BUT_SURE, First, Parts, Split, first_run, parts_run, ranks_around, split_blocks, split_count,
+    split_sample, split_write)
 from pyblitz.kernels.simd.levels cimport simd, slow_compress
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 from pyblitz.runtime.pool cimport Worker
@@ -66,9 +67,6 @@ cdef enum:
     FEW_FIRST = 32
     FIRST_BLOCK = 131072
 
-# Of a sample's ranks between which an item is, all but surely.
-cdef double DEVIATIONS = 4.0
-
 
 cdef bint can_split(ndarray a):
     """Whether there is a kernel for its items."""
@@ -104,7 +102,7 @@ cdef object splitters(ndarray a, int64_t k):
     """Two values, as an array, between which the k-th is, all but surely."""
     cdef ndarray sample = sampled(a)
     cdef int64_t samples = cnp.PyArray_SIZE(sample), first, middle, last
-    middle = ranks_around(k, cnp.PyArray_SIZE(a), samples, DEVIATIONS, &first, &last)
+    middle = ranks_around(k, cnp.PyArray_SIZE(a), samples, ALL_BUT_SURE, &first, &last)
     least, greatest = bounds_of(a.dtype)
     wanted = [r for r in (first, middle, last) if 0 <= r < samples]
     sample.partition(wanted)
@@ -171,34 +169,22 @@ cdef int parts_of_rows(ndarray a, ndarray out, bint indices, int64_t k, int64_t*
 
 
 cdef bint find_whether_numpys_are_fast() except -1:
-    """The names are those of NumPy 2.4, and before.  On Zen 4 its partition takes 5 to 10 ns an item with
-    AVX-512, as without any vectors; 0.3 to 1.5 with AVX2, and with AVX-512 elsewhere."""
+    """The names are those of NumPy 2.4, and before.  Its partition takes several times as long without
+    vectors as with AVX2 or AVX-512 (two of Intel's processors, Zen 4 and Zen 5); but on Zen 4 it takes as
+    long with AVX-512 as without, 5 to 10 ns an item."""
     features = getattr(importlib.import_module("numpy._core._multiarray_umath"), "__cpu_features__", {})
-    if features.get("X86_V4") or features.get("AVX512_SKX"):
+    # Of a level that is held down, what it is made of is still said to be there.
+    if features.get("X86_V4", features.get("AVX512_SKX")):
         return not slow_compress()
-    return bool(features.get("X86_V3") or features.get("AVX2"))
+    return bool(features.get("X86_V3", features.get("AVX2")))
 
 
-# Whether NumPy has vectors for its partition that are fast here.
-cdef bint numpys_are_fast = find_whether_numpys_are_fast()
-
-
-cdef void partitions_are(bint fast) noexcept:
-    global numpys_are_fast
-    numpys_are_fast = fast
-
-
-def numpys_partition_is_fast():
-    return numpys_are_fast
-
-
-cdef bint can_part(bint wide) noexcept:
-    return (simd.sort_wide if wide else simd.sort_narrow) != NULL
+numpys_are_fast = find_whether_numpys_are_fast()
 
 
 cdef bint ours_are_faster(bint wide, bint indices) noexcept:
-    """Our vectors.  Those that give indices are faster than NumPy's everywhere."""
-    return can_part(wide) and (indices or not numpys_are_fast)
+    """Our vectors, if there are any.  Those that give indices are faster than NumPy's everywhere."""
+    return (simd.sort_wide if wide else simd.sort_narrow) != NULL and (indices or not numpys_are_fast)
 
 
 cdef bint is_for_one_thread(ndarray a, int64_t n, bint indices) noexcept:
@@ -318,8 +304,8 @@ cdef object partition_row(ndarray x, list kths, bint indices):
 
 cdef bint is_numpys(object dtype, int64_t n, bint indices):
     """One row: where NumPy's partition has fast vectors, it is over before two threads have sampled,
-    counted and moved.  Measured where it takes 0.3 to 0.6 ns an item.  The number of threads has no say:
-    both leave other items in other places."""
+    counted and moved (those of floats measured on a Zen 4, NumPy held to AVX2).  The number of threads has
+    no say: both leave other items in other places."""
     cdef bint wide = dtype.itemsize == 8
     cdef int64_t limit = FAST_ORDERS if indices else FAST_NARROW
     if SHARE_NS == 0 or dtype.kind not in "iuf" or dtype.itemsize < 4 or not dtype.isnative:
@@ -546,7 +532,7 @@ cdef object first_by_sample(ndarray x, int64_t k, bint largest, bint in_order):
     cdef int64_t n = cnp.PyArray_SIZE(x), samples, first, last, rank
     cdef ndarray sample = sampled(x), found
     samples = cnp.PyArray_SIZE(sample)
-    ranks_around(n - k if largest else k - 1, n, samples, DEVIATIONS, &first, &last)
+    ranks_around(n - k if largest else k - 1, n, samples, ALL_BUT_SURE, &first, &last)
     rank = first if largest else last       # beyond which there are k, all but surely
     if not 0 <= rank < samples:
         return None

@@ -13,10 +13,13 @@ from pyblitz.runtime.pool cimport Worker
 cdef void split_sample(const char* src, intptr_t itemsize, int64_t n, int64_t samples,
                        char* out) noexcept nogil
 
+cdef enum:
+    ALL_BUT_SURE = 4        # standard deviations
+
 # Ranks in a sample between which the k-th item is, if it is no more standard deviations of a binomial
 # distribution away; first may be less than 0, and last not less than `samples`.  Returns its likeliest
 # rank, which is one of the sample's.
-cdef int64_t ranks_around(int64_t k, int64_t n, int64_t samples, double deviations, int64_t* first,
+cdef int64_t ranks_around(int64_t k, int64_t n, int64_t samples, int deviations, int64_t* first,
                           int64_t* last) noexcept nogil
 
 cdef struct Split:

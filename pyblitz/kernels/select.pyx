@@ -22,6 +22,8 @@ cdef enum:
     SORTED_WORDS = 256
     WORD_SAMPLES = 128
     MAX_ROUNDS = 16
+    # Standard deviations of a sample's ranks, where another sample costs little.
+    LIKELY = 2
     LEAF_ITEMS = 16384
     # Bytes of items of whose extremes one may come before the first ones of a row so far.
     LOOK_BYTES = 512
@@ -45,7 +47,7 @@ cdef void split_sample(const char* src, intptr_t itemsize, int64_t n, int64_t sa
         memcpy(out + i * itemsize, src + at * itemsize, itemsize)
 
 
-cdef int64_t ranks_around(int64_t k, int64_t n, int64_t samples, double deviations, int64_t* first,
+cdef int64_t ranks_around(int64_t k, int64_t n, int64_t samples, int deviations, int64_t* first,
                           int64_t* last) noexcept nogil:
     cdef double share = (<double>k + 0.5) / <double>n
     cdef double gap = deviations * sqrt(<double>samples * share * (1.0 - share)) + deviations
@@ -66,49 +68,34 @@ cdef inline void count_thirds(const Word* words, int64_t n, Word low, Word high,
         simd.thirds_narrow(words, n, low, high, counts)
 
 
-cdef inline bint fit(const int64_t* sizes, const int64_t* to, const int64_t* ends) noexcept nogil:
-    return sizes[0] <= ends[0] - to[0] and sizes[1] <= ends[1] - to[1] and sizes[2] <= ends[2] - to[2]
-
-
-cdef inline bint write_indices(const Word* words, int64_t n, Word low, Word high, int64_t first, int64_t* to,
-                               const int64_t* ends, int64_t* out) noexcept nogil:
-    """Of up to CHUNK words; moves `to`.  False: a third would not end where it was said to.  By way of a
-    buffer, because past the end is what another worker writes."""
-    cdef int64_t indices[3][CHUNK]
+cdef inline bint write_thirds(const Word* words, int64_t n, Word low, Word high, KeyKind kind, bint indices,
+                              int64_t first, int64_t* to, const int64_t* ends, void* out) noexcept nogil:
+    """Of up to CHUNK words the items, or their indices; moves `to`.  False: a third would not end where it was
+    said to.  By way of a buffer, because past the end is what another worker writes."""
+    cdef int64_t room[3][CHUNK]
     cdef int64_t sizes[3]
     cdef int64_t* at[3]
     cdef int k
     for k in range(3):
-        at[k] = indices[k]
+        at[k] = room[k]
     if Word is uint64_t:
-        simd.places_wide(words, n, low, high, at, sizes, first)
+        if indices:
+            simd.places_wide(words, n, low, high, at, sizes, first)
+        else:
+            simd.apart_wide(words, n, low, high, <Word**>at, sizes)
     else:
-        simd.places_narrow(words, n, low, high, at, sizes, first)
-    if not fit(sizes, to, ends):
-        return False
+        if indices:
+            simd.places_narrow(words, n, low, high, at, sizes, first)
+        else:
+            simd.apart_narrow(words, n, low, high, <Word**>at, sizes)
     for k in range(3):
-        memcpy(out + to[k], indices[k], sizes[k] * sizeof(int64_t))
-        to[k] += sizes[k]
-    return True
-
-
-cdef inline bint write_items(const Word* words, int64_t n, Word low, Word high, KeyKind kind, int64_t* to,
-                             const int64_t* ends, Word* out) noexcept nogil:
-    """The same of the items."""
-    cdef Word items[3][CHUNK]
-    cdef int64_t sizes[3]
-    cdef Word* at[3]
-    cdef int k
+        if sizes[k] > ends[k] - to[k]:
+            return False
     for k in range(3):
-        at[k] = items[k]
-    if Word is uint64_t:
-        simd.apart_wide(words, n, low, high, at, sizes)
-    else:
-        simd.apart_narrow(words, n, low, high, at, sizes)
-    if not fit(sizes, to, ends):
-        return False
-    for k in range(3):
-        decode(kind, False, <const Word*>at[k], sizes[k], out + to[k])
+        if indices:
+            memcpy(<int64_t*>out + to[k], at[k], sizes[k] * sizeof(int64_t))
+        else:
+            decode(kind, False, <const Word*>at[k], sizes[k], <Word*>out + to[k])
         to[k] += sizes[k]
     return True
 
@@ -138,9 +125,8 @@ cdef bint split_block(const Split* s, const Word* src, int64_t lo, int64_t hi, b
         m = min(hi - lo, <int64_t>CHUNK)
         encode(s.kind, False, src + lo, m, <Word*>words)
         if writes:
-            if not (write_indices(<const Word*>words, m, around[0], around[1], lo, to, counts + 3, <int64_t*>s.dst)
-                    if s.indices else
-                    write_items(<const Word*>words, m, around[0], around[1], s.kind, to, counts + 3, <Word*>s.dst)):
+            if not write_thirds(<const Word*>words, m, around[0], around[1], s.kind, s.indices, lo, to,
+                                counts + 3, s.dst):
                 return False
         else:
             count_thirds(<const Word*>words, m, around[0], around[1], to)
@@ -225,7 +211,7 @@ cdef Word kth_word(const Word* words, int64_t n, int64_t k, Word* some, int64_t*
         for i in range(WORD_SAMPLES):
             sample[i] = src[sample_place(&state, i, m // WORD_SAMPLES)]
         sort_words(sample, WORD_SAMPLES)
-        middle = ranks_around(k - before, m, WORD_SAMPLES, 2.0, &first, &last)
+        middle = ranks_around(k - before, m, WORD_SAMPLES, LIKELY, &first, &last)
         if narrowed:
             low = sample[first] if first > 0 else least
             high = sample[last] if last < WORD_SAMPLES else most
@@ -286,10 +272,7 @@ cdef inline void part_row(const Parts* p, const Word* src, Word* words, int64_t*
     ends[2] = p.n
     while lo < p.n:
         m = min(p.n - lo, <int64_t>CHUNK)
-        if p.indices:
-            write_indices(words + lo, m, low, high, lo, to, ends, <int64_t*>out)
-        else:
-            write_items(words + lo, m, low, high, p.kind, to, ends, <Word*>out)
+        write_thirds(words + lo, m, low, high, p.kind, p.indices, lo, to, ends, out)
         lo += m
 
 
@@ -391,7 +374,7 @@ cdef uint64_t sampled_limit(const Raw* row, int64_t n, int64_t k, KeyKind kind, 
     cdef int64_t samples = FEW_SAMPLES if n < 64 * MANY_SAMPLES else MANY_SAMPLES
     cdef int64_t first, last
     cdef int rank, at, i
-    ranks_around(k - 1, n, samples, 4.0, &first, &last)
+    ranks_around(k - 1, n, samples, ALL_BUT_SURE, &first, &last)
     rank = min(MAX_RANK, <int>last)
     for i in range(rank):
         best[i] = UINT64_MAX

@@ -1,6 +1,6 @@
 """Functions that a user's Cython module would offer in its ``__pyx_capi__``."""
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from pyblitz.arrays.partition cimport partitions_are
+cimport pyblitz.arrays.partition as partition
 from pyblitz.kernels.map cimport map_grain
 from pyblitz.kernels.radix cimport set_paces
 from pyblitz.kernels.simd.levels cimport NarrowSplitters, WideSplitters, simd
@@ -141,8 +141,10 @@ def leaves_take(leaf, pieces, floats, ours=None):
 
 
 def numpys_partitions_are(fast):
-    """Whether they are to be taken for fast."""
-    partitions_are(fast)
+    """Whether they are to be taken for fast; returns whether they were."""
+    before = partition.numpys_are_fast
+    partition.numpys_are_fast = fast
+    return bool(before)
 
 
 def leaf_sorted(words, lo, hi):
