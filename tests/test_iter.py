@@ -19,6 +19,7 @@ from pyblitz.arrays.evaluate import set_few_bytes
 from pyblitz.arrays.front import left_alone
 
 import pyblitz as pb
+from pyblitz.kernels.simd import levels
 
 DTYPES = ["?", "i1", "u1", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "g", "F", "D", ">f8", ">i4"]
 OPERATORS = [
@@ -289,6 +290,83 @@ def test_registers_are_used_again(lines, n, seed):
         got = run(lines, *pb.par_iter(*inputs)).collect()
     assert got.dtype == expected.dtype
     assert got.tobytes() == expected.tobytes()
+
+
+ARITHMETIC = [np.add, np.multiply, np.subtract, np.divide]
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4", "u4", "i8", "u8", "D"])
+@pytest.mark.parametrize("first", ARITHMETIC)
+@pytest.mark.parametrize("second", ARITHMETIC)
+def test_two_operations_in_one_pass(dtype, first, second, simd_level):
+    """The same bits at each level, whichever operands are rows, numbers, or lie apart."""
+    most = 2**14 if dtype == "f2" else 2**30
+    rng = np.random.default_rng(0)
+    x, y, z = (rng.integers(-most, most, 103).astype(dtype) for _ in range(3))
+    y[3] = z[5] = 0
+    one = x[:1].reshape(1, 1)
+    table = np.repeat(x[:, None], 4, axis=1)
+    for a, b, c in [(x, y, z), (x, 3, z), (3, y, z), (x, y, 3), (x, 3, 5), (3, y, 5), (x, x, x),
+                    (x[::-1], y, z), (x[::2], y[::2], z[:52]), (one, table, x[:4]),
+                    (table.T, y, table.T)]:  # fmt: skip
+        lazy = [pb.par_iter(v) if isinstance(v, np.ndarray) else v for v in (a, b, c)]
+        for level in levels.names():
+            simd_level(level)
+            with np.errstate(all="ignore"):
+                for turned in (False, True):
+
+                    def both(a, b, c, turned=turned):
+                        between = first(a, b)
+                        return second(c, between) if turned else second(between, c)
+
+                    assert_same(both(*lazy).collect(), both(a, b, c))
+
+
+def test_which_operations_are_done_in_one_pass():
+    a = pb.par_iter(np.arange(20_000.0))
+    b = pb.par_iter(np.ones(20_000))
+    assert "add(multiply(a0:float64[20000], 2.0), a1:float64[20000])" in repr(a * 2 + b)
+    assert "divide(a0:float64[20000], subtract(a1:float64[20000], 2.0))" in repr(b / (a - 2))
+    assert "add(subtract(" not in repr((a - 2) + (a - 2))
+    assert "multiply(t0, multiply(a0:float64[20000], 2.0))" in repr((a - 2) * (a * 2))
+    twice = a - 2
+    kept, added = twice.zip(twice + b).collect()
+    assert np.array_equal(kept, np.arange(20_000.0) - 2)
+    assert np.array_equal(added, kept + 1)
+
+
+@pytest.mark.parametrize("n", [5, 511, 512, 513, 20_001])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_which_of_two_operations_met_an_error(n, dtype):
+    """Each warns for itself, as in NumPy, whatever its place in the block."""
+    large = np.finfo(dtype).max
+    for at in (0, n // 2, n - 1):
+        for value in (0.0, large, np.inf, np.nan, -large):
+            x = np.ones(n, dtype)
+            x[at] = value
+            y = np.full(n, 2, dtype)
+            for expression in (
+                lambda x, y: x * y + 1,
+                lambda x, y: x * y - x * y,
+                lambda x, y: (x + y) * x,
+                lambda x, y: 1 / (x * y),
+                lambda x, y: y / x - x,
+                lambda x, y: x / (y - 2),
+                lambda x, y: (x - x) / (y - 2),
+                lambda x, y: x - y / x,
+            ):
+                lazy = expression(pb.par_iter(x), pb.par_iter(y))
+                for into in (None, x.copy(), y.copy()):
+                    expected, should = outcome(lambda: expression(x, y))  # noqa: B023
+                    got, warned = outcome(lambda: lazy.collect(into))  # noqa: B023
+                    assert_same(got, expected)
+                    assert warned == should
+                # What is read is written.
+                own = x.copy()
+                lazy = expression(pb.par_iter(own), pb.par_iter(y))
+                got, warned = outcome(lambda: lazy.collect(own))  # noqa: B023
+                assert_same(got, expected)
+                assert warned == should
 
 
 @pytest.mark.parametrize("n", [0, 1, 4095, 4096, 4097, 16383, 16384, 16385, 70_000])

@@ -21,6 +21,7 @@ cdef enum NodeKind:
     NODE_COPY       # another node, in a register, where its items lie side by side
     NODE_INDEX      # the position of each element
     NODE_KEPT       # those elements of another node that the domain's filter keeps
+    NODE_PAIR       # of no node, but of a program's line: two ufuncs; `what` is a PairStep
 
 cdef class Domain:
     cdef Node mask          # the node that says which elements to keep; its domain is the one around

@@ -7,10 +7,12 @@ Poletto and Sarkar, 1999).  The program keeps alive what its steps use.  To make
 nothing.
 """
 from libc.stdint cimport int64_t, intptr_t
+from numpy cimport ufunc
 from pyblitz.arrays.common cimport Resolved, Slices
 from pyblitz.arrays.nodes cimport Node, NodeKind
 from pyblitz.kernels.collect cimport COLLECTED
-from pyblitz.kernels.map cimport MAP_SLOTS, STEP_ARGS, Map, Step
+from pyblitz.kernels.map cimport MAP_SLOTS, STEP_ARGS, Map, PairLoops, Step
+from pyblitz.kernels.simd.levels cimport pair_fn
 
 # Before registers are chosen, each step is a line, and a number says where a value is: k for
 # operand k, CONSTANT + k for constant k, REGISTER + k for register k.
@@ -40,13 +42,20 @@ cdef struct Places:
     int idle[MAP_SLOTS]         # the slots of the map's registers that hold nothing now
     int n_idle                  # the number of those
 
+# The two ufuncs of a line that does both: what is in `whats` for it.
+cdef class PairStep:
+    cdef ufunc first
+    cdef ufunc second
+    cdef pair_fn loop
+    cdef PairLoops loops
+
 cdef class Program:
     cdef Map m
     cdef Line* lines
     cdef int n_lines
     cdef int dims           # the number of axes of what is read
     cdef Step* steps
-    cdef list whats         # what each line does: a ufunc, a kernel, a function, dtypes
+    cdef list whats         # what each line does: a ufunc, a PairStep, a kernel, a function, dtypes
     cdef list resolved      # each line's Resolved, if it is a NODE_CALL
     cdef list operands
     cdef list constants
@@ -70,6 +79,9 @@ cdef class Program:
     cdef int emit_filters(self, list nodes) except -1
     cdef int in_register(self, int where) except -1
     cdef int finish(self, int n_values, tuple shape, list outs, bint in_order) except -1
+    cdef int join_lines(self, int n_values, list outs) except -1
+    cdef bint overwrites(self, list outs)
+    cdef PairStep pair_of(self, int i, const int* readers)
     cdef int place_outs(self, Places* p, list outs) except -1
     cdef int find_ends(self, Places* p, int n_values) except -1
     cdef int choose_registers(self, Places* p) except -1

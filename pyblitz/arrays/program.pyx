@@ -8,16 +8,17 @@ from libc.stdint cimport INT64_MAX, int64_t, intptr_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport Slices, fill_map, report_flags
+from pyblitz.arrays.common cimport Resolved, Slices, fill_map, may_overlap, report_flags
 from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.arrays.nodes cimport (
     NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INDEX, NODE_INPUT, NODE_KEPT, NODE_KERNEL,
-    NODE_LOOK, NODE_WHERE, Domain, common_shape, visit)
+    NODE_LOOK, NODE_PAIR, NODE_WHERE, Domain, common_shape, visit)
 from pyblitz.kernels.cast cimport cast_loop
 from pyblitz.kernels.copy cimport copy_loop
 from pyblitz.kernels.map cimport (
     MAP_DIMS, MAP_OPERANDS, MAP_SLOTS, SCRATCH_BYTES, STEP_CALL, STEP_COMPRESS, STEP_INDEX,
-    STEP_LOOP, map_grain)
+    STEP_LOOP, STEP_PAIR, loop_fn, map_grain)
+from pyblitz.kernels.simd.levels cimport TURNED, Pairs, pair_fn, simd
 from pyblitz.kernels.user cimport block_loop, scalar_loop
 from pyblitz.kernels.where cimport where_loop
 from pyblitz.runtime.atomic cimport u32_load_relaxed
@@ -38,6 +39,10 @@ cdef enum:
     # Operands of more bytes come from memory; a block then has this in the place of SCRATCH_BYTES.
     FAR_BYTES = 8388608
     FAR_SCRATCH_BYTES = 12288
+
+# Of which two are done in one pass, and their numbers in kernels/simd/pairs.h.
+cdef dict pair_numbers = {np.add: 0, np.multiply: 1, np.subtract: 2, np.divide: 3}
+
 
 cdef class _TooLarge(Exception):
     """More operands, registers or steps than a program has room for."""
@@ -287,6 +292,7 @@ cdef class Program:
         """Turns the lines into a map.  outs: arrays for the values, or None."""
         cdef Places p
         cdef int i, first_out = 0
+        self.join_lines(n_values, outs)
         for i in range(MAX_REGISTERS):
             p.place[i] = -1
         if outs is not None:
@@ -301,6 +307,97 @@ cdef class Program:
             self.slots[i] = slot_of(self.values[i], &p)
         self.m.block = self.block_of(p.bytes, p.registers)
         return 0
+
+    cdef int join_lines(self, int n_values, list outs) except -1:
+        """Two neighbours that one loop does are one line, where nothing else reads what is between
+        them."""
+        cdef int readers[MAX_REGISTERS]
+        cdef int i = 0, k, kept = 0
+        cdef Line* l
+        cdef PairStep pair
+        for i in range(MAX_REGISTERS):
+            readers[i] = 0
+        for i in range(self.n_lines):
+            l = &self.lines[i]
+            for k in range(l.ins):
+                if l.args[k] >= REGISTER:
+                    readers[l.args[k] - REGISTER] += 1
+        for i in range(n_values):
+            if self.values[i] >= REGISTER:
+                readers[self.values[i] - REGISTER] += 1
+        i = 0
+        while i < self.n_lines:
+            pair = None if i + 1 == self.n_lines else self.pair_of(i, readers)
+            # The ufuncs of floats may have to be run once more, to see which of them met an error.
+            if pair is not None and pair.loops.floats and self.overwrites(outs):
+                pair = None
+            self.lines[kept] = self.lines[i]
+            self.whats[kept] = self.whats[i]
+            self.resolved[kept] = self.resolved[i]
+            if pair is not None:
+                i += 1
+                l = &self.lines[kept]
+                l.kind = NODE_PAIR
+                l.ins = 3
+                l.args[2] = self.lines[i].args[0 if pair.loops.turned else 1]
+                l.args[3] = self.lines[i].args[2]
+                self.whats[kept] = pair
+            i += 1
+            kept += 1
+        self.n_lines = kept
+        del self.whats[kept:]
+        del self.resolved[kept:]
+        return 0
+
+    cdef bint overwrites(self, list outs):
+        """Whether an array that is read is written."""
+        for out in () if outs is None else outs:
+            for a in self.operands:
+                if may_overlap(out, a):
+                    return True
+        return False
+
+    cdef PairStep pair_of(self, int i, const int* readers):
+        """What does the line and the next one, if there is a loop for them."""
+        cdef Line* l = &self.lines[i]
+        cdef Line* after = &self.lines[i + 1]
+        cdef Resolved r, r2
+        cdef PairStep pair
+        cdef pair_fn loop
+        cdef int first, second
+        cdef bint turned
+        cdef cnp.dtype d
+        if l.kind != NODE_CALL or after.kind != NODE_CALL or l.ins != 2 or after.ins != 2:
+            return None
+        first = pair_numbers.get(self.whats[i], -1)
+        second = pair_numbers.get(self.whats[i + 1], -1)
+        turned = after.args[1] == l.args[2]
+        if first < 0 or second < 0 or not (turned or after.args[0] == l.args[2]) or (
+                readers[l.args[2] - REGISTER] != 1):
+            return None
+        r = self.resolved[i]
+        r2 = self.resolved[i + 1]
+        if r.loop == NULL or r2.loop == NULL:
+            return None
+        d = r.dtypes[0]
+        for dtype in r.dtypes + r2.dtypes:
+            if dtype is not d:
+                return None
+        loop = pair_loop(d, first, second + (TURNED if turned and second >= TURNED else 0))
+        if loop == NULL:
+            return None
+        pair = PairStep()
+        pair.first = self.whats[i]
+        pair.second = self.whats[i + 1]
+        pair.loop = loop
+        pair.loops.loops[0] = r.loop
+        pair.loops.loops[1] = r2.loop
+        pair.loops.data[0] = r.data
+        pair.loops.data[1] = r2.data
+        pair.loops.size = d.itemsize
+        pair.loops.turned = turned
+        pair.loops.floats = d.kind == b"f"
+        return pair
 
     cdef int place_outs(self, Places* p, list outs) except -1:
         """The last step of a value writes where it belongs, if it can."""
@@ -436,6 +533,10 @@ cdef class Program:
                 s.data = r.data
             else:
                 self.call(s, l.kind, what, r.dtypes, l.ins)
+        elif l.kind == NODE_PAIR:
+            s.kind = STEP_PAIR
+            s.loop = <loop_fn>(<PairStep>what).loop
+            s.data = &(<PairStep>what).loops
         elif l.kind == NODE_CAST:
             of, to = what
             aligned = l.args[0] >= CONSTANT or cnp.PyArray_ISALIGNED(<ndarray>self.operands[l.args[0]])
@@ -504,13 +605,32 @@ cdef class Program:
         cdef int i
         cdef uint32_t flags
         for i in range(self.m.n_steps):
+            what = self.whats[i]
+            if self.lines[i].kind == NODE_PAIR:
+                report_flags((<PairStep>what).first.__name__, u32_load_relaxed(&(<PairStep>what).loops.flags))
+                what = (<PairStep>what).second
             flags = u32_load_relaxed(&self.steps[i].flags)
             if flags:
-                what = self.whats[i]
                 report_flags("cast" if self.lines[i].kind == NODE_CAST else what.signature
                              if self.lines[i].kind == NODE_KERNEL else what.__name__, flags)
         if self.calls is not None and self.calls.flags.seen:
             report_flags(self.call_name, self.calls.flags.seen)
+
+
+cdef pair_fn pair_loop(cnp.dtype d, int first, int second) noexcept:
+    """By their numbers in kernels/simd/pairs.h; NULL: there is none."""
+    cdef const Pairs* pairs = simd.pairs
+    if d.kind == b"f":
+        if d.itemsize == 8:
+            return pairs.doubles[first][second]
+        if d.itemsize == 4:
+            return pairs.floats[first][second]
+    elif d.kind in b"iu":
+        if d.itemsize == 8:
+            return pairs.wide[first][second]
+        if d.itemsize == 4:
+            return pairs.narrow[first][second]
+    return NULL
 
 
 cdef void release_register(int where, int line, Places* p) noexcept:
@@ -620,6 +740,10 @@ cdef str plan_of(list nodes):
             call = "index"
         elif l.kind == NODE_KEPT:
             call = f"keep({', '.join(names[1:])} where {names[0]})"
+        elif l.kind == NODE_PAIR:
+            between = f"{(<PairStep>what).first.__name__}({names[0]}, {names[1]})"
+            both = (names[2], between) if (<PairStep>what).loops.turned else (between, names[2])
+            call = f"{(<PairStep>what).second.__name__}({', '.join(both)})"
         elif l.kind == NODE_KERNEL:
             call = f"kernel {(<CompiledKernel>what).signature!r} of {', '.join(names)}"
         else:

@@ -23,6 +23,7 @@ cdef enum:
     STEP_ARGS = 8
     # The registers of one block have so many bytes at most, to fit into L1 or nearly.
     SCRATCH_BYTES = 32768
+    PAIR_ITEMS = 512        # of a pair's loops, when they are run one after the other
     NEAR_DOUBLES = 1024     # scratch memory of up to so many doubles is on the stack
 
 cdef enum StepKind:
@@ -30,6 +31,7 @@ cdef enum StepKind:
     STEP_INDEX      # writes each element's position, an int64
     STEP_COMPRESS   # (mask, from, to, from, to ...): keeps what the mask is true for
     STEP_CALL       # `call` instead of `loop`: it may fail
+    STEP_PAIR       # (x, y, z, to): `loop` does what the two loops of `data`, PairLoops, do one after the other
 
 cdef struct Step
 
@@ -37,6 +39,16 @@ cdef struct Step
 # an error, which ends the map.
 ctypedef int (*call_fn)(Worker* w, Step* s, char** args, const intptr_t* steps, int64_t lo,
                         intptr_t n) noexcept nogil
+
+# What a loop of two operations stands for: a first loop of x and y, and a second one of what that
+# writes and z.
+cdef struct PairLoops:
+    loop_fn loops[2]
+    void* data[2]       # each loop's last argument
+    intptr_t size       # how many bytes an item has
+    bint turned         # z is the second one's first operand
+    bint floats         # there may be floating-point errors
+    atomic_u32 flags    # the floating-point errors of the first loop so far; the step's are the second's
 
 cdef struct Step:
     StepKind kind

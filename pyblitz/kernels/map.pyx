@@ -5,7 +5,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from pyblitz.kernels.blocks cimport LEAF_BYTES, gather_flags, run_blocks
 from pyblitz.runtime.atomic cimport u32_store_relaxed
-from pyblitz.runtime.os cimport fe_clear
+from pyblitz.runtime.os cimport fe_clear, fe_test
 
 
 # ---- shape ------------------------------------------------------------------
@@ -111,6 +111,38 @@ cdef int64_t compress(char* to, const char* items, intptr_t step, intptr_t items
     return kept
 
 
+cdef void find_flags(Step* s, char** args, const intptr_t* steps, intptr_t n) noexcept nogil:
+    """Which of a pair's loops meet floating-point errors: runs both once more, into memory of their
+    own."""
+    cdef PairLoops* pair = <PairLoops*>s.data
+    cdef double between[PAIR_ITEMS]
+    cdef double to[PAIR_ITEMS]
+    cdef char* at[3]
+    cdef intptr_t by[3]
+    cdef intptr_t done = 0, items
+    while done < n:
+        items = min(n - done, <intptr_t>PAIR_ITEMS)
+        at[0] = args[0] + done * steps[0]
+        at[1] = args[1] + done * steps[1]
+        at[2] = <char*>between
+        by[0] = steps[0]
+        by[1] = steps[1]
+        by[2] = pair.size
+        pair.loops[0](at, &items, by, pair.data[0])
+        if gather_flags(&pair.flags):
+            fe_clear()
+        at[pair.turned] = <char*>between
+        at[1 - pair.turned] = args[2] + done * steps[2]
+        at[2] = <char*>to
+        by[pair.turned] = pair.size
+        by[1 - pair.turned] = steps[2]
+        by[2] = pair.size
+        pair.loops[1](at, &items, by, pair.data[1])
+        if gather_flags(&s.flags):
+            fe_clear()
+        done += items
+
+
 cdef int run_steps(Worker* w, Map* m, Block* b) noexcept nogil:
     """All steps on one block."""
     cdef char* args[STEP_ARGS]
@@ -127,6 +159,11 @@ cdef int run_steps(Worker* w, Map* m, Block* b) noexcept nogil:
             s.loop(args, &b.n, steps, s.data)
             if gather_flags(&s.flags):
                 fe_clear()
+        elif s.kind == STEP_PAIR:
+            s.loop(args, &b.n, steps, NULL)
+            if fe_test():
+                fe_clear()
+                find_flags(s, args, steps, b.n)
         elif s.kind == STEP_INDEX:
             for j in range(b.n):
                 (<int64_t*>args[0])[j] = s.start + (b.lo + j) * s.stride
@@ -246,6 +283,8 @@ cdef void map_begin(Map* m) noexcept nogil:
     cdef int i
     for i in range(m.n_steps):
         u32_store_relaxed(&m.steps[i].flags, 0)
+        if m.steps[i].kind == STEP_PAIR:
+            u32_store_relaxed(&(<PairLoops*>m.steps[i].data).flags, 0)
 
 
 cdef int map_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:

@@ -25,6 +25,7 @@
 #include "pyblitz/kernels/simd/extremes.h"
 #include "pyblitz/kernels/simd/keys.h"
 #include "pyblitz/kernels/simd/lanes.h"
+#include "pyblitz/kernels/simd/pairs.h"
 #include "pyblitz/kernels/simd/quicksorts.h"
 #include "pyblitz/kernels/simd/running.h"
 #include "pyblitz/kernels/simd/split.h"
@@ -96,6 +97,7 @@ typedef struct {
   void (*places_wide)(const uint64_t *words, intptr_t n, uint64_t low,
                       uint64_t high, int64_t *const *to, int64_t *sizes,
                       int64_t first);
+  const pb_pairs *pairs;
   int few_narrow, few_wide; /* so many parts cost little more than two */
   /* NULL where there are no vectors for it: the rest, too. */
   int (*sort_narrow)(void *words, intptr_t n, void *unused);
@@ -154,7 +156,7 @@ typedef struct {
         pb_narrow_##LEVEL##_within, pb_wide_##LEVEL##_within,                 \
         pb_narrow_##LEVEL##_apart, pb_wide_##LEVEL##_apart,                   \
         pb_narrow_##LEVEL##_places, pb_wide_##LEVEL##_places,                 \
-        NARROW, WIDE, __VA_ARGS__                                             \
+        &pb_pairs_##LEVEL, NARROW, WIDE, __VA_ARGS__                          \
   }
 
 #define PB_NO_SORT NULL, NULL, NULL
@@ -180,6 +182,7 @@ PB_APART_LEVEL(pb_wide_base, uint64_t)
 PB_EXTREMES_BASE
 PB_BINS_BASE
 PB_RUNNING_BASE
+PB_PAIRS_LEVEL(base, 16, )
 #if defined(PB_X86)
 PB_SPLIT_LEVEL(base, , 0, 0)
 PB_SUMS(pb_float_v3, float, 32, PB_CODE_V3)
@@ -190,12 +193,16 @@ PB_EQUAL_LEVEL(v3, PB_CODE_V3)
 PB_EXTREMES_V3
 PB_BINS_V3
 PB_RUNNING_V3
+PB_PAIRS_LEVEL(v3, 32, PB_CODE_V3)
 PB_SPLIT_LEVEL(v3, PB_CODE_V3, 32, 16)
 PB_INTEGERS(v4, PB_CODE_V4)
 PB_KEYS_LEVEL(v4, PB_CODE_V4)
 PB_EQUAL_LEVEL(v4, PB_CODE_V4)
 PB_EXTREMES_V4
 PB_BINS_V4
+/* Only products of words of 8 bytes are faster than by v3. */
+PB_PAIRS_INTEGERS(pb_wide_v4_pair, uint64_t, 32, PB_CODE_V4)
+PB_PAIRS_TABLE(v4, v3, v4)
 PB_SPLIT_BY_TREE(pb_split_narrow_v4_by_tree, uint32_t, pb_narrow_splitters, )
 PB_SPLIT_BY_TREE(pb_split_wide_v4_by_tree, uint64_t, pb_wide_splitters, )
 PB_SPLIT_BY_REGISTERS(pb_split_narrow_v4, uint32_t, pb_narrow_splitters, 32, 16,

@@ -8,6 +8,16 @@ from libc.stdint cimport int32_t, int64_t, intptr_t, uint8_t, uint32_t, uint64_t
 cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
     enum:
         MAX_PARTS "PB_PARTS"
+        TURNED "PB_TURNED"
+    # (x first y) second z, by the operations' numbers: + * - /, and TURNED more for z - and z /, what is
+    # between behind it.  As loop_fn, of x, y, z and the result.  NULL: there is none.
+    ctypedef void (*pair_fn "pb_pair_loop")(char** args, const intptr_t* dims, const intptr_t* steps,
+                                            void* unused) noexcept nogil
+    ctypedef struct Pairs "pb_pairs":
+        pair_fn floats[4][6]
+        pair_fn doubles[4][6]
+        pair_fn narrow[4][6]
+        pair_fn wide[4][6]
     # 2^levels - 1 of them, in order and as a search tree.
     ctypedef struct NarrowSplitters "pb_narrow_splitters":
         int levels
@@ -95,6 +105,7 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
                               int64_t* sizes, int64_t first) noexcept nogil
         void (*places_wide)(const uint64_t* words, intptr_t n, uint64_t low, uint64_t high, int64_t** to,
                             int64_t* sizes, int64_t first) noexcept nogil
+        const Pairs* pairs
         # So many parts cost little more than two.
         int few_narrow
         int few_wide

@@ -1,0 +1,114 @@
+/* Two operations of arithmetic in one pass: (x FIRST y) SECOND z, without memory for what is between.
+ *
+ * The same bits as one after the other: each is rounded for itself, and integers wrap. */
+#ifndef PYBLITZ_PAIRS_H
+#define PYBLITZ_PAIRS_H
+
+#include <stdint.h>
+#include <string.h>
+
+/* As loop_fn: x, y, z and the result. */
+typedef void (*pb_pair_loop)(char **args, const intptr_t *dims,
+                             const intptr_t *steps, void *unused);
+
+/* The numbers of the operations: + * - /; and of a second one whose operands are the other way round,
+ * z - between and z / between, PB_TURNED more. */
+enum { PB_FIRSTS = 4, PB_SECONDS = 6, PB_TURNED = 2 };
+/* NULL: there is none, as there is no division of integers. */
+typedef struct {
+  pb_pair_loop floats[PB_FIRSTS][PB_SECONDS], doubles[PB_FIRSTS][PB_SECONDS],
+      narrow[PB_FIRSTS][PB_SECONDS], wide[PB_FIRSTS][PB_SECONDS];
+} pb_pairs;
+
+/* One operand: where its vectors begin, a number that is the same for all items as a vector of it, and
+ * how far the next one is. */
+#define PB_PAIR_OPERAND(K, FROM, BY, SAME)                                    \
+  if (steps[K] == 0) {                                                        \
+    for (k = 0; k < ITEMS; k++)                                               \
+      memcpy(&SAME[k], args[K], sizeof SAME[k]);                              \
+    FROM = (const char *)SAME;                                                \
+    BY = 0;                                                                   \
+  }
+
+#define PB_PAIR(NAME, T, WIDTH, ATTR, EXPRESSION)                             \
+  static ATTR void NAME(char **args, const intptr_t *dims,                    \
+                        const intptr_t *steps, void *unused) {                \
+    typedef T v __attribute__((vector_size(WIDTH)));                          \
+    enum { ITEMS = WIDTH / sizeof(T), SIZE = sizeof(T) };                     \
+    const char *a = args[0], *b = args[1], *c = args[2];                      \
+    char *to = args[3];                                                       \
+    T same_a[ITEMS], same_b[ITEMS], same_c[ITEMS];                            \
+    intptr_t i = 0, n = dims[0], a_by = WIDTH, b_by = WIDTH, c_by = WIDTH;    \
+    int k;                                                                    \
+    (void)unused;                                                             \
+    if (n >= ITEMS && steps[3] == SIZE && (steps[0] == SIZE || steps[0] == 0) && \
+        (steps[1] == SIZE || steps[1] == 0) && (steps[2] == SIZE || steps[2] == 0)) { \
+      PB_PAIR_OPERAND(0, a, a_by, same_a)                                     \
+      PB_PAIR_OPERAND(1, b, b_by, same_b)                                     \
+      PB_PAIR_OPERAND(2, c, c_by, same_c)                                     \
+      for (; i + ITEMS <= n; i += ITEMS) {                                    \
+        v x, y, z;                                                            \
+        memcpy(&x, a, WIDTH);                                                 \
+        memcpy(&y, b, WIDTH);                                                 \
+        memcpy(&z, c, WIDTH);                                                 \
+        x = EXPRESSION;                                                       \
+        memcpy(to, &x, WIDTH);                                                \
+        a += a_by;                                                            \
+        b += b_by;                                                            \
+        c += c_by;                                                            \
+        to += WIDTH;                                                          \
+      }                                                                       \
+    }                                                                         \
+    for (; i < n; i++) {                                                      \
+      T x, y, z;                                                              \
+      memcpy(&x, args[0] + i * steps[0], SIZE);                               \
+      memcpy(&y, args[1] + i * steps[1], SIZE);                               \
+      memcpy(&z, args[2] + i * steps[2], SIZE);                               \
+      x = EXPRESSION;                                                         \
+      memcpy(args[3] + i * steps[3], &x, SIZE);                               \
+    }                                                                         \
+  }
+
+#define PB_PAIRS_RING(NAME, T, WIDTH, ATTR, OP)                               \
+  PB_PAIR(NAME##_add, T, WIDTH, ATTR, (x OP y) + z)                           \
+  PB_PAIR(NAME##_multiply, T, WIDTH, ATTR, (x OP y) * z)                      \
+  PB_PAIR(NAME##_subtract, T, WIDTH, ATTR, (x OP y) - z)                      \
+  PB_PAIR(NAME##_from, T, WIDTH, ATTR, z - (x OP y))
+#define PB_PAIRS_FIELD(NAME, T, WIDTH, ATTR, OP)                              \
+  PB_PAIRS_RING(NAME, T, WIDTH, ATTR, OP)                                     \
+  PB_PAIR(NAME##_divide, T, WIDTH, ATTR, (x OP y) / z)                        \
+  PB_PAIR(NAME##_into, T, WIDTH, ATTR, z / (x OP y))
+
+#define PB_PAIRS_FLOATS(NAME, T, WIDTH, ATTR)                                 \
+  PB_PAIRS_FIELD(NAME##_add, T, WIDTH, ATTR, +)                               \
+  PB_PAIRS_FIELD(NAME##_multiply, T, WIDTH, ATTR, *)                          \
+  PB_PAIRS_FIELD(NAME##_subtract, T, WIDTH, ATTR, -)                          \
+  PB_PAIRS_FIELD(NAME##_divide, T, WIDTH, ATTR, /)
+#define PB_PAIRS_INTEGERS(NAME, T, WIDTH, ATTR)                               \
+  PB_PAIRS_RING(NAME##_add, T, WIDTH, ATTR, +)                                \
+  PB_PAIRS_RING(NAME##_multiply, T, WIDTH, ATTR, *)                           \
+  PB_PAIRS_RING(NAME##_subtract, T, WIDTH, ATTR, -)
+
+#define PB_RING_OF(NAME)                                                      \
+  {NAME##_add, NAME##_multiply, NAME##_subtract, NULL, NAME##_from, NULL}
+#define PB_FIELD_OF(NAME)                                                     \
+  {NAME##_add, NAME##_multiply, NAME##_subtract, NAME##_divide, NAME##_from, NAME##_into}
+#define PB_RINGS_OF(NAME)                                                     \
+  {PB_RING_OF(NAME##_add), PB_RING_OF(NAME##_multiply), PB_RING_OF(NAME##_subtract), {NULL}}
+#define PB_FIELDS_OF(NAME)                                                    \
+  {PB_FIELD_OF(NAME##_add), PB_FIELD_OF(NAME##_multiply),                     \
+   PB_FIELD_OF(NAME##_subtract), PB_FIELD_OF(NAME##_divide)}
+
+#define PB_PAIRS_LEVEL(LEVEL, WIDTH, ATTR)                                    \
+  PB_PAIRS_FLOATS(pb_float_##LEVEL##_pair, float, WIDTH, ATTR)                \
+  PB_PAIRS_FLOATS(pb_double_##LEVEL##_pair, double, WIDTH, ATTR)              \
+  PB_PAIRS_INTEGERS(pb_narrow_##LEVEL##_pair, uint32_t, WIDTH, ATTR)          \
+  PB_PAIRS_INTEGERS(pb_wide_##LEVEL##_pair, uint64_t, WIDTH, ATTR)            \
+  PB_PAIRS_TABLE(LEVEL, LEVEL, LEVEL)
+/* WIDE: the level of the words of 8 bytes. */
+#define PB_PAIRS_TABLE(LEVEL, REST, WIDE)                                     \
+  static const pb_pairs pb_pairs_##LEVEL = {                                  \
+      PB_FIELDS_OF(pb_float_##REST##_pair), PB_FIELDS_OF(pb_double_##REST##_pair), \
+      PB_RINGS_OF(pb_narrow_##REST##_pair), PB_RINGS_OF(pb_wide_##WIDE##_pair)};
+
+#endif
