@@ -840,8 +840,8 @@ MUTATIONS = [
     Mutation(
         "program: two operations are one although a third needs what is between",
         "arrays/program.pyx",
-        "readers[l.args[2] - REGISTER] != 1):",
-        "readers[l.args[2] - REGISTER] == 0):",
+        "readers[between - REGISTER] != 1):",
+        "readers[between - REGISTER] == 0):",
         "test_iter.py",
     ),
     Mutation(

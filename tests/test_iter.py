@@ -296,7 +296,7 @@ ARITHMETIC = [np.add, np.multiply, np.subtract, np.divide]
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4", "u4", "i8", "u8", "D"])
-@pytest.mark.parametrize("first", ARITHMETIC)
+@pytest.mark.parametrize("first", [*ARITHMETIC, np.square])
 @pytest.mark.parametrize("second", ARITHMETIC)
 def test_two_operations_in_one_pass(dtype, first, second, simd_level):
     """The same bits at each level, whichever operands are rows, numbers, or lie apart."""
@@ -309,6 +309,8 @@ def test_two_operations_in_one_pass(dtype, first, second, simd_level):
     for a, b, c in [(x, y, z), (x, 3, z), (3, y, z), (x, y, 3), (x, 3, 5), (3, y, 5), (x, x, x),
                     (x[::-1], y, z), (x[::2], y[::2], z[:52]), (one, table, x[:4]),
                     (table.T, y, table.T)]:  # fmt: skip
+        if first is np.square and not isinstance(a, np.ndarray):
+            a = b
         lazy = [pb.par_iter(v) if isinstance(v, np.ndarray) else v for v in (a, b, c)]
         for level in levels.names():
             simd_level(level)
@@ -316,7 +318,7 @@ def test_two_operations_in_one_pass(dtype, first, second, simd_level):
                 for turned in (False, True):
 
                     def both(a, b, c, turned=turned):
-                        between = first(a, b)
+                        between = first(a) if first.nin == 1 else first(a, b)
                         return second(c, between) if turned else second(between, c)
 
                     assert_same(both(*lazy).collect(), both(a, b, c))
@@ -329,6 +331,7 @@ def test_which_operations_are_done_in_one_pass():
     assert "divide(a0:float64[20000], subtract(a1:float64[20000], 2.0))" in repr(b / (a - 2))
     assert "add(subtract(" not in repr((a - 2) + (a - 2))
     assert "multiply(t0, multiply(a0:float64[20000], 2.0))" in repr((a - 2) * (a * 2))
+    assert "subtract(a0:float64[20000], square(a1:float64[20000]))" in repr(b - a**2)
     twice = a - 2
     kept, added = twice.zip(twice + b).collect()
     assert np.array_equal(kept, np.arange(20_000.0) - 2)
@@ -354,6 +357,8 @@ def test_which_of_two_operations_met_an_error(n, dtype):
                 lambda x, y: x / (y - 2),
                 lambda x, y: (x - x) / (y - 2),
                 lambda x, y: x - y / x,
+                lambda x, y: x**2 * y,
+                lambda x, y: y / x**2,
             ):
                 lazy = expression(pb.par_iter(x), pb.par_iter(y))
                 for into in (None, x.copy(), y.copy()):
@@ -1409,10 +1414,13 @@ def test_sums_of_products():
         assert got == pytest.approx(math.fsum(terms), rel=1e-15)
     # The bits of the sum of the products.
     for n in (70_001, 8_193, 32_768, 300_000):
-        for dtype in ("f4", "f8"):
-            b = np.random.default_rng(n).random(n).astype(dtype)
+        for dtype in ("f4", "f8", "i4", "u4", "i8", "u8"):
+            b = (np.random.default_rng(n).random(n) * 2**31).astype(dtype)
             y = pb.par_iter(b)
-            assert (y * y).sum() == pb.par_sum(b * b)
+            for terms, expected in ((y * y, b * b), (y**2, b**2)):
+                assert_same(terms.sum(), pb.par_sum(expected))
+            if dtype[0] in "iu":
+                assert_same((y * 3).sum(), pb.par_sum(b * 3))
     assert (2 * x.filter(lambda v: v > 2)).sum() == 0
 
 

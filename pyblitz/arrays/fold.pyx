@@ -160,6 +160,16 @@ cdef Resolved resolve_reduction(object op, Node node):
     return resolve(op, (None, node.dtype, None), None, "unsafe", True)
 
 
+cdef bint is_product(Node node):
+    """Whether set_dot sums it up fastest: of two arrays, of the elements' own type."""
+    if node.kind != NODE_CALL or (node.what is not square and node.what is not multiply):
+        return False
+    for arg in node.args:
+        if (<Node>arg).kind == NODE_CONSTANT:
+            return False
+    return node.dtype.char in "df" or (node.dtype.kind in "iu" and node.dtype.itemsize == 8)
+
+
 cdef tuple fold_node(object op, Node node, Resolved r):
     """(``op.reduce`` of all elements as an array of no dimension, or None of nothing; how
     many there were); None: it is NumPy's, and nothing was reported.  r: None, or how op is resolved."""
@@ -172,9 +182,8 @@ cdef tuple fold_node(object op, Node node, Resolved r):
     if node.dtype != r.dtypes[1] and not widens(op, node.dtype, r.dtypes[1]):
         node = cast(node, r.dtypes[1])
     values = [node]
-    if op is add and node.kind == NODE_CALL and node.dtype.char in "df" and (
-            node.what is square or node.what is multiply):
-        # Products are added as they are made; the bits are the same.
+    if op is add and is_product(node):
+        # Products are added as they are made.
         values = [node.args[0], node.args[len(node.args) - 1]]
     p = program_of(values, None, False)
     if p is None:

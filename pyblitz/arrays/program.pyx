@@ -42,6 +42,7 @@ cdef enum:
 
 # Of which two are done in one pass, and their numbers in kernels/simd/pairs.h.
 cdef dict pair_numbers = {np.add: 0, np.multiply: 1, np.subtract: 2, np.divide: 3}
+cdef object square = np.square      # as a first one: x * x
 
 
 cdef class _TooLarge(Exception):
@@ -339,6 +340,7 @@ cdef class Program:
                 l = &self.lines[kept]
                 l.kind = NODE_PAIR
                 l.ins = 3
+                l.args[1] = l.args[pair.loops.inputs - 1]
                 l.args[2] = self.lines[i].args[0 if pair.loops.turned else 1]
                 l.args[3] = self.lines[i].args[2]
                 self.whats[kept] = pair
@@ -364,16 +366,17 @@ cdef class Program:
         cdef Resolved r, r2
         cdef PairStep pair
         cdef pair_fn loop
-        cdef int first, second
+        cdef int first, second, between
         cdef bint turned
         cdef cnp.dtype d
-        if l.kind != NODE_CALL or after.kind != NODE_CALL or l.ins != 2 or after.ins != 2:
+        if l.kind != NODE_CALL or after.kind != NODE_CALL or l.ins > 2 or after.ins != 2:
             return None
-        first = pair_numbers.get(self.whats[i], -1)
+        first = pair_numbers[np.multiply] if self.whats[i] is square else pair_numbers.get(self.whats[i], -1)
         second = pair_numbers.get(self.whats[i + 1], -1)
-        turned = after.args[1] == l.args[2]
-        if first < 0 or second < 0 or not (turned or after.args[0] == l.args[2]) or (
-                readers[l.args[2] - REGISTER] != 1):
+        between = l.args[l.ins]
+        turned = after.args[1] == between
+        if first < 0 or second < 0 or not (turned or after.args[0] == between) or (
+                readers[between - REGISTER] != 1):
             return None
         r = self.resolved[i]
         r2 = self.resolved[i + 1]
@@ -394,6 +397,7 @@ cdef class Program:
         pair.loops.loops[1] = r2.loop
         pair.loops.data[0] = r.data
         pair.loops.data[1] = r2.data
+        pair.loops.inputs = l.ins
         pair.loops.size = d.itemsize
         pair.loops.turned = turned
         pair.loops.floats = d.kind == b"f"
@@ -741,7 +745,7 @@ cdef str plan_of(list nodes):
         elif l.kind == NODE_KEPT:
             call = f"keep({', '.join(names[1:])} where {names[0]})"
         elif l.kind == NODE_PAIR:
-            between = f"{(<PairStep>what).first.__name__}({names[0]}, {names[1]})"
+            between = f"{(<PairStep>what).first.__name__}({', '.join(names[:(<PairStep>what).loops.inputs])})"
             both = (names[2], between) if (<PairStep>what).loops.turned else (between, names[2])
             call = f"{(<PairStep>what).second.__name__}({', '.join(both)})"
         elif l.kind == NODE_KERNEL:

@@ -40,11 +40,12 @@ cdef struct Step
 ctypedef int (*call_fn)(Worker* w, Step* s, char** args, const intptr_t* steps, int64_t lo,
                         intptr_t n) noexcept nogil
 
-# What a loop of two operations stands for: a first loop of x and y, and a second one of what that
-# writes and z.
+# What a loop of two operations stands for: a first loop of x and y, or of x alone where y is the same,
+# and a second one of what that writes and z.
 cdef struct PairLoops:
     loop_fn loops[2]
     void* data[2]       # each loop's last argument
+    int inputs          # how many the first loop has
     intptr_t size       # how many bytes an item has
     bint turned         # z is the second one's first operand
     bint floats         # there may be floating-point errors

@@ -124,10 +124,10 @@ cdef void find_flags(Step* s, char** args, const intptr_t* steps, intptr_t n) no
         items = min(n - done, <intptr_t>PAIR_ITEMS)
         at[0] = args[0] + done * steps[0]
         at[1] = args[1] + done * steps[1]
-        at[2] = <char*>between
         by[0] = steps[0]
         by[1] = steps[1]
-        by[2] = pair.size
+        at[pair.inputs] = <char*>between
+        by[pair.inputs] = pair.size
         pair.loops[0](at, &items, by, pair.data[0])
         if gather_flags(&pair.flags):
             fe_clear()
