@@ -375,6 +375,13 @@ MUTATIONS = [
         "test_find.py",
     ),
     Mutation(
+        "merge: NaNs of the second run are compared as numbers",
+        "kernels/merge.pyx",
+        "and b < b_end and (b_end - 1)[0] == (b_end - 1)[0]",
+        "and b < b_end and (b_end - 1)[0] == (b_end - 1)[0] or True",
+        "test_merge.py",
+    ),
+    Mutation(
         "collect: the second value is where the first is",
         "kernels/collect.pyx",
         "            at += count * c.sizes[k]\n",

@@ -41,9 +41,10 @@ ctypedef fused Key:
 
 # ---- orders -----------------------------------------------------------------
 
-cdef inline bint precedes(Key x, Key y) noexcept nogil:
+cdef inline bint precedes(Key x, Key y, bint nans) noexcept nogil:
+    """nans: whether a float may be one."""
     if Key is float or Key is double:
-        return (x < y) | ((x == x) & (y != y))
+        return (x < y) | ((x == x) & (y != y)) if nans else x < y
     elif Key is Half:
         return float_key(x.bits) < float_key(y.bits)
     elif Key is Time:
@@ -53,7 +54,7 @@ cdef inline bint precedes(Key x, Key y) noexcept nogil:
 
 
 cdef int compare_keys(const Key* a, const Key* b, void* arg) noexcept nogil:
-    return precedes[Key](b[0], a[0]) - precedes[Key](a[0], b[0])
+    return precedes[Key](b[0], a[0], True) - precedes[Key](a[0], b[0], True)
 
 
 cdef int compare_bytes(const void* a, const void* b, void* arg) noexcept nogil:
@@ -206,8 +207,8 @@ cdef int merge_asking_from_front(Worker* w, const Order* o, const char* a, const
     return 0
 
 
-cdef int merge_keys(Worker* w, const Order* o, const Key* a, const Key* a_end,
-                    const Key* b, const Key* b_end, Key* out) noexcept nogil:
+cdef inline void merge_ordered(const Key* a, const Key* a_end, const Key* b, const Key* b_end, Key* out,
+                               bint nans) noexcept nogil:
     cdef const Key* a0 = a
     cdef const Key* a1 = a_end
     cdef const Key* b0 = b
@@ -221,33 +222,32 @@ cdef int merge_keys(Worker* w, const Order* o, const Key* a, const Key* a_end,
     until = min(a1 - a0, b1 - b0)
     while until >= BOTH_ENDS:
         for i in range(until):
-            front = precedes[Key](b0[0], a0[0])
+            front = precedes[Key](b0[0], a0[0], nans)
             out[i] = (<const Key*>pick(a0, b0, front))[0]
             b0 += front
             a0 += 1 - front
-            back = precedes[Key]((b1 - 1)[0], (a1 - 1)[0])
+            back = precedes[Key]((b1 - 1)[0], (a1 - 1)[0], nans)
             (out1 - 1 - i)[0] = (<const Key*>pick(b1 - 1, a1 - 1, back))[0]
             a1 -= back
             b1 -= 1 - back
         if a0 > a1 or b0 > b1:
             # They were not sorted: the ends have met, and taken something twice.
-            merge_keys_from_front[Key](a, a_end, b, b_end, start)
-            return 0
+            merge_from_front[Key](a, a_end, b, b_end, start, nans)
+            return
         out += until
         out1 -= until
         until = min(a1 - a0, b1 - b0)
-    merge_keys_from_front[Key](a0, a1, b0, b1, out)
-    return 0
+    merge_from_front[Key](a0, a1, b0, b1, out, nans)
 
 
-cdef void merge_keys_from_front(const Key* a, const Key* a_end, const Key* b, const Key* b_end,
-                                Key* out) noexcept nogil:
+cdef inline void merge_from_front(const Key* a, const Key* a_end, const Key* b, const Key* b_end,
+                                  Key* out, bint nans) noexcept nogil:
     cdef int64_t until, i
     cdef size_t second
     while a < a_end and b < b_end:
         until = min(a_end - a, b_end - b)
         for i in range(until):
-            second = precedes[Key](b[0], a[0])
+            second = precedes[Key](b[0], a[0], nans)
             out[i] = (<const Key*>pick(a, b, second))[0]
             b += second
             a += 1 - second
@@ -255,6 +255,18 @@ cdef void merge_keys_from_front(const Key* a, const Key* a_end, const Key* b, co
     memcpy(out, a, <const char*>a_end - <const char*>a)
     out += a_end - a
     memcpy(out, b, <const char*>b_end - <const char*>b)
+
+
+cdef int merge_keys(Worker* w, const Order* o, const Key* a, const Key* a_end,
+                    const Key* b, const Key* b_end, Key* out) noexcept nogil:
+    if Key is float or Key is double:
+        # NaNs are last: where there is none, comparisons are simple.
+        if (a < a_end and (a_end - 1)[0] == (a_end - 1)[0]
+                and b < b_end and (b_end - 1)[0] == (b_end - 1)[0]):
+            merge_ordered[Key](a, a_end, b, b_end, out, False)
+            return 0
+    merge_ordered[Key](a, a_end, b, b_end, out, True)
+    return 0
 
 
 # Each merge is cut into pieces of equal output by co-ranking (Siebert and Traff,
