@@ -74,7 +74,7 @@ TESTS = [
     "tests/test_iter.py",
 ]
 # Crowds of threads take minutes, and are no different here.
-NOT = "256 or 1000"
+NOT = "test_stress and (256 or 1000)"
 # Those that look at how much memory there is.
 SCARCE = "RLIMIT or of_memory or no_memory or low_memory or without_memory or memory_errors"
 SCARCE += " or memory_of_fused or memory_is_bounded"
@@ -206,7 +206,7 @@ def run(cell: Cell, place: Path) -> dict[str, str]:
     env["UBSAN_OPTIONS"] = f"print_stacktrace=1:log_path={here}/report"
     unwanted = " or ".join([NOT, *([NOT_UNDER[cell.build]] if cell.build in NOT_UNDER else [])])
     tests = [test for test in TESTS if (source / test).exists()]
-    command = [python, "-m", "pytest", "-q", *tests, "-k", f"not ({unwanted})"]
+    command = [python, "-m", "pytest", "-q", *tests, "-k", f"not ({unwanted})", "--durations=30"]
     if cell.build == "thread":
         # What they do on purpose is what it reports.
         command += ["-m", "not races"]
