@@ -854,14 +854,14 @@ MUTATIONS = [
     Mutation(
         "program: two operations are done once more on what they wrote",
         "arrays/program.pyx",
-        "pair.loops.floats and self.overwrites(outs)",
-        "pair.loops.floats and False",
+        "pair.floats and overwrites",
+        "pair.floats and False",
         "test_iter.py",
     ),
     Mutation(
         "program: the second operation has its operands the other way round",
         "arrays/program.pyx",
-        "TURNED if turned and second >= TURNED else 0",
+        "TURNED if turned else 0",
         "0",
         "test_iter.py",
     ),
@@ -873,10 +873,17 @@ MUTATIONS = [
         "test_iter.py",
     ),
     Mutation(
-        "map: errors of two operations are looked for in the first items",
+        "map: what follows an error in two operations is done by the items before",
         "kernels/map.pyx",
-        "args[2] + done * steps[2]",
-        "args[2]",
+        "            args[k] += items * steps[k]\n        items =",
+        "            pass\n        items =",
+        "test_iter.py",
+    ),
+    Mutation(
+        "pairs: of two NaNs the second one stays",
+        "kernels/simd/pairs.h",
+        "PB_PAIR_NANS(z, w)",
+        "PB_PAIR_NANS(w, z)",
         "test_iter.py",
     ),
     Mutation(

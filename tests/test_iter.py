@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import html
+import itertools
 import math
 import operator
 import sys
@@ -336,6 +337,22 @@ def test_which_operations_are_done_in_one_pass():
     kept, added = twice.zip(twice + b).collect()
     assert np.array_equal(kept, np.arange(20_000.0) - 2)
     assert np.array_equal(added, kept + 1)
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [("f4", "u4"), ("f8", "u8")])
+def test_of_two_nans_the_first_one_stays(dtype, bits, simd_level):
+    """In each place of a vector, and behind the last one, at each level."""
+    quiet = np.array(np.nan, dtype).view(bits)
+    x, y, z = (np.full(43, quiet | k, bits).view(dtype) for k in (1, 2, 3))
+    ones = np.ones(43, dtype)
+    for level in levels.names():
+        simd_level(level)
+        for first, second in itertools.product(ARITHMETIC, ARITHMETIC):
+            for a, b, turned in [(x, y, 0), (x, y, 1), (x, ones, 0), (x, ones, 1), (ones, x, 1)]:
+                between = first(pb.par_iter(a), pb.par_iter(b))
+                got = second(z, between) if turned else second(between, pb.par_iter(z))
+                stays = (z if turned else x).view(bits)
+                assert np.array_equal(got.collect().view(bits), stays), (level, first, second)
 
 
 @pytest.mark.parametrize("n", [5, 511, 512, 513, 20_001])

@@ -161,7 +161,8 @@ cdef Resolved resolve_reduction(object op, Node node):
 
 
 cdef bint is_product(Node node):
-    """Whether set_dot sums it up fastest: of two arrays, of the elements' own type."""
+    """Whether it is a product of two arrays that set_dot adds up without storing it, in the type of
+    the sum."""
     if node.kind != NODE_CALL or (node.what is not square and node.what is not multiply):
         return False
     for arg in node.args:

@@ -48,6 +48,7 @@ cdef class PairStep:
     cdef ufunc second
     cdef pair_fn loop
     cdef PairLoops loops
+    cdef bint floats        # there may be floating-point errors
 
 cdef class Program:
     cdef Map m

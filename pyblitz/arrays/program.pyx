@@ -314,6 +314,7 @@ cdef class Program:
         them."""
         cdef int readers[MAX_REGISTERS]
         cdef int i = 0, k, kept = 0
+        cdef bint overwrites
         cdef Line* l
         cdef PairStep pair
         for i in range(MAX_REGISTERS):
@@ -326,11 +327,12 @@ cdef class Program:
         for i in range(n_values):
             if self.values[i] >= REGISTER:
                 readers[self.values[i] - REGISTER] += 1
+        overwrites = self.overwrites(outs)
         i = 0
         while i < self.n_lines:
             pair = None if i + 1 == self.n_lines else self.pair_of(i, readers)
             # The ufuncs of floats may have to be run once more, to see which of them met an error.
-            if pair is not None and pair.loops.floats and self.overwrites(outs):
+            if pair is not None and pair.floats and overwrites:
                 pair = None
             self.lines[kept] = self.lines[i]
             self.whats[kept] = self.whats[i]
@@ -386,7 +388,7 @@ cdef class Program:
         for dtype in r.dtypes + r2.dtypes:
             if dtype is not d:
                 return None
-        loop = pair_loop(d, first, second + (TURNED if turned and second >= TURNED else 0))
+        loop = pair_loop(d, first, second + (TURNED if turned else 0))
         if loop == NULL:
             return None
         pair = PairStep()
@@ -400,7 +402,7 @@ cdef class Program:
         pair.loops.inputs = l.ins
         pair.loops.size = d.itemsize
         pair.loops.turned = turned
-        pair.loops.floats = d.kind == b"f"
+        pair.floats = d.kind == b"f"
         return pair
 
     cdef int place_outs(self, Places* p, list outs) except -1:
@@ -439,7 +441,7 @@ cdef class Program:
         p.bytes = 0
         for i in range(self.n_lines):
             l = &self.lines[i]
-            # An elementwise loop may write over what it reads.
+            # An elementwise loop may write over what it reads, but for a pair, which may be run once more.
             in_place = l.kind == NODE_CALL and l.outs == 1
             for k in range(l.ins if in_place else 0):
                 release_register(l.args[k], i, p)
@@ -611,7 +613,9 @@ cdef class Program:
         for i in range(self.m.n_steps):
             what = self.whats[i]
             if self.lines[i].kind == NODE_PAIR:
-                report_flags((<PairStep>what).first.__name__, u32_load_relaxed(&(<PairStep>what).loops.flags))
+                flags = u32_load_relaxed(&(<PairStep>what).loops.flags)
+                if flags:
+                    report_flags((<PairStep>what).first.__name__, flags)
                 what = (<PairStep>what).second
             flags = u32_load_relaxed(&self.steps[i].flags)
             if flags:

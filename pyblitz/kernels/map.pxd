@@ -23,7 +23,7 @@ cdef enum:
     STEP_ARGS = 8
     # The registers of one block have so many bytes at most, to fit into L1 or nearly.
     SCRATCH_BYTES = 32768
-    PAIR_ITEMS = 512        # of a pair's loops, when they are run one after the other
+    PAIR_ITEMS = 512        # that a pair's loop takes at a time
     NEAR_DOUBLES = 1024     # scratch memory of up to so many doubles is on the stack
 
 cdef enum StepKind:
@@ -48,7 +48,6 @@ cdef struct PairLoops:
     int inputs          # how many the first loop has
     intptr_t size       # how many bytes an item has
     bint turned         # z is the second one's first operand
-    bint floats         # there may be floating-point errors
     atomic_u32 flags    # the floating-point errors of the first loop so far; the step's are the second's
 
 cdef struct Step:

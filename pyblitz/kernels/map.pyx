@@ -111,36 +111,61 @@ cdef int64_t compress(char* to, const char* items, intptr_t step, intptr_t items
     return kept
 
 
-cdef void find_flags(Step* s, char** args, const intptr_t* steps, intptr_t n) noexcept nogil:
-    """Which of a pair's loops meet floating-point errors: runs both once more, into memory of their
-    own."""
+cdef void run_loops(Step* s, char** args, const intptr_t* steps, intptr_t n, double* between,
+                    double* to) noexcept nogil:
+    """A pair's loops one after the other, which says who met which floating-point errors.  to: in the
+    place of what the pair writes."""
     cdef PairLoops* pair = <PairLoops*>s.data
-    cdef double between[PAIR_ITEMS]
-    cdef double to[PAIR_ITEMS]
     cdef char* at[3]
     cdef intptr_t by[3]
-    cdef intptr_t done = 0, items
-    while done < n:
-        items = min(n - done, <intptr_t>PAIR_ITEMS)
-        at[0] = args[0] + done * steps[0]
-        at[1] = args[1] + done * steps[1]
-        by[0] = steps[0]
-        by[1] = steps[1]
-        at[pair.inputs] = <char*>between
-        by[pair.inputs] = pair.size
-        pair.loops[0](at, &items, by, pair.data[0])
-        if gather_flags(&pair.flags):
-            fe_clear()
-        at[pair.turned] = <char*>between
-        at[1 - pair.turned] = args[2] + done * steps[2]
-        at[2] = <char*>to
-        by[pair.turned] = pair.size
-        by[1 - pair.turned] = steps[2]
-        by[2] = pair.size
-        pair.loops[1](at, &items, by, pair.data[1])
-        if gather_flags(&s.flags):
-            fe_clear()
-        done += items
+    at[0] = args[0]
+    at[1] = args[1]
+    by[0] = steps[0]
+    by[1] = steps[1]
+    at[pair.inputs] = <char*>between
+    by[pair.inputs] = pair.size
+    pair.loops[0](at, &n, by, pair.data[0])
+    if gather_flags(&pair.flags):
+        fe_clear()
+    at[pair.turned] = <char*>between
+    by[pair.turned] = pair.size
+    at[1 - pair.turned] = args[2]
+    by[1 - pair.turned] = steps[2]
+    at[2] = args[3] if to == NULL else <char*>to
+    by[2] = steps[3] if to == NULL else pair.size
+    pair.loops[1](at, &n, by, pair.data[1])
+    if gather_flags(&s.flags):
+        fe_clear()
+
+
+cdef void run_alone(Step* s, char** args, const intptr_t* steps, intptr_t n) noexcept nogil:
+    """A pair that has met a floating-point error, after its first items: they are done once more,
+    without a result, and the others by the loops that it stands for."""
+    cdef double between[PAIR_ITEMS]
+    cdef intptr_t items = min(n, <intptr_t>PAIR_ITEMS)
+    cdef int k
+    fe_clear()
+    run_loops(s, args, steps, items, between, between)
+    while n > items:
+        n -= items
+        for k in range(4):
+            args[k] += items * steps[k]
+        items = min(n, <intptr_t>PAIR_ITEMS)
+        run_loops(s, args, steps, items, between, NULL)
+
+
+cdef inline void run_pair(Step* s, char** args, const intptr_t* steps, intptr_t n) noexcept nogil:
+    cdef intptr_t items
+    cdef int k
+    while n > 0:
+        items = min(n, <intptr_t>PAIR_ITEMS)
+        s.loop(args, &items, steps, NULL)
+        if fe_test():
+            run_alone(s, args, steps, n)
+            return
+        n -= items
+        for k in range(4):
+            args[k] += items * steps[k]
 
 
 cdef int run_steps(Worker* w, Map* m, Block* b) noexcept nogil:
@@ -160,10 +185,7 @@ cdef int run_steps(Worker* w, Map* m, Block* b) noexcept nogil:
             if gather_flags(&s.flags):
                 fe_clear()
         elif s.kind == STEP_PAIR:
-            s.loop(args, &b.n, steps, NULL)
-            if fe_test():
-                fe_clear()
-                find_flags(s, args, steps, b.n)
+            run_pair(s, args, steps, b.n)
         elif s.kind == STEP_INDEX:
             for j in range(b.n):
                 (<int64_t*>args[0])[j] = s.start + (b.lo + j) * s.stride

@@ -260,7 +260,8 @@ cdef inline void merge_from_front(const Key* a, const Key* a_end, const Key* b, 
 cdef int merge_keys(Worker* w, const Order* o, const Key* a, const Key* a_end,
                     const Key* b, const Key* b_end, Key* out) noexcept nogil:
     if Key is float or Key is double:
-        # NaNs are last: where there is none, comparisons are simple.
+        # NaNs are last: where the last item is none, comparisons are simple.  Of a run that is not
+        # sorted they give some permutation, as with NaNs.
         if (a < a_end and (a_end - 1)[0] == (a_end - 1)[0]
                 and b < b_end and (b_end - 1)[0] == (b_end - 1)[0]):
             merge_ordered[Key](a, a_end, b, b_end, out, False)

@@ -9,15 +9,17 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
     enum:
         MAX_PARTS "PB_PARTS"
         TURNED "PB_TURNED"
-    # (x first y) second z, by the operations' numbers: + * - /, and TURNED more for z - and z /, what is
-    # between behind it.  As loop_fn, of x, y, z and the result.  NULL: there is none.
+        PAIR_FIRSTS "PB_FIRSTS"
+        PAIR_SECONDS "PB_SECONDS"
+    # (x first y) second z, by the operations' numbers: + * - /, and TURNED more for a second one of z and
+    # what is between.  As loop_fn, of x, y, z and the result.  NULL: there is none.
     ctypedef void (*pair_fn "pb_pair_loop")(char** args, const intptr_t* dims, const intptr_t* steps,
                                             void* unused) noexcept nogil
     ctypedef struct Pairs "pb_pairs":
-        pair_fn floats[4][6]
-        pair_fn doubles[4][6]
-        pair_fn narrow[4][6]
-        pair_fn wide[4][6]
+        pair_fn floats[PAIR_FIRSTS][PAIR_SECONDS]
+        pair_fn doubles[PAIR_FIRSTS][PAIR_SECONDS]
+        pair_fn narrow[PAIR_FIRSTS][PAIR_SECONDS]
+        pair_fn wide[PAIR_FIRSTS][PAIR_SECONDS]
     # 2^levels - 1 of them, in order and as a search tree.
     ctypedef struct NarrowSplitters "pb_narrow_splitters":
         int levels

@@ -1,6 +1,7 @@
 /* Two operations of arithmetic in one pass: (x FIRST y) SECOND z, without memory for what is between.
  *
- * The same bits as one after the other: each is rounded for itself, and integers wrap. */
+ * The same numbers as of one after the other: each is rounded for itself, and integers wrap.  Of two
+ * NaNs the first operand's stays, at each level: compilers take the operands of + and * in any order. */
 #ifndef PYBLITZ_PAIRS_H
 #define PYBLITZ_PAIRS_H
 
@@ -12,16 +13,16 @@ typedef void (*pb_pair_loop)(char **args, const intptr_t *dims,
                              const intptr_t *steps, void *unused);
 
 /* The numbers of the operations: + * - /; and of a second one whose operands are the other way round,
- * z - between and z / between, PB_TURNED more. */
-enum { PB_FIRSTS = 4, PB_SECONDS = 6, PB_TURNED = 2 };
+ * as in z - between, PB_TURNED more. */
+enum { PB_FIRSTS = 4, PB_SECONDS = 8, PB_TURNED = 4 };
 /* NULL: there is none, as there is no division of integers. */
 typedef struct {
   pb_pair_loop floats[PB_FIRSTS][PB_SECONDS], doubles[PB_FIRSTS][PB_SECONDS],
       narrow[PB_FIRSTS][PB_SECONDS], wide[PB_FIRSTS][PB_SECONDS];
 } pb_pairs;
 
-/* One operand: where its vectors begin, a number that is the same for all items as a vector of it, and
- * how far the next one is. */
+/* Operand K of a PB_PAIR, from FROM on.  If its step is 0, its number fills SAME, a vector that every
+ * turn of the loop reads. */
 #define PB_PAIR_OPERAND(K, FROM, BY, SAME)                                    \
   if (steps[K] == 0) {                                                        \
     for (k = 0; k < ITEMS; k++)                                               \
@@ -30,7 +31,16 @@ typedef struct {
     BY = 0;                                                                   \
   }
 
-#define PB_PAIR(NAME, T, WIDTH, ATTR, EXPRESSION)                             \
+/* Gives p's NaNs to q: then an operation on both has these, whatever their order is. */
+#define PB_PAIR_NANS(p, q)                                                    \
+  {                                                                           \
+    const __typeof__(p != p) nans = p != p;                                   \
+    q = (__typeof__(q))(((__typeof__(nans))p & nans) | ((__typeof__(nans))q & ~nans)); \
+  }
+
+/* w is x OP y.  LAST: what becomes of w and z.  ANY: whether the order of x and y is the compiler's;
+ * THEN: the same of w and z, 1 where w is the first one, 2 where z is; else 0. */
+#define PB_PAIR(NAME, T, WIDTH, ATTR, OP, ANY, THEN, LAST)                    \
   static ATTR void NAME(char **args, const intptr_t *dims,                    \
                         const intptr_t *steps, void *unused) {                \
     typedef T v __attribute__((vector_size(WIDTH)));                          \
@@ -47,12 +57,19 @@ typedef struct {
       PB_PAIR_OPERAND(1, b, b_by, same_b)                                     \
       PB_PAIR_OPERAND(2, c, c_by, same_c)                                     \
       for (; i + ITEMS <= n; i += ITEMS) {                                    \
-        v x, y, z;                                                            \
+        v x, y, z, w;                                                         \
         memcpy(&x, a, WIDTH);                                                 \
         memcpy(&y, b, WIDTH);                                                 \
         memcpy(&z, c, WIDTH);                                                 \
-        x = EXPRESSION;                                                       \
-        memcpy(to, &x, WIDTH);                                                \
+        if (ANY)                                                              \
+          PB_PAIR_NANS(x, y)                                                  \
+        w = x OP y;                                                           \
+        if (THEN == 1)                                                        \
+          PB_PAIR_NANS(w, z)                                                  \
+        if (THEN == 2)                                                        \
+          PB_PAIR_NANS(z, w)                                                  \
+        w = LAST;                                                             \
+        memcpy(to, &w, WIDTH);                                                \
         a += a_by;                                                            \
         b += b_by;                                                            \
         c += c_by;                                                            \
@@ -60,39 +77,47 @@ typedef struct {
       }                                                                       \
     }                                                                         \
     for (; i < n; i++) {                                                      \
-      T x, y, z;                                                              \
+      T x, y, z, w;                                                           \
       memcpy(&x, args[0] + i * steps[0], SIZE);                               \
       memcpy(&y, args[1] + i * steps[1], SIZE);                               \
       memcpy(&z, args[2] + i * steps[2], SIZE);                               \
-      x = EXPRESSION;                                                         \
-      memcpy(args[3] + i * steps[3], &x, SIZE);                               \
+      y = ANY && x != x ? x : y;                                              \
+      w = x OP y;                                                             \
+      z = THEN == 1 && w != w ? w : z;                                        \
+      w = THEN == 2 && z != z ? z : w;                                        \
+      w = LAST;                                                               \
+      memcpy(args[3] + i * steps[3], &w, SIZE);                               \
     }                                                                         \
   }
 
-#define PB_PAIRS_RING(NAME, T, WIDTH, ATTR, OP)                               \
-  PB_PAIR(NAME##_add, T, WIDTH, ATTR, (x OP y) + z)                           \
-  PB_PAIR(NAME##_multiply, T, WIDTH, ATTR, (x OP y) * z)                      \
-  PB_PAIR(NAME##_subtract, T, WIDTH, ATTR, (x OP y) - z)                      \
-  PB_PAIR(NAME##_from, T, WIDTH, ATTR, z - (x OP y))
-#define PB_PAIRS_FIELD(NAME, T, WIDTH, ATTR, OP)                              \
-  PB_PAIRS_RING(NAME, T, WIDTH, ATTR, OP)                                     \
-  PB_PAIR(NAME##_divide, T, WIDTH, ATTR, (x OP y) / z)                        \
-  PB_PAIR(NAME##_into, T, WIDTH, ATTR, z / (x OP y))
+#define PB_PAIRS_RING(NAME, T, WIDTH, ATTR, OP, ANY)                          \
+  PB_PAIR(NAME##_add, T, WIDTH, ATTR, OP, ANY, 1, w + z)                      \
+  PB_PAIR(NAME##_multiply, T, WIDTH, ATTR, OP, ANY, 1, w * z)                 \
+  PB_PAIR(NAME##_subtract, T, WIDTH, ATTR, OP, ANY, 0, w - z)                 \
+  PB_PAIR(NAME##_from, T, WIDTH, ATTR, OP, ANY, 0, z - w)
+#define PB_PAIRS_FIELD(NAME, T, WIDTH, ATTR, OP, ANY)                         \
+  PB_PAIRS_RING(NAME, T, WIDTH, ATTR, OP, ANY)                                \
+  PB_PAIR(NAME##_divide, T, WIDTH, ATTR, OP, ANY, 0, w / z)                   \
+  PB_PAIR(NAME##_onto, T, WIDTH, ATTR, OP, ANY, 2, z + w)                     \
+  PB_PAIR(NAME##_times, T, WIDTH, ATTR, OP, ANY, 2, z * w)                    \
+  PB_PAIR(NAME##_into, T, WIDTH, ATTR, OP, ANY, 0, z / w)
 
 #define PB_PAIRS_FLOATS(NAME, T, WIDTH, ATTR)                                 \
-  PB_PAIRS_FIELD(NAME##_add, T, WIDTH, ATTR, +)                               \
-  PB_PAIRS_FIELD(NAME##_multiply, T, WIDTH, ATTR, *)                          \
-  PB_PAIRS_FIELD(NAME##_subtract, T, WIDTH, ATTR, -)                          \
-  PB_PAIRS_FIELD(NAME##_divide, T, WIDTH, ATTR, /)
+  PB_PAIRS_FIELD(NAME##_add, T, WIDTH, ATTR, +, 1)                            \
+  PB_PAIRS_FIELD(NAME##_multiply, T, WIDTH, ATTR, *, 1)                       \
+  PB_PAIRS_FIELD(NAME##_subtract, T, WIDTH, ATTR, -, 0)                       \
+  PB_PAIRS_FIELD(NAME##_divide, T, WIDTH, ATTR, /, 0)
 #define PB_PAIRS_INTEGERS(NAME, T, WIDTH, ATTR)                               \
-  PB_PAIRS_RING(NAME##_add, T, WIDTH, ATTR, +)                                \
-  PB_PAIRS_RING(NAME##_multiply, T, WIDTH, ATTR, *)                           \
-  PB_PAIRS_RING(NAME##_subtract, T, WIDTH, ATTR, -)
+  PB_PAIRS_RING(NAME##_add, T, WIDTH, ATTR, +, 0)                             \
+  PB_PAIRS_RING(NAME##_multiply, T, WIDTH, ATTR, *, 0)                        \
+  PB_PAIRS_RING(NAME##_subtract, T, WIDTH, ATTR, -, 0)
 
 #define PB_RING_OF(NAME)                                                      \
-  {NAME##_add, NAME##_multiply, NAME##_subtract, NULL, NAME##_from, NULL}
+  {NAME##_add, NAME##_multiply, NAME##_subtract, NULL,                        \
+   NAME##_add, NAME##_multiply, NAME##_from, NULL}
 #define PB_FIELD_OF(NAME)                                                     \
-  {NAME##_add, NAME##_multiply, NAME##_subtract, NAME##_divide, NAME##_from, NAME##_into}
+  {NAME##_add, NAME##_multiply, NAME##_subtract, NAME##_divide,               \
+   NAME##_onto, NAME##_times, NAME##_from, NAME##_into}
 #define PB_RINGS_OF(NAME)                                                     \
   {PB_RING_OF(NAME##_add), PB_RING_OF(NAME##_multiply), PB_RING_OF(NAME##_subtract), {NULL}}
 #define PB_FIELDS_OF(NAME)                                                    \
@@ -105,7 +130,7 @@ typedef struct {
   PB_PAIRS_INTEGERS(pb_narrow_##LEVEL##_pair, uint32_t, WIDTH, ATTR)          \
   PB_PAIRS_INTEGERS(pb_wide_##LEVEL##_pair, uint64_t, WIDTH, ATTR)            \
   PB_PAIRS_TABLE(LEVEL, LEVEL, LEVEL)
-/* WIDE: the level of the words of 8 bytes. */
+/* WIDE: the level of the integers of 8 bytes. */
 #define PB_PAIRS_TABLE(LEVEL, REST, WIDE)                                     \
   static const pb_pairs pb_pairs_##LEVEL = {                                  \
       PB_FIELDS_OF(pb_float_##REST##_pair), PB_FIELDS_OF(pb_double_##REST##_pair), \
