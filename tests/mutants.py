@@ -875,8 +875,8 @@ MUTATIONS = [
     Mutation(
         "map: what follows an error in two operations is done by the items before",
         "kernels/map.pyx",
-        "            args[k] += items * steps[k]\n        items =",
-        "            pass\n        items =",
+        "            fe_clear()\n        n -= items\n        for k in range(4):\n            args[k] +=",
+        "            fe_clear()\n        n -= items\n        for k in range(0):\n            args[k] +=",
         "test_iter.py",
     ),
     Mutation(

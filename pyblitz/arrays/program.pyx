@@ -400,7 +400,6 @@ cdef class Program:
         pair.loops.data[0] = r.data
         pair.loops.data[1] = r2.data
         pair.loops.inputs = l.ins
-        pair.loops.size = d.itemsize
         pair.loops.turned = turned
         pair.floats = d.kind == b"f"
         return pair

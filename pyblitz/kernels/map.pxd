@@ -24,6 +24,7 @@ cdef enum:
     # The registers of one block have so many bytes at most, to fit into L1 or nearly.
     SCRATCH_BYTES = 32768
     PAIR_ITEMS = 512        # that a pair's loop takes at a time
+    ALONE_ITEMS = 2048      # that the loops take for which it stands
     NEAR_DOUBLES = 1024     # scratch memory of up to so many doubles is on the stack
 
 cdef enum StepKind:
@@ -46,7 +47,6 @@ cdef struct PairLoops:
     loop_fn loops[2]
     void* data[2]       # each loop's last argument
     int inputs          # how many the first loop has
-    intptr_t size       # how many bytes an item has
     bint turned         # z is the second one's first operand
     atomic_u32 flags    # the floating-point errors of the first loop so far; the step's are the second's
 

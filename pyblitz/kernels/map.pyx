@@ -111,47 +111,35 @@ cdef int64_t compress(char* to, const char* items, intptr_t step, intptr_t items
     return kept
 
 
-cdef void run_loops(Step* s, char** args, const intptr_t* steps, intptr_t n, double* between,
-                    double* to) noexcept nogil:
-    """A pair's loops one after the other, which says who met which floating-point errors.  to: in the
-    place of what the pair writes."""
+cdef void run_loops(Step* s, char** args, const intptr_t* steps, intptr_t n) noexcept nogil:
+    """What a pair does, by the loops that it stands for, which says who met which floating-point
+    errors.  What is between them lies where the result will."""
     cdef PairLoops* pair = <PairLoops*>s.data
     cdef char* at[3]
     cdef intptr_t by[3]
-    at[0] = args[0]
-    at[1] = args[1]
-    by[0] = steps[0]
-    by[1] = steps[1]
-    at[pair.inputs] = <char*>between
-    by[pair.inputs] = pair.size
-    pair.loops[0](at, &n, by, pair.data[0])
-    if gather_flags(&pair.flags):
-        fe_clear()
-    at[pair.turned] = <char*>between
-    by[pair.turned] = pair.size
-    at[1 - pair.turned] = args[2]
-    by[1 - pair.turned] = steps[2]
-    at[2] = args[3] if to == NULL else <char*>to
-    by[2] = steps[3] if to == NULL else pair.size
-    pair.loops[1](at, &n, by, pair.data[1])
-    if gather_flags(&s.flags):
-        fe_clear()
-
-
-cdef void run_alone(Step* s, char** args, const intptr_t* steps, intptr_t n) noexcept nogil:
-    """A pair that has met a floating-point error, after its first items: they are done once more,
-    without a result, and the others by the loops that it stands for."""
-    cdef double between[PAIR_ITEMS]
-    cdef intptr_t items = min(n, <intptr_t>PAIR_ITEMS)
+    cdef intptr_t items
     cdef int k
-    fe_clear()
-    run_loops(s, args, steps, items, between, between)
-    while n > items:
+    while n > 0:
+        items = min(n, <intptr_t>ALONE_ITEMS)
+        at[0] = args[0]
+        at[1] = args[1]
+        by[0] = steps[0]
+        by[1] = steps[1]
+        at[pair.inputs] = args[3]
+        by[pair.inputs] = steps[3]
+        pair.loops[0](at, &items, by, pair.data[0])
+        if gather_flags(&pair.flags):
+            fe_clear()
+        at[pair.turned] = at[2] = args[3]
+        by[pair.turned] = by[2] = steps[3]
+        at[1 - pair.turned] = args[2]
+        by[1 - pair.turned] = steps[2]
+        pair.loops[1](at, &items, by, pair.data[1])
+        if gather_flags(&s.flags):
+            fe_clear()
         n -= items
         for k in range(4):
             args[k] += items * steps[k]
-        items = min(n, <intptr_t>PAIR_ITEMS)
-        run_loops(s, args, steps, items, between, NULL)
 
 
 cdef inline void run_pair(Step* s, char** args, const intptr_t* steps, intptr_t n) noexcept nogil:
@@ -161,7 +149,9 @@ cdef inline void run_pair(Step* s, char** args, const intptr_t* steps, intptr_t 
         items = min(n, <intptr_t>PAIR_ITEMS)
         s.loop(args, &items, steps, NULL)
         if fe_test():
-            run_alone(s, args, steps, n)
+            # Once more, and the rest of the block.
+            fe_clear()
+            run_loops(s, args, steps, n)
             return
         n -= items
         for k in range(4):
