@@ -875,8 +875,8 @@ MUTATIONS = [
     Mutation(
         "map: what follows an error in two operations is done by the items before",
         "kernels/map.pyx",
-        "            fe_clear()\n        n -= items\n        for k in range(4):\n            args[k] +=",
-        "            fe_clear()\n        n -= items\n        for k in range(0):\n            args[k] +=",
+        "            fe_clear()\n        n -= items\n        for k in range(4):\n",
+        "            fe_clear()\n        n -= items\n        for k in range(0):\n",
         "test_iter.py",
     ),
     Mutation(
