@@ -21,15 +21,31 @@ typedef struct {
       narrow[PB_FIRSTS][PB_SECONDS], wide[PB_FIRSTS][PB_SECONDS];
 } pb_pairs;
 
-/* Operand K of a PB_PAIR, from FROM on.  If its step is 0, its number fills SAME, a vector that every
- * turn of the loop reads. */
-#define PB_PAIR_OPERAND(K, FROM, BY, SAME)                                    \
-  if (steps[K] == 0) {                                                        \
-    for (k = 0; k < ITEMS; k++)                                               \
-      memcpy(&SAME[k], args[K], sizeof SAME[k]);                              \
-    FROM = (const char *)SAME;                                                \
-    BY = 0;                                                                   \
+/* Where the vectors of x, y and z begin, and how far the next one is. */
+typedef struct {
+  const char *from[3];
+  intptr_t by[3];
+  char same[3][32] __attribute__((aligned(32))); /* a number that is the same for all items */
+} pb_pair_operands;
+
+/* Whether vectors of so many bytes can be read and written: items lie side by side, or there is but one. */
+static __attribute__((noinline)) int
+pb_pair_rows(pb_pair_operands *o, char **args, const intptr_t *steps, intptr_t size, intptr_t width) {
+  intptr_t i;
+  int k;
+  for (k = 0; k < 3; k++) {
+    o->from[k] = args[k];
+    o->by[k] = width;
+    if (steps[k] == 0) {
+      for (i = 0; i < width; i += size)
+        memcpy(o->same[k] + i, args[k], size);
+      o->from[k] = o->same[k];
+      o->by[k] = 0;
+    } else if (steps[k] != size)
+      return 0;
   }
+  return steps[3] == size;
+}
 
 /* Gives p's NaNs to q: then an operation on both has these, whatever their order is. */
 #define PB_PAIR_NANS(p, q)                                                    \
@@ -45,17 +61,13 @@ typedef struct {
                         const intptr_t *steps, void *unused) {                \
     typedef T v __attribute__((vector_size(WIDTH)));                          \
     enum { ITEMS = WIDTH / sizeof(T), SIZE = sizeof(T) };                     \
-    const char *a = args[0], *b = args[1], *c = args[2];                      \
+    pb_pair_operands o;                                                       \
     char *to = args[3];                                                       \
-    T same_a[ITEMS], same_b[ITEMS], same_c[ITEMS];                            \
-    intptr_t i = 0, n = dims[0], a_by = WIDTH, b_by = WIDTH, c_by = WIDTH;    \
-    int k;                                                                    \
+    intptr_t i = 0, n = dims[0];                                              \
     (void)unused;                                                             \
-    if (n >= ITEMS && steps[3] == SIZE && (steps[0] == SIZE || steps[0] == 0) && \
-        (steps[1] == SIZE || steps[1] == 0) && (steps[2] == SIZE || steps[2] == 0)) { \
-      PB_PAIR_OPERAND(0, a, a_by, same_a)                                     \
-      PB_PAIR_OPERAND(1, b, b_by, same_b)                                     \
-      PB_PAIR_OPERAND(2, c, c_by, same_c)                                     \
+    if (n >= ITEMS && pb_pair_rows(&o, args, steps, SIZE, WIDTH)) {           \
+      const char *a = o.from[0], *b = o.from[1], *c = o.from[2];              \
+      const intptr_t a_by = o.by[0], b_by = o.by[1], c_by = o.by[2];          \
       for (; i + ITEMS <= n; i += ITEMS) {                                    \
         v x, y, z, w;                                                         \
         memcpy(&x, a, WIDTH);                                                 \
