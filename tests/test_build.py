@@ -108,7 +108,7 @@ def test_installed_files(clone):
     """What is needed to import and to cimport."""
     (clone / "pyblitz/runtime/pool.c").write_text("generated")
     python(clone, "setup.py", "--quiet", "build_py", "--build-lib", "installed")
-    suffixes = {".py", ".pxd", ".h", ".pyi", ".typed"}
+    suffixes = {".py", ".pxd", ".h", ".pyi", ".typed", ".md"}
     expected = {n for n in files(clone / "pyblitz") if Path(n).suffix in suffixes}
     expected.add("py.typed")
     assert files(clone / "installed" / "pyblitz") == expected

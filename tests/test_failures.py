@@ -370,9 +370,11 @@ def test_a_sort_in_place_that_is_stopped_loses_nothing(threads, dtype):
 # ---- out of memory ----------------------------------------------------------
 
 LIMITED = """
-import resource
+import ctypes, resource
 def limited(room, f, *args, **kwargs):
     '''f, with so many more bytes of address space; None if they are not enough.'''
+    # What others have freed is no room for it.
+    getattr(ctypes.CDLL(None), "malloc_trim", int)(0)
     with open("/proc/self/statm") as s:
         used = int(s.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + room, resource.RLIM_INFINITY))
@@ -428,8 +430,7 @@ for name, (call, expected) in calls.items():
         else:
             done += 1
             assert np.array_equal(got, expected), (name, room)
-# Some find room in what others have freed.
-assert short >= len(calls) // 2 and done >= len(calls), (short, done)
+assert short >= len(calls) and done >= len(calls), (short, done)
 
 # A given out: blocks that were done, or what was there; the caller's own elements.
 for room in (0, 2**16, 2**20, 2**21, 2**22):

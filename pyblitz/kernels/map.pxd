@@ -42,7 +42,8 @@ ctypedef int (*call_fn)(Worker* w, Step* s, char** args, const intptr_t* steps, 
                         intptr_t n) noexcept nogil
 
 # What a loop of two operations stands for: a first loop of x and y, or of x alone where y is the same,
-# and a second one of what that writes and z.
+# and a second one of what that writes and z.  Where they may meet floating-point errors, the result is
+# none of the three: both may be run once more.
 cdef struct PairLoops:
     loop_fn loops[2]
     void* data[2]       # each loop's last argument
