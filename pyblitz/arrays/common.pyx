@@ -269,39 +269,38 @@ cdef class Resolved:
     """What a ufunc does for given dtypes, as NumPy resolved it."""
 
 
-cdef enum:
-    RESOLVED_PLACES = 64
-
 cdef dict resolved_maps = {}        # ufunc -> {what it is given: Resolved}
-# Of those, what was asked for last, each at one place: to look one up takes as long as np.add of
-# 4,000 numbers.
-cdef list last_resolved = [None] * RESOLVED_PLACES
-
-
-cdef inline Py_ssize_t resolved_place(ufunc fn, void* first, void* other) noexcept:
-    return (<size_t><void*>fn >> 4 ^ 31 * (<size_t>first >> 4) ^ 7 * (<size_t>other >> 4)) % RESOLVED_PLACES
-
-
-cdef inline Py_ssize_t place_of(ufunc fn, tuple given) noexcept:
-    return resolved_place(fn, <void*>given[0], <void*>given[len(given) // 2])
+# Of those, what was asked for last: to look one up takes as long as np.add of 4,000 numbers.
+cdef list last_resolved = [None] * LATELY_PLACES
 
 
 cdef Resolved resolved_of(ufunc fn, object first, object second):
-    cdef Resolved r = last_resolved[resolved_place(fn, <void*>first, <void*>second)]
-    if r is None or r.fn is not fn or r.asked[0] is not first or r.asked[1] is not second:
-        return None
-    return r
+    cdef Py_ssize_t i, place = lately_place(<void*>fn, <void*>first, <void*>second)
+    cdef Resolved r
+    for i in range(place, place + 2):
+        r = last_resolved[i]
+        if r is not None and r.fn is fn and r.asked[0] is first and r.asked[1] is second:
+            return r
+    return None
+
+
+cdef inline Py_ssize_t place_of(ufunc fn, tuple given) noexcept:
+    return lately_place(<void*>fn, <void*>given[0], <void*>given[len(given) // 2])
 
 
 cdef Resolved resolved_lately(ufunc fn, tuple given):
-    cdef Resolved r = last_resolved[place_of(fn, given)]
-    cdef Py_ssize_t i
-    if r is None or r.fn is not fn:
-        return None
-    for i in range(len(given)):
-        if <void*>given[i] != <void*>r.asked[i]:
-            return None
-    return r
+    cdef Py_ssize_t i, k, place = place_of(fn, given)
+    cdef Resolved r
+    for i in range(place, place + 2):
+        r = last_resolved[i]
+        if r is None or r.fn is not fn:
+            continue
+        for k in range(len(given)):
+            if <void*>given[k] != <void*>r.asked[k]:
+                break
+        else:
+            return r
+    return None
 
 
 cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint reduction):
@@ -333,7 +332,22 @@ cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint
             known.clear()
         known[key] = r
     if plain:
-        last_resolved[place_of(fn, given)] = r
+        keep_lately(last_resolved, place_of(fn, given), r)
+    return r
+
+
+cdef list last_reductions = [None] * LATELY_PLACES
+
+
+cdef Resolved resolve_reduction(ufunc op, object dtype):
+    cdef Py_ssize_t i, place = lately_place(<void*>op, <void*>dtype, NULL)
+    cdef Resolved r
+    for i in range(place, place + 2):
+        r = last_reductions[i]
+        if r is not None and r.fn is op and r.asked[1] is dtype:
+            return r
+    r = resolve(op, (None, dtype, None), None, "unsafe", True)
+    keep_lately(last_reductions, place, r)
     return r
 
 

@@ -10,7 +10,8 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
-from pyblitz.arrays.common cimport Resolved, resolve, resolved_of
+from pyblitz.arrays.common cimport (
+    LATELY_PLACES, Resolved, keep_lately, lately_place, resolve, resolved_of)
 from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.arrays.front cimport member
 
@@ -252,22 +253,21 @@ cdef Node converted(Node n, cnp.dtype want):
     return new_node(NODE_CONSTANT, value, (), (), want, None)
 
 
-cdef enum:
-    NUMBER_PLACES = 64
-
-# The numbers that were converted last, each at one place: (the number, the dtype, the node).
-cdef list last_numbers = [None] * NUMBER_PLACES
+# The numbers that were converted last: (the number, the dtype, the node).
+cdef list last_numbers = [None] * LATELY_PLACES
 
 
 cdef Node number_node(object x, cnp.dtype want):
     """Of a number of Python's, for a loop of this dtype; None: it is too large for that."""
-    cdef size_t place = (<size_t><void*>x >> 4 ^ 31 * (<size_t><void*>want >> 4)) % NUMBER_PLACES
-    cdef tuple made = last_numbers[place]
+    cdef Py_ssize_t i, place = lately_place(<void*>x, <void*>want, NULL)
+    cdef tuple made
     cdef bint fits = True
     cdef ndarray value
     cdef Node n
-    if made is not None and made[0] is x and made[1] is want:
-        return made[2]
+    for i in range(place, place + 2):
+        made = last_numbers[i]
+        if made is not None and made[0] is x and made[1] is want:
+            return made[2]
     value = cnp.PyArray_EMPTY(0, NULL, want.type_num, 0)
     try:
         if want.type_num == cnp.NPY_BOOL and type(x) is int:
@@ -281,7 +281,7 @@ cdef Node number_node(object x, cnp.dtype want):
     # Not what NumPy may warn of each time, an overflow or underflow in the conversion: none meets one
     # within the normal numbers of half precision, of which 65504 is the greatest.
     if type(x) is not complex and (x == 0 or 1e-4 < abs(x) < 65504):
-        last_numbers[place] = (x, want, n)
+        keep_lately(last_numbers, place, (x, want, n))
     return n
 
 

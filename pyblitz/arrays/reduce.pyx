@@ -12,7 +12,8 @@ from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
     SLICE_ITEMS, PyArray_ArrFuncs, PyDataType_GetArrFuncs, Resolved, Slices, at, axes_of,
-    idempotent, is_half, longest_axis, made_like, numbas_ufunc, report_flags, resolve, slices)
+    idempotent, is_half, longest_axis, made_like, numbas_ufunc, report_flags, resolve, resolve_reduction,
+    slices)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, collect, count_node, find_node
@@ -152,7 +153,7 @@ cdef object reduce_ufunc(object op, ndarray x, object axis, object dtype, object
         return direct_reduce(op, x, axis, dtype, out, keepdims, initial, where)
     if plain:
         # The most common call, without the general one's bookkeeping.
-        r = resolve(op, (None, x.dtype, None), None, "unsafe", True)
+        r = resolve_reduction(op, x.dtype)
         if r.dtypes is not None and r.dtypes[2].kind in "biufcmM" and r.dtypes[0] == r.dtypes[2] and r.associative:
             return reduce_node(op, node_of(x), initial, r)
     keeps = truth_of(keepdims)
