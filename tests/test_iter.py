@@ -10,6 +10,8 @@ import math
 import operator
 import sys
 import warnings
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -1448,6 +1450,162 @@ def test_sums_of_products_keep_the_sign_of_zero(dtype):
         x, y = pb.par_iter(a, b)
         assert np.signbit((x * y).sum()) == np.signbit((a * b).sum())
         assert np.signbit(pb.par_dot(a, b)) == np.signbit(np.dot(a, b))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_sums_of_products_warn_as_their_steps(dtype):
+    big = np.full(70_001, np.sqrt(np.finfo(dtype).max) * 2, dtype)
+    large = np.full(70_001, np.sqrt(np.finfo(dtype).max) / 2, dtype)
+    none = np.zeros(70_001, dtype)
+    endless = np.full(70_001, np.inf, dtype)
+    for a, b in [(big, big), (large, large), (none, endless), (big, -big)]:
+        x, y = pb.par_iter(a, b)
+        for n in (70_001, 9):
+            got, warned = outcome((x[:n] * y[:n]).sum)
+            expected, should = outcome(lambda a=a[:n], b=b[:n]: (a * b).sum())
+            assert_same(got, expected)
+            assert warned == should
+    assert outcome((pb.par_iter(big) ** 2).sum)[1] == {"overflow encountered in square"}
+    assert outcome((pb.par_iter(large) ** 2).sum)[1] == {"overflow encountered in reduce"}
+
+
+# ---- programs that come again -----------------------------------------------
+
+
+def random_expression(rng, leaves, depth):
+    """A function of the arrays, whose form comes again and again, and no two of whose are to be
+    taken for one."""
+    if depth == 0 or rng.random() < 0.15:
+        k = rng.integers(len(leaves) + 2)
+        if k >= len(leaves):
+            number = [2, 3.0, 2, 0.5][rng.integers(4)]
+            return lambda arrays: number
+        return lambda arrays: arrays[leaves[k]]
+    a, b, c = (random_expression(rng, leaves, depth - 1) for _ in range(3))
+    match rng.integers(8):
+        case 0 | 1 | 2:
+            op = [np.add, np.subtract, np.multiply, np.true_divide][rng.integers(4)]
+            return lambda arrays: op(a(arrays), b(arrays))
+        case 3:
+            return lambda arrays: np.square(a(arrays))
+        case 4:
+            return lambda arrays: np.where(np.less(a(arrays), b(arrays)), b(arrays), c(arrays))
+        case 5:
+            return lambda arrays: np.maximum(a(arrays), b(arrays))
+        case 6:
+            dtype = ["f4", "f8"][rng.integers(2)]
+
+            def cast(arrays):
+                made = a(arrays)
+                return made.astype(dtype) if hasattr(made, "astype") else made
+
+            return cast
+        case _:
+            return lambda arrays: np.negative(a(arrays))
+
+
+def test_other_arrays_in_the_form_of_others():
+    rng = np.random.default_rng(50)
+    kinds = ["f8", "f4", "i8", "f8", "f4"]
+    tried = 0
+    for _ in range(400):
+        leaves = rng.integers(0, 4, rng.integers(1, 4))
+        expression = random_expression(rng, leaves, rng.integers(1, 4))
+        for n in rng.choice([1, 2, 63, 700, 5_000], 3):
+            made = [(rng.random(2 * n) * 9 + 1).astype(kind) for kind in kinds]
+            step = rng.integers(1, 3)
+            arrays = [a[: n * step : step] for a in made]
+            if rng.random() < 0.3:
+                arrays[1] = arrays[0]
+            if rng.random() < 0.3:
+                arrays[3] = arrays[3][:1]
+            with np.errstate(all="ignore"):
+                expected = expression(arrays)
+                lazy = expression(pb.par_iter(*arrays))
+                if not isinstance(lazy, pb.ParIter):
+                    continue
+                tried += 1
+                assert_same(lazy.collect(), expected)
+                if expected.dtype.kind == "f":
+                    out = np.empty(expected.shape, "f8")
+                    assert_same(lazy.collect(out), expected.astype("f8"))
+                    assert lazy.max() == expected.max() or np.isnan(expected).any()
+                    # Written over what is read.
+                    if lazy.shape == arrays[0].shape:
+                        assert_same(lazy.collect(arrays[0]), expected.astype("f8"))
+    assert tried > 800
+
+
+def test_an_idle_program_keeps_no_array():
+    class Watched(np.ndarray):
+        pass
+
+    for end in (lambda z: z.collect(), lambda z: z.sum(), lambda z: (z > 0).any()):
+        base = np.arange(10_000.0).view(Watched)
+        seen = weakref.ref(base)
+        a = np.asarray(base)
+        z = pb.par_iter(a) * 2 + a
+        end(z)
+        end(z)
+        del a, z, base
+        gc.collect()
+        assert seen() is None
+
+
+def test_a_form_after_an_error():
+    a = np.full(5_000, 1.5e308)
+    for _ in range(3):
+        with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="add"):
+            (pb.par_iter(a) / 2 + a).collect()
+        with pytest.warns(RuntimeWarning, match="overflow encountered in add"):
+            assert np.isinf((pb.par_iter(a) / 2 + a).collect()).all()
+        assert_same((pb.par_iter(a[:9]) / 2 + 1.0).collect(), a[:9] / 2 + 1.0)
+        b = np.arange(7.0)
+        assert_same((pb.par_iter(b) / 2 + b).collect(), b / 2 + b)
+        with pytest.warns(RuntimeWarning, match="overflow encountered in add"):
+            (pb.par_iter(a) / 2 + a).max()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert (pb.par_iter(b[:0]) / 2 + b[:0]).sum() == 0
+
+
+def test_a_form_within_itself():
+    """Who is told of an error computes the same of something else."""
+    a, b = np.full(5_000, 1e308), np.arange(3.0)
+    within = []
+
+    def told(kind, flags):
+        within.append((pb.par_iter(b) * 4 + b).collect())
+
+    with np.errstate(over="call", call=told):
+        for _ in range(3):
+            assert np.isinf((pb.par_iter(a) * 4 + a).collect()).all()
+    assert len(within) == 3
+    for made in within:
+        assert_same(made, b * 4 + b)
+
+
+def test_more_forms_than_are_kept():
+    a = np.arange(1, 9.0)
+    ops = [operator.add, operator.sub, operator.mul]
+    for _ in range(2):
+        for chosen in itertools.product(ops, repeat=5):
+            x, expected = pb.par_iter(a), a
+            for k, op in enumerate(chosen):
+                x, expected = op(x, k + 2), op(expected, k + 2)
+            assert_same(x.collect(), expected)
+
+
+def test_one_form_by_many_threads():
+    def some(k):
+        a = np.arange(k, k + 3_000.0)
+        for _ in range(200):
+            assert np.array_equal((pb.par_iter(a) * k + a).collect(), a * k + a)
+            assert (pb.par_iter(a) * k + a).max() == (a * k + a)[-1]
+        return k
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(some, range(1, 9))) == list(range(1, 9))
 
 
 # ---- in others' hands -------------------------------------------------------

@@ -15,9 +15,6 @@ cdef Node apply_where(list args)
 # The program of these nodes, or None where several are too large for one.  Of a single node that is
 # too large, parts are computed first.
 cdef Program program_of(list nodes, list outs, bint in_order)
-# The node as an array, if it is so small that NumPy is done before a program would begin; else as
-# it is.
-cdef Node done_if_few(Node node)
 # Whether NumPy is done with such an array before a program would begin.
 cdef bint is_few_items(ndarray a) noexcept
 cdef object array_of(Node node)

@@ -199,16 +199,13 @@ cdef int run_only(Program p) except -1:
         whole.map = &p.m
         whole.grain = p.grain()
         run(run_whole, &whole, "the expression")
-        p.report()
+        p.end()
     return 0
 
 
 # ---- a few elements ---------------------------------------------------------
 
-cdef enum:
-    FEW_NODES = 16
-
-# A result of so many bytes, of a few nodes, is done by NumPy before a program would be.
+# NumPy has done one step of so many bytes before a program would begin.
 cdef int64_t few_bytes = 0 if share_from() else 65536
 
 
@@ -224,58 +221,33 @@ cdef bint is_few_items(ndarray a) noexcept:
 
 
 cdef bint is_few(Node node) noexcept:
-    """Whether value_by_numpy does it, and faster than a program."""
-    cdef int64_t items = 1
-    cdef int nodes = FEW_NODES
+    """Whether it is one step, which step_by_numpy does faster than a program."""
+    cdef int64_t bytes = (<cnp.dtype>node.dtype).itemsize
     if node.shape is None or node.args == ():
         return False
-    for length in node.shape:
-        items *= <int64_t>length
-    return items * (<cnp.dtype>node.dtype).itemsize <= few_bytes and is_ufuncs(node, &nodes)
-
-
-cdef bint is_ufuncs(Node node, int* nodes) noexcept:
-    """Made by ufuncs of one result, choices and casts alone, and of no more nodes."""
-    cdef Node n
-    nodes[0] -= 1
-    if nodes[0] < 0:
-        return False
     if node.kind == NODE_CALL:
-        if node.resolved.dtypes is None or len(node.resolved.dtypes) - len(node.args) != 1:
+        if len(node.resolved.dtypes) - len(node.args) != 1:
             return False
     elif node.kind != NODE_CAST and node.kind != NODE_WHERE:
-        return node.kind == NODE_INPUT or node.kind == NODE_CONSTANT
+        return False
     for arg in node.args:
-        n = arg
-        if not is_ufuncs(n, nodes):
+        if (<Node>arg).kind != NODE_INPUT and (<Node>arg).kind != NODE_CONSTANT:
             return False
-    return True
+    for length in node.shape:
+        bytes *= <int64_t>length
+    return bytes <= few_bytes
 
 
-cdef object value_by_numpy(Node node, dict done):
-    """Its values.  What its steps are made of has the dtypes of their loops."""
-    cdef tuple args = node.args
+cdef object step_by_numpy(Node node):
+    """Its values.  What it is made of has the dtypes of its loop."""
+    cdef object first = (<Node>node.args[0]).what
     if node.kind == NODE_CAST:
-        return operand(args[0], done).astype(node.dtype)
-    if len(args) == 1:
-        return node.what(operand(args[0], done))
-    if len(args) == 2:
-        return node.what(operand(args[0], done), operand(args[1], done))
-    return node.what(*[operand(arg, done) for arg in args])
-
-
-cdef object operand(Node node, dict done):
-    """Each step is done once, however often it is named."""
-    if node.args == ():
-        return node.what
-    made = done.get(node)
-    if made is None:
-        made = done[node] = value_by_numpy(node, done)
-    return made
-
-
-cdef Node done_if_few(Node node):
-    return node_of(value_by_numpy(node, {})) if is_few(node) else node
+        return first.astype(node.dtype)
+    if len(node.args) == 1:
+        return node.what(first)
+    if len(node.args) == 2:
+        return node.what(first, (<Node>node.args[1]).what)
+    return node.what(*[(<Node>arg).what for arg in node.args])
 
 
 # ---- arrays -----------------------------------------------------------------
@@ -293,7 +265,7 @@ cdef list collect(list nodes, object out):
     if n.domain is not None:
         return collect_kept(nodes, out)
     if out is None and len(nodes) == 1 and is_few(n):
-        return [value_by_numpy(n, {})]
+        return [step_by_numpy(n)]
     if out is None:
         outs = [empty_for(node) for node in nodes]
     else:
@@ -394,7 +366,7 @@ cdef list collect_kept(list nodes, object out):
         run(<run_fn>collect_write, &c, "what was kept")
     finally:
         collect_free(&c)
-    p.report()
+    p.end()
     outs = [made.astype((<Node>node).dtype, copy=False) for made, node in zip(outs, nodes)]
     if out is not None:
         check_out(out, outs[0].shape)
@@ -454,7 +426,7 @@ cdef object find_node(Node node, int which):
     if p.m.size == 0:
         return -1
     run(<run_fn>find_run, &f, "the search")
-    p.report()
+    p.end()
     return i64_load_relaxed(&f.hit)
 
 
@@ -472,7 +444,7 @@ cdef object count_node(Node node):
     counts = np.zeros((p.m.size + c.grain - 1) // c.grain, np.int64)
     c.counts = <int64_t*>cnp.PyArray_DATA(counts)
     run(<run_fn>count_nonzero_run, &c, "the count")
-    p.report()
+    p.end()
     for i in range(cnp.PyArray_SIZE(counts)):
         total += c.counts[i]
     return total

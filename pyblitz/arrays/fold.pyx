@@ -8,11 +8,13 @@ from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, in
 from libc.string cimport memcpy
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport Flags, Resolved, is_associative, is_half, report_flags, resolve, run, run_fn
+from pyblitz.arrays.common cimport (
+    Flags, Resolved, is_associative, is_half, report_flags, resolve, resolve_reduction, run, run_fn)
 from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.arrays.evaluate cimport (
-    apply, array_of, count_node, done_if_few, find_node, is_few_items, program_of)
+    apply, array_of, count_node, find_node, is_few_items, program_of)
 from pyblitz.arrays.front cimport no_value
+from pyblitz.arrays.memory cimport empty
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CALL, NODE_CONSTANT, NODE_INPUT, Node, cast, node_of, operation_node,
     side_by_side)
@@ -39,6 +41,7 @@ cdef object add = np.add, multiply = np.multiply, square = np.square
 cdef object minimum = np.minimum, maximum = np.maximum
 cdef object truth = np.dtype(bool)
 cdef object single = np.dtype(np.float32)
+cdef object word = np.dtype(np.uint64)
 
 
 # ---- one pass ---------------------------------------------------------------
@@ -126,7 +129,7 @@ cdef int fold_in_pool(Reduce* red) except -1:
 
 
 cdef object value_of(Reduce* red, int fold, object dtype):
-    cdef ndarray value = np.empty((), dtype)
+    cdef ndarray value = empty(0, NULL, dtype, False)
     memcpy(cnp.PyArray_DATA(value), red.result.acc[fold], cnp.PyArray_ITEMSIZE(value))
     return value
 
@@ -135,7 +138,7 @@ cdef int report_all(Reduce* red, Program p) except -1:
     """What the folds met, and the steps before them."""
     report_flags("reduce", u32_load_relaxed(&red.flags))
     if p is not None:
-        p.report()
+        p.end()
     return 0
 
 
@@ -156,10 +159,6 @@ cdef bint is_lost(object op, object value, uint32_t flags) except -1:
     return flags != 0 and op is multiply and bool((value != value).any())
 
 
-cdef Resolved resolve_reduction(object op, Node node):
-    return resolve(op, (None, node.dtype, None), None, "unsafe", True)
-
-
 cdef bint is_product(Node node):
     """Whether it is a product of two arrays that set_dot adds up without storing it, in the type of
     the sum."""
@@ -177,22 +176,23 @@ cdef tuple fold_node(object op, Node node, Resolved r):
     cdef Reduce red
     cdef Program p
     if r is None:
-        r = resolve_reduction(op, node)
+        r = resolve_reduction(op, node.dtype)
     if r.dtypes is None or r.loop == NULL:
         return None
     if node.dtype != r.dtypes[1] and not widens(op, node.dtype, r.dtypes[1]):
         node = cast(node, r.dtypes[1])
-    values = [node]
     if op is add and is_product(node):
         # Products are added as they are made.
-        values = [node.args[0], node.args[len(node.args) - 1]]
-    p = program_of(values, None, False)
-    if p is None:
-        values = [node_of(array_of(node))]
-        p = program_of(values, None, False)
-    if len(values) == 2:
-        set_dot(&red.fold[0], node.dtype, p.slots[0], p.slots[1])
-    elif not set_fold(&red.fold[0], op, r, p.slots[0], node.dtype):
+        p = program_of([node.args[0], node.args[len(node.args) - 1]], None, False)
+        if p is not None:
+            set_dot(&red.fold[0], node.dtype, p.slots[0], p.slots[1])
+            value = reduce_program(p, &red, [r.dtypes[0]])[0]
+            if u32_load_relaxed(&red.flags) == 0:
+                p.end()
+                return value if red.result.items else None, red.result.items
+            # Once more, in two steps, to see which of them met an error.
+    p = program_of([node], None, False)
+    if not set_fold(&red.fold[0], op, r, p.slots[0], node.dtype):
         return None
     value = reduce_program(p, &red, [r.dtypes[0]])[0]
     if red.result.items and is_lost(op, value, u32_load_relaxed(&red.flags)):
@@ -299,7 +299,7 @@ cdef object dot_row(ndarray x, ndarray y):
     elif x.descr.type_num == cnp.NPY_FLOAT:
         (<float*>red.result.acc[0])[0] += 0
     else:
-        return value_of(&red, 0, np.uint64).astype(x.dtype)[()]
+        return value_of(&red, 0, word).astype(x.dtype)[()]
     return value_of(&red, 0, x.dtype)[()]
 
 
@@ -400,8 +400,7 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
     if node.kind == NODE_CONSTANT:
         return op.reduce(np.asarray(node.what), axis=None, initial=initial)
     if r is None:
-        r = resolve_reduction(op, node)
-    node = done_if_few(node)
+        r = resolve_reduction(op, node.dtype)
     if op is add and r.dtypes is not None and is_half(r.dtypes[2]):
         # As NumPy's, in single precision and from a zero: in half precision sums of parts overflow.
         found = sum_rounded(cast(node, single), np.dtype(np.float16), single.type(
@@ -496,7 +495,7 @@ cdef tuple reduce_two(object op1, Node one, object op2, Node two):
     """Two reductions in one pass, of one dtype that stays, or None: (a, b, items)."""
     cdef Reduce red
     cdef Program p
-    cdef Resolved r1 = resolve_reduction(op1, one), r2 = resolve_reduction(op2, two)
+    cdef Resolved r1 = resolve_reduction(op1, one.dtype), r2 = resolve_reduction(op2, two.dtype)
     if r1.dtypes is None or r2.dtypes is None:
         return None
     p = program_of([one if one.dtype == r1.dtypes[1] else cast(one, r1.dtypes[1]),

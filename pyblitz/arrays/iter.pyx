@@ -265,10 +265,16 @@ cdef object applied(object fn, list args, dict options):
     return apply_where(args) if fn is where else apply(fn, args, options)
 
 
-cdef ParIter simple_call(object fn, object a, object b):
-    """``fn(a, b)`` where simple_node does it, or None."""
+cdef ParIter simple_call(object fn, tuple inputs):
+    """``fn(*inputs)`` where simple_node does it, or None."""
     cdef bint traced = False
+    cdef object a, b = None
     cdef Node n
+    if type(fn) is not ufunc or len(inputs) > 2:
+        return None
+    a = inputs[0]
+    if len(inputs) == 2:
+        b = inputs[1]
     if type(a) is ParIter:
         if len((<ParIter>a).parts) > 1:
             return None
@@ -288,8 +294,8 @@ cdef object call(object fn, tuple inputs, dict options):
     cdef ParIter x, first = None
     cdef list one = []
     cdef bint traced = False
-    if not options and len(inputs) <= 2 and type(fn) is ufunc:
-        x = simple_call(fn, inputs[0], inputs[1] if len(inputs) == 2 else None)
+    if not options:
+        x = simple_call(fn, inputs)
         if x is not None:
             return x
     for a in inputs:
@@ -583,6 +589,10 @@ cdef class ParIter:
 
     def __array_ufunc__(self, fn, method, *inputs, out=None, where=True, **options):
         cdef ParIter x
+        if out is None and where is True and not options and method == "__call__":
+            x = simple_call(fn, inputs)
+            if x is not None:
+                return x
         if type(fn) is Ufunc:
             # It runs on all cores anyhow.
             (<Ufunc>fn).used = True

@@ -6,7 +6,8 @@ a buffer of one block, which is used again as soon as no later step reads it (li
 Poletto and Sarkar, 1999).  The program keeps alive what its steps use.  To make a program runs
 nothing.
 """
-from libc.stdint cimport int64_t, intptr_t
+from cpython.ref cimport PyObject
+from libc.stdint cimport int64_t, intptr_t, uint64_t
 from numpy cimport ufunc
 from pyblitz.arrays.common cimport Resolved, Slices
 from pyblitz.arrays.nodes cimport Node, NodeKind
@@ -21,6 +22,7 @@ cdef enum:
     REGISTER = 2000
     MAX_STEPS = 128
     MAX_REGISTERS = 256
+    FORM_NODES = 24         # an expression of more nodes is lowered each time
 
 cdef struct Line:
     NodeKind kind
@@ -38,9 +40,19 @@ cdef struct Places:
     int room                    # the number of registers that the map can have
     int registers               # the number of registers that the map has so far
     intptr_t sizes[MAP_SLOTS]   # the itemsize of each of the map's registers
-    intptr_t bytes              # the sum of these sizes
     int idle[MAP_SLOTS]         # the slots of the map's registers that hold nothing now
     int n_idle                  # the number of those
+
+# An expression but for the arrays and numbers in it: three words for each node, a word for each
+# value, and one that says whether it overwrites what it reads.  Equal words: the same lines, registers
+# and steps.
+cdef struct Form:
+    int n
+    PyObject* nodes[FORM_NODES]     # in the order in which `emit` meets them; not kept
+    void* same[FORM_NODES]          # what says that a node is one of these
+    int n_words
+    uint64_t words[3 * FORM_NODES + COLLECTED + 1]
+    uint64_t hash
 
 # The two ufuncs of a line that does both: what is in `whats` for it.
 cdef class PairStep:
@@ -67,6 +79,7 @@ cdef class Program:
     cdef Slices calls       # what runs functions that need the GIL; None: no line has one
     cdef str call_name      # what warnings call it: the ufunc's name, if there is a single one
     cdef list owners        # what must live as long as the program
+    cdef Form form          # its words; none: no other expression may use it after this one
     cdef int operand(self, object array) except -1
     cdef int constant(self, object value) except -1
     cdef int register(self, object dtype) except -1
@@ -86,14 +99,15 @@ cdef class Program:
     cdef int place_outs(self, Places* p, list outs) except -1
     cdef int find_ends(self, Places* p, int n_values) except -1
     cdef int choose_registers(self, Places* p) except -1
-    cdef int fill(self, Places* p, tuple shape, int first_output) except -1
-    cdef int64_t block_of(self, intptr_t bytes, int registers)
+    cdef int fill_steps(self, Places* p) except -1
+    cdef int bind(self, tuple shape, list outs, bint in_order) except -1
+    cdef int64_t block_items(self)
     cdef bint may_write(self, int where, object out, Places* p)
     cdef int copied(self, int where, object dtype) except -1
     cdef int fill_step(self, int i, Places* p) except -1
     cdef bint call(self, Step* s, NodeKind kind, object what, object dtypes, int inputs) except -1
     cdef int64_t grain(self)
-    cdef object report(self)
+    cdef object end(self)
 
 # The program of these nodes, or None where they are too large for one.  outs: the arrays that the
 # values are written to, or None.  in_order: elements are visited in C order, for positions count.

@@ -4,8 +4,9 @@ import numpy as np
 
 cimport numpy as cnp
 from cpython.ref cimport Py_INCREF, PyObject
-from libc.stdint cimport INT64_MAX, int64_t, intptr_t, uint32_t
+from libc.stdint cimport INT64_MAX, int64_t, intptr_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcmp
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport Resolved, Slices, fill_map, may_overlap, report_flags
@@ -17,7 +18,7 @@ from pyblitz.kernels.cast cimport cast_loop
 from pyblitz.kernels.copy cimport copy_loop
 from pyblitz.kernels.map cimport (
     MAP_DIMS, MAP_OPERANDS, MAP_SLOTS, SCRATCH_BYTES, STEP_CALL, STEP_COMPRESS, STEP_INDEX,
-    STEP_LOOP, STEP_PAIR, loop_fn, map_grain)
+    STEP_LOOP, STEP_PAIR, loop_fn, map_begin, map_grain)
 from pyblitz.kernels.simd.levels cimport TURNED, Pairs, pair_fn, simd
 from pyblitz.kernels.user cimport block_loop, scalar_loop
 from pyblitz.kernels.where cimport where_loop
@@ -292,21 +293,21 @@ cdef class Program:
     cdef int finish(self, int n_values, tuple shape, list outs, bint in_order) except -1:
         """Turns the lines into a map.  outs: arrays for the values, or None."""
         cdef Places p
-        cdef int i, first_out = 0
+        cdef int i
         self.join_lines(n_values, outs)
         for i in range(MAX_REGISTERS):
             p.place[i] = -1
         if outs is not None:
-            first_out = len(self.operands)
             self.place_outs(&p, outs)
         self.find_ends(&p, n_values)
         self.choose_registers(&p)
         if p.registers > p.room or len(shape) > MAP_DIMS:
             raise _TooLarge
-        self.fill(&p, shape, -1 if in_order else first_out)
+        self.fill_steps(&p)
         for i in range(n_values):
             self.slots[i] = slot_of(self.values[i], &p)
-        self.m.block = self.block_of(p.bytes, p.registers)
+        self.bind(shape, outs, in_order)
+        self.seen = None
         return 0
 
     cdef int join_lines(self, int n_values, list outs) except -1:
@@ -437,7 +438,6 @@ cdef class Program:
         p.ops = len(self.operands)
         p.room = MAP_SLOTS - p.ops - len(self.constants)
         p.registers = p.n_idle = 0
-        p.bytes = 0
         for i in range(self.n_lines):
             l = &self.lines[i]
             # An elementwise loop may write over what it reads, but for a pair, which may be run once more.
@@ -452,23 +452,13 @@ cdef class Program:
                 release_register(l.args[k], i, p)
         return 0
 
-    cdef int fill(self, Places* p, tuple shape, int first_output) except -1:
-        """The map and its steps.  first_output: as for fill_map."""
+    cdef int fill_steps(self, Places* p) except -1:
+        """The map's steps, and the registers that they use."""
         cdef Map* m = &self.m
-        cdef cnp.npy_intp dims[MAP_DIMS]
         cdef int k
-        for k in range(len(shape)):
-            dims[k] = shape[k]
-        fill_map(m, self.operands, len(shape), dims, first_output)
         m.registers = p.registers
-        m.constants = len(self.constants)
-        for k in range(p.ops):
-            m.sizes[k] = cnp.PyArray_ITEMSIZE(<ndarray>self.operands[k])
         for k in range(p.registers):
             m.sizes[p.ops + k] = p.sizes[k]
-        for k in range(m.constants):
-            m.sizes[p.ops + p.registers + k] = cnp.PyArray_ITEMSIZE(<ndarray>self.constants[k])
-            m.constant[p.ops + p.registers + k] = <char*>cnp.PyArray_DATA(<ndarray>self.constants[k])
         m.n_steps = self.n_lines
         self.steps = <Step*>calloc(max(self.n_lines, 1), sizeof(Step))
         if self.steps == NULL:
@@ -478,11 +468,36 @@ cdef class Program:
             self.fill_step(k, p)
         return 0
 
-    cdef int64_t block_of(self, intptr_t bytes, int registers):
-        """Elements of a block, of which the registers take so many bytes each."""
+    cdef int bind(self, tuple shape, list outs, bint in_order) except -1:
+        """What the map reads and writes: the operands, of which the last are `outs`, and the constants."""
+        cdef Map* m = &self.m
+        cdef cnp.npy_intp dims[MAP_DIMS]
+        cdef int k, at, first_output = 0
+        for k in range(len(shape)):
+            dims[k] = shape[k]
+        if in_order:
+            first_output = -1
+        elif outs is not None:
+            first_output = len(self.operands) - len(outs)
+        fill_map(m, self.operands, len(shape), dims, first_output)
+        for k in range(m.operands):
+            m.sizes[k] = cnp.PyArray_ITEMSIZE(<ndarray>self.operands[k])
+        m.constants = len(self.constants)
+        for k in range(m.constants):
+            at = m.operands + m.registers + k
+            m.sizes[at] = cnp.PyArray_ITEMSIZE(<ndarray>self.constants[k])
+            m.constant[at] = <char*>cnp.PyArray_DATA(<ndarray>self.constants[k])
+        m.block = self.block_items()
+        return 0
+
+    cdef int64_t block_items(self):
+        """Elements of a block."""
         # A register has room for one more, in whole cache lines.
-        cdef intptr_t room = SCRATCH_BYTES - 72 * registers
+        cdef intptr_t bytes = 0, room = SCRATCH_BYTES - 72 * self.m.registers
         cdef int64_t whole = 0
+        cdef int k
+        for k in range(self.m.operands, self.m.operands + self.m.registers):
+            bytes += self.m.sizes[k]
         if self.n_lines == 0:
             return INT64_MAX
         if self.calls is not None:
@@ -495,7 +510,7 @@ cdef class Program:
                 bytes += cnp.PyArray_ITEMSIZE(<ndarray>a)
                 whole += cnp.PyArray_NBYTES(<ndarray>a)
         if whole > FAR_BYTES:
-            room = FAR_SCRATCH_BYTES - 72 * registers
+            room = FAR_SCRATCH_BYTES - 72 * self.m.registers
         return min(<intptr_t>4096, max(<intptr_t>64, (room // bytes) & ~<intptr_t>63))
 
     cdef bint may_write(self, int where, object out, Places* p):
@@ -605,8 +620,9 @@ cdef class Program:
         # Several steps take as much longer: a leaf of a block or two is enough.
         return found if self.n_lines < 3 else max(<int64_t>1024, min(found, self.m.block))
 
-    cdef object report(self):
-        """What the steps met, in NumPy's words."""
+    cdef object end(self):
+        """Says what the steps met, in NumPy's words.  Nobody uses the program any more, but the next
+        expression of its form."""
         cdef int i
         cdef uint32_t flags
         for i in range(self.m.n_steps):
@@ -622,6 +638,8 @@ cdef class Program:
                              if self.lines[i].kind == NODE_KERNEL else what.__name__, flags)
         if self.calls is not None and self.calls.flags.seen:
             report_flags(self.call_name, self.calls.flags.seen)
+        if self.form.n_words:
+            give_back(self)
 
 
 cdef pair_fn pair_loop(cnp.dtype d, int first, int second) noexcept:
@@ -664,7 +682,6 @@ cdef int free_register(Places* p, intptr_t size) except -1:
     if p.registers >= p.room:
         raise _TooLarge
     p.sizes[p.registers] = size
-    p.bytes += size
     p.registers += 1
     return p.ops + p.registers - 1
 
@@ -679,13 +696,160 @@ def filter_depth(Domain f):
     return f.depth
 
 
+# ---- programs that come again -----------------------------------------------
+
+cdef enum:
+    IDLE_PROGRAMS = 64  # that are kept
+
+# The programs that nobody uses, by the hashes of their forms.
+cdef dict idle = {}
+
+
+cdef int number_in(Form* f, Node node) noexcept:
+    """The node's number in the form; -1: it is nothing simple, or one too many."""
+    # An array is the same in all nodes.
+    cdef void* same = <void*>node.what if node.kind == NODE_INPUT else <void*>node
+    cdef uint64_t word, what = 0, which
+    cdef int i, k, n
+    for i in range(f.n):
+        if f.same[i] == same:
+            return i
+    n = len(node.args)
+    if n > 3:
+        return -1
+    if node.kind == NODE_CALL:
+        if node.resolved.loop == NULL:
+            return -1
+        what = <uint64_t><void*>node.what
+        which = <uint64_t><void*>node.resolved
+    elif node.kind == NODE_INPUT or node.kind == NODE_CONSTANT:
+        if not cnp.PyArray_CheckExact(node.what) or not cnp.PyArray_ISALIGNED(<ndarray>node.what):
+            return -1
+        which = number_type(<object>cnp.PyArray_DESCR(<ndarray>node.what))
+    elif node.kind == NODE_CAST or node.kind == NODE_WHERE:
+        which = number_type(node.dtype)
+    else:
+        return -1
+    word = <uint64_t>node.kind | <uint64_t>node.output << 8
+    for i in range(n):
+        k = number_in(f, node.args[i])
+        if k < 0:
+            return -1
+        word |= <uint64_t>(k + 1) << (16 + 8 * i)
+    if f.n == FORM_NODES or which == 0:
+        return -1
+    f.nodes[f.n] = <PyObject*>node
+    f.same[f.n] = same
+    add_word(f, word)
+    add_word(f, what)
+    add_word(f, which)
+    f.n += 1
+    return f.n - 1
+
+
+cdef inline void add_word(Form* f, uint64_t word) noexcept:
+    f.words[f.n_words] = word
+    f.n_words += 1
+    f.hash = (f.hash ^ word) * 0x9E3779B97F4A7C15u
+    f.hash ^= f.hash >> 32
+
+
+cdef uint64_t number_type(cnp.dtype d) noexcept:
+    """Another one for each type of native numbers; 0: no such type."""
+    if not cnp.PyDataType_ISNOTSWAPPED(d) or d.kind not in b"biufc":
+        return 0
+    return d.type_num + 1
+
+
+cdef bint set_form(Form* f, list nodes, list outs) except -1:
+    """False: it is none that is kept."""
+    cdef Node n
+    cdef int i, k
+    cdef int numbers[COLLECTED]
+    cdef uint64_t out = 0, overwrites = 0
+    f.n = f.n_words = 0
+    f.hash = 0
+    if len(nodes) > COLLECTED:
+        return False
+    for i in range(len(nodes)):
+        n = nodes[i]
+        if n.kind == NODE_CONSTANT or n.domain is not None:
+            return False
+        # Deeper ones have more nodes than that; number_in is recursive.
+        if n.depth >= FORM_NODES or len(n.shape) > MAP_DIMS:
+            return False
+        numbers[i] = number_in(f, n)
+        if numbers[i] < 0:
+            return False
+    for i in range(len(nodes)):
+        if outs is not None:
+            out = number_type(outs[i].dtype)
+            if out == 0:
+                return False
+        add_word(f, <uint64_t>numbers[i] | out << 8)
+    for k in range(f.n if outs is not None else 0):
+        n = <Node>f.nodes[k]
+        for made in outs:
+            if n.kind == NODE_INPUT and may_overlap(made, n.what):
+                overwrites = 1
+    add_word(f, overwrites)
+    return True
+
+
+cdef int give_back(Program p) except -1:
+    """The arrays and numbers are not kept, nor what was met in them: the next ones may be empty."""
+    p.operands.clear()
+    p.constants.clear()
+    map_begin(&p.m)
+    if len(idle) >= IDLE_PROGRAMS:
+        idle.clear()
+    idle[p.form.hash] = p
+    return 0
+
+
+cdef Program idle_program(Form* f, list nodes, list outs, bint in_order):
+    """For these arrays and numbers; None: there is none of this form."""
+    # Whoever takes it out has it alone.
+    cdef Program p = idle.pop(f.hash, None)
+    cdef Node n
+    cdef int i
+    if p is None or p.form.n_words != f.n_words or (
+            memcmp(p.form.words, f.words, f.n_words * sizeof(uint64_t)) != 0):
+        return None
+    for i in range(f.n):
+        n = <Node>f.nodes[i]
+        if n.kind == NODE_INPUT:
+            p.operands.append(n.what)
+        elif n.kind == NODE_CONSTANT:
+            p.constants.append(n.what)
+    if outs is not None:
+        p.operands += outs
+    p.bind(shape_of_all(nodes), outs, in_order)
+    return p
+
+
 cdef Program one_program(list nodes, list outs, bint in_order):
-    cdef Program p = None
+    cdef Form f
+    cdef bint has_form = set_form(&f, nodes, outs)
+    cdef Program p = idle_program(&f, nodes, outs, in_order) if has_form else None
+    cdef int i
+    if p is not None:
+        return p
     try:
         p = lowered(nodes, outs, in_order)
     except _TooLarge:
         pass
+    if p is not None and has_form and p.calls is None:
+        p.form = f
+        # Whose addresses are in the words.
+        for i in range(f.n):
+            p.owners.append((<Node>f.nodes[i]).resolved)
     return p
+
+
+cdef tuple shape_of_all(list nodes):
+    """Of nodes of no filter, not all of which are numbers, or of one."""
+    return common_shape(tuple(nodes)) if len(nodes) > 1 else (<Node>nodes[0]).shape
 
 
 cdef Program lowered(list nodes, list outs, bint in_order):
@@ -706,7 +870,7 @@ cdef Program lowered(list nodes, list outs, bint in_order):
         if n.kind != NODE_CONSTANT:
             break
     if n.domain is None:
-        shape = common_shape(tuple(nodes)) if len(nodes) > 1 else n.shape
+        shape = shape_of_all(nodes)
     else:
         # The shape of what is read: that of the domain around all filters.
         for node in nodes:
