@@ -239,20 +239,19 @@ cdef int place_of_out(object fn) except -2:
 
 
 def _array_function(x, fn, types, args, kwargs):
+    cdef bint ours = all([t is ParIter or t.__array_function__ is array_function for t in types])
+    if ours and fn is where and len(args) == 3:
+        try:
+            return call(fn, args, no_options)
+        except (OverflowError, TypeError):
+            pass        # NumPy does it, or says why not
     if fn in writers:
         refuse_lazy(fn.__name__, args[0] if args else kwargs.get(writers[fn]))
     place = place_of_out(fn)
     refuse_lazy("out", args[place] if 0 <= place < len(args) else kwargs.get("out"))
-    cdef bint ours = all([t is ParIter or t.__array_function__ is array_function for t in types])
-    if ours:
-        if fn is where and len(args) == 3:
-            try:
-                return call(fn, args, no_options)
-            except (OverflowError, TypeError):
-                pass        # NumPy does it, or says why not
-        # Where NumPy asks for what lazy arrays have, too, nothing need be computed.
-        if hasattr(ParIter, fn.__name__):
-            return fn._implementation(*args, **kwargs)
+    # Where NumPy asks for what lazy arrays have, too, nothing need be computed.
+    if ours and hasattr(ParIter, fn.__name__):
+        return fn._implementation(*args, **kwargs)
     # Of arrays it is NumPy's, or that of others that ask to be asked.
     arrays, named = computed(tuple(args), True), {name: computed(a, True) for name, a in kwargs.items()}
     if arrays is not args or any([named[name] is not a for name, a in kwargs.items()]):

@@ -297,7 +297,9 @@ cdef Node loop_node(ufunc u, tuple inputs, tuple shape, Resolved r, int output, 
 
 
 cdef Node call_where(Node mask, Node x, Node y):
-    dtype = np.result_type(*[n.what if n.dtype is None else n.dtype for n in (x, y)])
+    dtype = x.dtype
+    if dtype is None or dtype is not y.dtype or not dtype.isnative:
+        dtype = np.result_type(*[n.what if n.dtype is None else n.dtype for n in (x, y)])
     # NumPy keeps the byte order of a time beside a number of Python's.
     if dtype.kind not in "biufcmM" or not dtype.isnative:
         raise TypeError(f"the result has dtype {dtype}; lazy arrays are of numbers or times")
