@@ -32,6 +32,9 @@ cdef enum:
     FEW_SAMPLES = 256
     MANY_SAMPLES = 1024
     MAX_RANK = 64
+    # How far apart in the row two samples are that are looked at one after the other, in samples.  It is
+    # odd, and the numbers of samples are powers of two: each comes once.
+    SAMPLE_STEP = 633
 
 # ---- a split ----------------------------------------------------------------
 # The splitters come from a sample, as in Floyd and Rivest, "Expected time bounds for
@@ -372,14 +375,16 @@ cdef uint64_t sampled_limit(const Raw* row, int64_t n, int64_t k, KeyKind kind, 
     cdef uint64_t best[MAX_RANK]
     cdef uint64_t state = SAMPLE_SEED, key
     cdef int64_t samples = FEW_SAMPLES if n < 64 * MANY_SAMPLES else MANY_SAMPLES
-    cdef int64_t first, last
-    cdef int rank, at, i
+    cdef int64_t first, last, i, at
+    cdef int rank
     ranks_around(k - 1, n, samples, ALL_BUT_SURE, &first, &last)
     rank = min(MAX_RANK, <int>last)
     for i in range(rank):
         best[i] = UINT64_MAX
     for i in range(samples):
-        key = rank_of(row[sample_place(&state, i, n // samples)], kind, greatest)
+        # Not in their order: in a row from the last to the first, each would come before all so far.
+        at = sample_place(&state, (i * SAMPLE_STEP) & (samples - 1), n // samples)
+        key = rank_of(row[at], kind, greatest)
         if key < best[rank - 1]:
             at = rank - 1
             while at > 0 and key < best[at - 1]:
