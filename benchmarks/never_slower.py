@@ -181,6 +181,20 @@ def numpys_group_by(m: Made) -> Call:
     return grouped
 
 
+def divided(m: Made, lazy: bool) -> Call:
+    """One of the divisors is zero."""
+    divisors = m.b.copy()
+    divisors[m.b.size // 2] = 0
+
+    def call() -> object:
+        with np.errstate(divide="ignore"):
+            if lazy:
+                return (m.a / pb.par_iter(divisors) + m.a).collect()
+            return m.a / divisors + m.a
+
+    return call
+
+
 # By the order of the picture.
 FUNCTIONS: dict[str, Function] = {
     "map sqrt": Function(
@@ -198,6 +212,9 @@ FUNCTIONS: dict[str, Function] = {
     ),
     "iter sum of squares": Function(
         lambda m: lambda: (pb.par_iter(m.a) ** 2).sum(), lambda m: lambda: (m.a**2).sum()
+    ),
+    "iter a / b + a, a zero": Function(
+        lambda m: divided(m, True), lambda m: divided(m, False), FLOATS
     ),
     "where": Function(
         lambda m: lambda: pb.par_where(m.mask, m.a, m.b),

@@ -100,31 +100,29 @@ cdef class Resolved:
     cdef bint numeric       # whether it is elementwise, and all dtypes are native numbers or times
     cdef bint associative   # whether neighbours may be combined in any grouping
 
-# What was asked for lately, by the addresses of three things: a list of so many places.  Two that
-# were asked for in turn and have one place would make each other slow, so there are two places
-# behind each other for both.
+# A table of what was asked for lately is a list of LATELY_PLACES.  The addresses of up to three things
+# say which two of these places an answer may be in: with one, two questions that are asked in turn
+# might take it from each other each time.
 cdef enum:
-    LATELY_BITS = 6
-    LATELY_PLACES = 128
+    LATELY_BITS = 8
+    LATELY_PLACES = 512
 
 cdef inline Py_ssize_t lately_place(void* a, void* b, void* c) noexcept:
     """The first of the two."""
     cdef uint64_t mixed = <uint64_t>a * 0x9E3779B97F4A7C15u ^ <uint64_t>b * 0xC2B2AE3D27D4EB4Fu
     return 2 * <Py_ssize_t>((mixed ^ <uint64_t>c * 0x165667B19E3779F9u) >> (64 - LATELY_BITS))
 
-cdef inline int keep_lately(list places, Py_ssize_t place, object x) except -1:
-    places[place + 1] = places[place]
-    places[place] = x
-    return 0
+# Writes x to the first of the two places; what was there moves to the second.
+cdef int keep_lately(list places, Py_ssize_t place, object x) except -1
 
 cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint reduction)
-# ``op.reduce`` of items of this dtype.
-cdef Resolved resolve_reduction(ufunc op, object dtype)
 # The same without a signature, if these very dtypes were asked for not long ago; else None.
 cdef Resolved resolved_lately(ufunc fn, tuple given)
 # The same, whatever the outputs were to be, of a ufunc of one or two inputs and one output; second:
 # None, if there is one input.
 cdef Resolved resolved_of(ufunc fn, object first, object second)
+# What ``op.reduce`` does with items of this dtype.
+cdef Resolved resolve_reduction(ufunc op, object dtype)
 cdef bint is_numpys(object fn)
 # The ufunc inside an object that Numba's vectorize or guvectorize makes, or None.
 cdef object numbas_ufunc(object fn)

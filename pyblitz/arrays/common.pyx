@@ -270,8 +270,15 @@ cdef class Resolved:
 
 
 cdef dict resolved_maps = {}        # ufunc -> {what it is given: Resolved}
-# Of those, what was asked for last: to look one up takes as long as np.add of 4,000 numbers.
+# Those that were asked for last: to find one in the dicts takes as long as np.add of 4,000 numbers.
 cdef list last_resolved = [None] * LATELY_PLACES
+
+
+cdef int keep_lately(list places, Py_ssize_t place, object x) except -1:
+    # With bounds checked, as in all of this file, what is read is held while another thread writes.
+    places[place + 1] = places[place]
+    places[place] = x
+    return 0
 
 
 cdef Resolved resolved_of(ufunc fn, object first, object second):

@@ -15,7 +15,7 @@ cdef Node apply_where(list args)
 # The program of these nodes, or None where several are too large for one.  Of a single node that is
 # too large, parts are computed first.
 cdef Program program_of(list nodes, list outs, bint in_order)
-# Whether NumPy is done with such an array before a program would begin.
+# Whether NumPy's call takes less time than a program for such an array.
 cdef bint is_few_items(ndarray a) noexcept
 cdef object array_of(Node node)
 cdef list collect(list nodes, object out)

@@ -14,7 +14,7 @@ from pyblitz.arrays.front cimport check_out, overlaps_itself
 from pyblitz.arrays.memory cimport empty_of
 from pyblitz.arrays.nodes cimport (
     NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INPUT, NODE_KEPT, NODE_WHERE, Domain, Node,
-    again, ufunc_node, call_where, depends, keep, kept_node, node_of, sliced, visit)
+    again, ufunc_node, call_where, common_shape, depends, keep, kept_node, node_of, sliced, visit)
 from pyblitz.arrays.program cimport MAX_STEPS, Program, one_program
 from pyblitz.kernels.collect cimport (
     Collect, collect_begin, collect_free, collect_place, collect_run, collect_write)
@@ -22,7 +22,7 @@ from pyblitz.kernels.find cimport (
     FIND_ZERO, CountNonzero, Find, FindWhich, Items, count_nonzero_run, find_run)
 from pyblitz.kernels.map cimport MAP_DIMS, MAP_OPERANDS, STEP_ARGS, Map, map_run
 from pyblitz.kernels.simd.levels cimport simd
-from pyblitz.runtime.atomic cimport i64_load_relaxed
+from pyblitz.runtime.atomic cimport i64_load_relaxed, i64_store_relaxed
 from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()
@@ -86,11 +86,17 @@ cdef object at_once(ufunc u, list nodes, dict options):
 
 cdef Program program_of(list nodes, list outs, bint in_order):
     """in_order: positions count, so the axes stay as they are."""
-    cdef Node n = nodes[0]
-    if n.shape is not None and len(n.shape) > MAP_DIMS:
-        nodes = [one_row(node) for node in nodes]
-        outs = None if outs is None else [out.reshape(-1) for out in outs]
-    cdef Program p = one_program(nodes, outs, in_order)
+    cdef Program p
+    cdef Node n
+    cdef tuple shape
+    for node in nodes:
+        n = node
+        if n.shape is not None and len(n.shape) > MAP_DIMS:
+            shape = common_shape(tuple(nodes))
+            nodes = [one_row(each, shape) for each in nodes]
+            outs = None if outs is None else [out.reshape(-1) for out in outs]
+            break
+    p = one_program(nodes, outs, in_order)
     if p is not None or len(nodes) > 1:
         return p
     nodes = cut(nodes, False)
@@ -104,9 +110,8 @@ cdef Program program_of(list nodes, list outs, bint in_order):
         nodes = cut(nodes, True)
 
 
-cdef Node one_row(Node node):
-    """The same in C order and one dimension."""
-    shape = node.shape
+cdef Node one_row(Node node, tuple shape):
+    """The same, broadcast to a shape, in C order and one dimension."""
 
     def how(part):
         return node_of(np.broadcast_to((<Node>part).what, shape).reshape(-1))
@@ -199,13 +204,14 @@ cdef int run_only(Program p) except -1:
         whole.map = &p.m
         whole.grain = p.grain()
         run(run_whole, &whole, "the expression")
-        p.end()
+    p.end()
     return 0
 
 
 # ---- a few elements ---------------------------------------------------------
 
-# NumPy has done one step of so many bytes before a program would begin.
+# A program of one step takes half a microsecond longer than NumPy's call: that does steps whose result
+# has no more bytes than this.
 cdef int64_t few_bytes = 0 if share_from() else 65536
 
 
@@ -239,7 +245,7 @@ cdef bint is_few(Node node) noexcept:
 
 
 cdef object step_by_numpy(Node node):
-    """Its values.  What it is made of has the dtypes of its loop."""
+    """The node's values.  Its arguments have the dtypes of its loop."""
     cdef object first = (<Node>node.args[0]).what
     if node.kind == NODE_CAST:
         return first.astype(node.dtype)
@@ -268,6 +274,10 @@ cdef list collect(list nodes, object out):
         return [step_by_numpy(n)]
     if out is None:
         outs = [empty_for(node) for node in nodes]
+        if len(nodes) > 1 and not all([one.flags.c_contiguous for one in outs]):
+            # One order for all would be wrong for some, whose steps would write with gaps: slow loops,
+            # and wrong ones of NumPy's (isnan, 2.4.6).
+            return [collect([node], None)[0] for node in nodes]
     else:
         outs = [out]
         n = nodes[0]
@@ -286,7 +296,7 @@ cdef list collect(list nodes, object out):
     if n.shape is not None and len(n.shape) > MAP_DIMS:
         for i, one in enumerate(outs):
             if not one.flags.c_contiguous:
-                one[...] = collect([nodes[i]], np.empty(one.shape, one.dtype))[0]
+                one[...] = collect([nodes[i]], np.empty(one.shape, one.dtype.newbyteorder("=")))[0]
                 if len(nodes) == 1:
                     return outs
     p = program_of(nodes, outs, False)
@@ -423,9 +433,9 @@ cdef object find_node(Node node, int which):
         memcpy(&f.items.value, cnp.PyArray_DATA(value), f.items.size)
     f.which = <FindWhich>which
     f.grain = p.grain()
-    if p.m.size == 0:
-        return -1
-    run(<run_fn>find_run, &f, "the search")
+    i64_store_relaxed(&f.hit, -1)
+    if p.m.size > 0:
+        run(<run_fn>find_run, &f, "the search")
     p.end()
     return i64_load_relaxed(&f.hit)
 
@@ -437,6 +447,7 @@ cdef object count_node(Node node):
     cdef ndarray counts
     cdef int64_t total = 0, i
     if p.m.size == 0:
+        p.end()
         return 0
     c.map = &p.m
     c.items = items_of(node, p)

@@ -18,7 +18,7 @@ from pyblitz.arrays.memory cimport empty
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CALL, NODE_CONSTANT, NODE_INPUT, Node, cast, node_of, operation_node,
     side_by_side)
-from pyblitz.arrays.program cimport Program
+from pyblitz.arrays.program cimport Program, give_back
 from pyblitz.kernels.find cimport FIND_NONZERO, FIND_ZERO
 from pyblitz.kernels.map cimport Map, loop_fn
 from pyblitz.kernels.reduce cimport (
@@ -28,7 +28,7 @@ from pyblitz.kernels.reduce cimport (
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.kernels.user cimport scalar_loop
 from pyblitz.runtime.atomic cimport u32_load_relaxed
-from pyblitz.runtime.os cimport FE_UNDERFLOW
+from pyblitz.runtime.os cimport FE_DIVIDE, FE_INVALID, FE_OVERFLOW, FE_UNDERFLOW
 
 cnp.import_array()
 
@@ -170,6 +170,17 @@ cdef bint is_product(Node node):
     return node.dtype.char in "df" or (node.dtype.kind in "iu" and node.dtype.itemsize == 8)
 
 
+cdef bint is_told(uint32_t flags) except -1:
+    """Whether NumPy would tell of one of these floating-point errors now."""
+    cdef dict how
+    if flags == 0:
+        return False
+    how = np.geterr()
+    return ((flags & FE_DIVIDE and how["divide"] != "ignore") or (flags & FE_OVERFLOW and how["over"] != "ignore")
+            or (flags & FE_UNDERFLOW and how["under"] != "ignore")
+            or (flags & FE_INVALID and how["invalid"] != "ignore"))
+
+
 cdef tuple fold_node(object op, Node node, Resolved r):
     """(``op.reduce`` of all elements as an array of no dimension, or None of nothing; how
     many there were); None: it is NumPy's, and nothing was reported.  r: None, or how op is resolved."""
@@ -184,13 +195,15 @@ cdef tuple fold_node(object op, Node node, Resolved r):
     if op is add and is_product(node):
         # Products are added as they are made.
         p = program_of([node.args[0], node.args[len(node.args) - 1]], None, False)
-        if p is not None:
+        # Functions are called once.
+        if p is not None and p.calls is None:
             set_dot(&red.fold[0], node.dtype, p.slots[0], p.slots[1])
             value = reduce_program(p, &red, [r.dtypes[0]])[0]
-            if u32_load_relaxed(&red.flags) == 0:
+            if not is_told(u32_load_relaxed(&red.flags)):
                 p.end()
                 return value if red.result.items else None, red.result.items
-            # Once more, in two steps, to see which of them met an error.
+            # Once more, in two steps, to tell which of them met the error.
+            give_back(p)
     p = program_of([node], None, False)
     if not set_fold(&red.fold[0], op, r, p.slots[0], node.dtype):
         return None
@@ -414,7 +427,7 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
             found = fold_row(op, a, r)
             return op.reduce(a, axis=None, initial=initial) if found is None else from_start(op, found, initial)
         if is_few_items(a) and a.descr.kind in b"biu":
-            # Into a wider type, the same in any order: NumPy is done before a program would begin.
+            # Into a wider type, the same in any order: NumPy's call takes less time than a program.
             return op.reduce(a, axis=None, initial=initial)
     if same(node.dtype, truth) and initial is no_value and node.shape is not None and 0 not in node.shape:
         found = reduce_truths(op, node)
@@ -556,7 +569,7 @@ cdef object variance_of(list parts, object ddof):
             imag = operation_node(NODE_BLOCKS, np.imag, (rest,), mean.real.dtype)
             squares.append(apply(add, [apply(multiply, [real, real], {}), apply(multiply, [imag, imag], {})], {}))
         else:
-            squares.append(apply(multiply, [rest, rest], {}))
+            squares.append(apply(square, [rest], {}))
     total = reduce_parts(add, squares, no_value)
     return dtype.type(0).real.dtype.type(total / (n - ddof))
 

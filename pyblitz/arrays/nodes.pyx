@@ -278,8 +278,8 @@ cdef Node number_node(object x, cnp.dtype want):
     if not fits:
         return None
     n = new_node(NODE_CONSTANT, value, (), (), want, None)
-    # Not what NumPy may warn of each time, an overflow or underflow in the conversion: none meets one
-    # within the normal numbers of half precision, of which 65504 is the greatest.
+    # NumPy may warn each time of an overflow or underflow in the conversion, so such numbers are not
+    # kept.  Those within the normal numbers of half precision, of which 65504 is the greatest, meet none.
     if type(x) is not complex and (x == 0 or 1e-4 < abs(x) < 65504):
         keep_lately(last_numbers, place, (x, want, n))
     return n

@@ -4,7 +4,8 @@ A *program* is a map (kernels/map.pxd) that computes some nodes in one pass over
 elements, a block at a time.  Each distinct subexpression is one step, and writes a register:
 a buffer of one block, which is used again as soon as no later step reads it (linear scan, after
 Poletto and Sarkar, 1999).  The program keeps alive what its steps use.  To make a program runs
-nothing.
+nothing.  Whoever has run one calls `end`: then the next expression of the same operations and dtypes
+gets this program, bound to its own arrays and numbers.
 """
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t, intptr_t, uint64_t
@@ -48,8 +49,8 @@ cdef struct Places:
 # and steps.
 cdef struct Form:
     int n
-    PyObject* nodes[FORM_NODES]     # in the order in which `emit` meets them; not kept
-    void* same[FORM_NODES]          # what says that a node is one of these
+    PyObject* nodes[FORM_NODES]     # in the order in which `emit` meets them; no reference is held
+    void* same[FORM_NODES]          # of each: the array of an input, or else the node itself
     int n_words
     uint64_t words[3 * FORM_NODES + COLLECTED + 1]
     uint64_t hash
@@ -79,7 +80,7 @@ cdef class Program:
     cdef Slices calls       # what runs functions that need the GIL; None: no line has one
     cdef str call_name      # what warnings call it: the ufunc's name, if there is a single one
     cdef list owners        # what must live as long as the program
-    cdef Form form          # its words; none: no other expression may use it after this one
+    cdef Form form          # of its nodes; without words: the program is not used again
     cdef int operand(self, object array) except -1
     cdef int constant(self, object value) except -1
     cdef int register(self, object dtype) except -1
@@ -112,4 +113,6 @@ cdef class Program:
 # The program of these nodes, or None where they are too large for one.  outs: the arrays that the
 # values are written to, or None.  in_order: elements are visited in C order, for positions count.
 cdef Program one_program(list nodes, list outs, bint in_order)
+# For the next expression of its form.  `end` does this; it is for whoever tells nothing.
+cdef int give_back(Program p) except -1
 cdef str plan_of(list nodes)

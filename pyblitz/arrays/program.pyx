@@ -621,8 +621,8 @@ cdef class Program:
         return found if self.n_lines < 3 else max(<int64_t>1024, min(found, self.m.block))
 
     cdef object end(self):
-        """Says what the steps met, in NumPy's words.  Nobody uses the program any more, but the next
-        expression of its form."""
+        """Tells what the steps met, in NumPy's words, and gives the program back: the caller must not use
+        it after this, for another thread may."""
         cdef int i
         cdef uint32_t flags
         for i in range(self.m.n_steps):
@@ -638,8 +638,7 @@ cdef class Program:
                              if self.lines[i].kind == NODE_KERNEL else what.__name__, flags)
         if self.calls is not None and self.calls.flags.seen:
             report_flags(self.call_name, self.calls.flags.seen)
-        if self.form.n_words:
-            give_back(self)
+        give_back(self)
 
 
 cdef pair_fn pair_loop(cnp.dtype d, int first, int second) noexcept:
@@ -699,15 +698,14 @@ def filter_depth(Domain f):
 # ---- programs that come again -----------------------------------------------
 
 cdef enum:
-    IDLE_PROGRAMS = 64  # that are kept
+    IDLE_PROGRAMS = 64  # are kept; one more, and these are dropped
 
 # The programs that nobody uses, by the hashes of their forms.
 cdef dict idle = {}
 
 
 cdef int number_in(Form* f, Node node) noexcept:
-    """The node's number in the form; -1: it is nothing simple, or one too many."""
-    # An array is the same in all nodes.
+    """The node's number in the form, which all nodes of one array share; -1: a form has no place for it."""
     cdef void* same = <void*>node.what if node.kind == NODE_INPUT else <void*>node
     cdef uint64_t word, what = 0, which
     cdef int i, k, n
@@ -755,14 +753,14 @@ cdef inline void add_word(Form* f, uint64_t word) noexcept:
 
 
 cdef uint64_t number_type(cnp.dtype d) noexcept:
-    """Another one for each type of native numbers; 0: no such type."""
+    """A number for each type of native numbers; 0 for any other dtype."""
     if not cnp.PyDataType_ISNOTSWAPPED(d) or d.kind not in b"biufc":
         return 0
     return d.type_num + 1
 
 
 cdef bint set_form(Form* f, list nodes, list outs) except -1:
-    """False: it is none that is kept."""
+    """False: these nodes have no form, so their program is not kept."""
     cdef Node n
     cdef int i, k
     cdef int numbers[COLLECTED]
@@ -775,7 +773,7 @@ cdef bint set_form(Form* f, list nodes, list outs) except -1:
         n = nodes[i]
         if n.kind == NODE_CONSTANT or n.domain is not None:
             return False
-        # Deeper ones have more nodes than that; number_in is recursive.
+        # A node that is so deep is made of more nodes than a form has; and number_in is recursive.
         if n.depth >= FORM_NODES or len(n.shape) > MAP_DIMS:
             return False
         numbers[i] = number_in(f, n)
@@ -797,9 +795,12 @@ cdef bint set_form(Form* f, list nodes, list outs) except -1:
 
 
 cdef int give_back(Program p) except -1:
-    """The arrays and numbers are not kept, nor what was met in them: the next ones may be empty."""
+    if p.form.n_words == 0:
+        return 0
+    # The arrays and numbers are not kept.
     p.operands.clear()
     p.constants.clear()
+    # An expression without elements runs nothing, so nothing else would clear the flags that it tells of.
     map_begin(&p.m)
     if len(idle) >= IDLE_PROGRAMS:
         idle.clear()
@@ -808,12 +809,12 @@ cdef int give_back(Program p) except -1:
 
 
 cdef Program idle_program(Form* f, list nodes, list outs, bint in_order):
-    """For these arrays and numbers; None: there is none of this form."""
+    """One of this form, bound to these arrays and numbers; None: there is none."""
     # Whoever takes it out has it alone.
     cdef Program p = idle.pop(f.hash, None)
     cdef Node n
     cdef int i
-    if p is None or p.form.n_words != f.n_words or (
+    if p is None or p.form.n != f.n or p.form.n_words != f.n_words or (
             memcmp(p.form.words, f.words, f.n_words * sizeof(uint64_t)) != 0):
         return None
     for i in range(f.n):
@@ -848,7 +849,7 @@ cdef Program one_program(list nodes, list outs, bint in_order):
 
 
 cdef tuple shape_of_all(list nodes):
-    """Of nodes of no filter, not all of which are numbers, or of one."""
+    """What the shapes of nodes are broadcast to; none of them is behind a filter."""
     return common_shape(tuple(nodes)) if len(nodes) > 1 else (<Node>nodes[0]).shape
 
 
@@ -926,6 +927,7 @@ cdef str plan_of(list nodes):
     if p.n_lines:
         blocks = f"blocks of {p.m.block} elements" if p.m.block != INT64_MAX else "one step"
         lines.append(f"  in {blocks}, {p.m.registers} registers")
+    give_back(p)
     return "\n".join(lines)
 
 

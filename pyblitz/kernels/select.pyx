@@ -344,7 +344,7 @@ cdef inline void sift(HeapItem* heap, int64_t at, int64_t n) noexcept nogil:
 cdef bint may_come(const Raw* row, int64_t n, KeyKind kind, bint greatest, uint64_t root) noexcept nogil:
     """Whether one of n items may come before that key; by vectors, where there are some for it."""
     cdef Raw ends[2]
-    cdef uint64_t words[2]
+    cdef uint64_t[2] words = [0, 0]
     ends[0] = ends[1] = row[0]
     if kind == KEY_UNSIGNED and sizeof(Raw) >= 4:
         if Raw is uint32_t:

@@ -95,6 +95,9 @@ pb_pair_rows(pb_pair_operands *o, char **args, const intptr_t *steps, intptr_t s
       memcpy(&z, args[2] + i * steps[2], SIZE);                               \
       y = ANY && x != x ? x : y;                                              \
       w = x OP y;                                                             \
+      /* What it meets counts, also where z is a NaN and takes its place. */  \
+      if (THEN == 2)                                                          \
+        __asm__ volatile("" : "+m"(w));                                       \
       z = THEN == 1 && w != w ? w : z;                                        \
       w = THEN == 2 && z != z ? z : w;                                        \
       w = LAST;                                                               \
