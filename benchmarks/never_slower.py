@@ -189,7 +189,7 @@ def divided(m: Made, lazy: bool) -> Call:
     def call() -> object:
         with np.errstate(divide="ignore"):
             if lazy:
-                return (m.a / pb.par_iter(divisors) + m.a).collect()
+                return (pb.par_iter(m.a) / divisors + m.a).collect()
             return m.a / divisors + m.a
 
     return call

@@ -84,6 +84,7 @@ flag_types[0] = <char>cnp.NPY_INT
 flag_types[1] = <char>cnp.NPY_BOOL
 flag_data[0] = NULL
 cdef dict flag_raisers = {}     # name -> (ufunc, the bytes of its name)
+cdef dict flag_arrays = {}      # flags -> what such a ufunc is called with
 
 
 cdef object report_flags(str name, uint32_t flags):
@@ -99,7 +100,10 @@ cdef object report_flags(str name, uint32_t flags):
                 flag_loops, flag_data, flag_types, 1, 1, 1, cnp.PyUFunc_None,
                 text, "", 0),
             text)
-    flag_raisers[name][0](np.array(flags, np.intc))
+    given = flag_arrays.get(flags)
+    if given is None:
+        given = flag_arrays[flags] = np.array(flags, np.intc)
+    flag_raisers[name][0](given)
 
 
 # ---- sliced: NumPy on parts of arrays ---------------------------------------

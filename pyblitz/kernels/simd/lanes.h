@@ -11,68 +11,92 @@
 /* 32 lanes of double, 16 items each, and a tree: as many additions one after another as
  * in NumPy's 8 lanes of 16 items and the larger tree above them. */
 enum { PB_ROW = 512 };
+/* So many rows of a perfect tree are added up before those above them: between two rows there is little
+ * to do then, and processors read the second one before they are through with the first. */
+enum { PB_ROWS_AT_ONCE = 64 };
 
 #define PB_HALF(n) (((n) / 2 + PB_ROW - 1) & ~(intptr_t)(PB_ROW - 1))
 
-/* NAME_row: at most PB_ROW items, in 256 bytes of lanes, whatever the WIDTH of a vector.
+/* NAME_row: at most PB_ROW items of a, or products of a's and b's, in 256 bytes of lanes, whatever the
+ * WIDTH of a vector.
+ * NAME_rows: of 2^k rows, `count`, of which the last may be shorter.
  * NAME_sum, NAME_dot: any number, in a tree whose shape depends on that alone. */
 #define PB_SUMS(NAME, T, WIDTH, ATTR)                                         \
   typedef T NAME##_v __attribute__((vector_size(WIDTH)));                     \
+  typedef T NAME##_part __attribute__((vector_size(16)));                     \
   static inline __attribute__((always_inline)) ATTR T                         \
-  NAME##_row(const T *a, const T *b, intptr_t n) {                            \
+  NAME##_row(const T *a, const T *b, intptr_t n, int product) {               \
     enum { V = WIDTH / sizeof(T), N = 256 / WIDTH, LANES = N * V };           \
+    enum { PARTS = WIDTH / 16, ITEMS = 16 / sizeof(T) };                      \
     NAME##_v s[N], x, y;                                                      \
+    NAME##_part part[PARTS];                                                  \
     T lane[LANES], sum = (T)-0.0; /* which changes nothing */                 \
     intptr_t i;                                                               \
     int k, width;                                                             \
     if (n < LANES) {                                                          \
       for (i = 0; i < n; i++)                                                 \
-        sum += b ? a[i] * b[i] : a[i];                                        \
+        sum += product ? a[i] * b[i] : a[i];                                  \
       return sum;                                                             \
     }                                                                         \
     _Pragma("GCC unroll 16") for (k = 0; k < N; k++) {                        \
       memcpy(&s[k], a + k * V, WIDTH);                                        \
-      if (b) {                                                                \
+      if (product) {                                                          \
         memcpy(&y, b + k * V, WIDTH);                                         \
         s[k] *= y;                                                            \
       }                                                                       \
     }                                                                         \
-    for (i = LANES; i + LANES <= n; i += LANES) {                             \
+    for (i = LANES; i + LANES <= n; i += LANES)                               \
       _Pragma("GCC unroll 16") for (k = 0; k < N; k++) {                      \
         memcpy(&x, a + i + k * V, WIDTH);                                     \
-        if (b) {                                                              \
+        if (product) {                                                        \
           memcpy(&y, b + i + k * V, WIDTH);                                   \
           x *= y;                                                             \
         }                                                                     \
         s[k] += x;                                                            \
       }                                                                       \
-    }                                                                         \
     if (i < n) {                                                              \
       memcpy(lane, s, sizeof lane);                                           \
       for (k = 0; i < n; i++, k++)                                            \
-        lane[k] += b ? a[i] * b[i] : a[i];                                    \
+        lane[k] += product ? a[i] * b[i] : a[i];                              \
       memcpy(s, lane, sizeof lane);                                           \
     }                                                                         \
     _Pragma("GCC unroll 16") for (width = N / 2; width > 0; width /= 2)       \
       _Pragma("GCC unroll 16") for (k = 0; k < width; k++)                    \
         s[k] += s[k + width];                                                 \
-    memcpy(lane, s, WIDTH);                                                   \
-    for (width = V / 2; width > 0; width /= 2)                                \
-      for (k = 0; k < width; k++)                                             \
+    /* Halves of vectors stay in registers, where an array of lanes would not. */ \
+    memcpy(part, s, WIDTH);                                                   \
+    _Pragma("GCC unroll 16") for (width = PARTS / 2; width > 0; width /= 2)   \
+      _Pragma("GCC unroll 16") for (k = 0; k < width; k++)                    \
+        part[k] += part[k + width];                                           \
+    memcpy(lane, part, sizeof part[0]);                                       \
+    _Pragma("GCC unroll 16") for (width = ITEMS / 2; width > 0; width /= 2)   \
+      _Pragma("GCC unroll 16") for (k = 0; k < width; k++)                    \
         lane[k] += lane[k + width];                                           \
     return lane[0];                                                           \
   }                                                                           \
+  static inline __attribute__((always_inline)) ATTR T                         \
+  NAME##_rows(const T *a, const T *b, intptr_t n, intptr_t count, int product) { \
+    T rows[PB_ROWS_AT_ONCE];                                                  \
+    intptr_t i;                                                               \
+    for (i = 0; i + PB_ROW < n; i += PB_ROW)                                  \
+      rows[i / PB_ROW] = NAME##_row(a + i, b + i, PB_ROW, product);           \
+    rows[i / PB_ROW] = NAME##_row(a + i, b + i, n - i, product);              \
+    for (; count > 1; count /= 2)                                             \
+      for (i = 0; i < count / 2; i++)                                         \
+        rows[i] = rows[2 * i] + rows[2 * i + 1];                              \
+    return rows[0];                                                           \
+  }                                                                           \
   static ATTR T NAME##_sum(const T *a, intptr_t n) {                          \
-    intptr_t half = PB_HALF(n);                                               \
-    if (n <= PB_ROW)                                                          \
-      return NAME##_row(a, (const T *)0, n);                                  \
-    return NAME##_sum(a, half) + NAME##_sum(a + half, n - half);              \
+    const intptr_t half = PB_HALF(n), count = (n + PB_ROW - 1) / PB_ROW;      \
+    if (count > PB_ROWS_AT_ONCE || (count & (count - 1)))                     \
+      return NAME##_sum(a, half) + NAME##_sum(a + half, n - half);            \
+    return NAME##_rows(a, a, n, count, 0);                                    \
   }                                                                           \
   static ATTR T NAME##_dot(const T *a, const T *b, intptr_t n) {              \
-    intptr_t half = PB_HALF(n);                                               \
-    if (n <= PB_ROW)                                                          \
-      return NAME##_row(a, b, n);                                             \
-    return NAME##_dot(a, b, half) + NAME##_dot(a + half, b + half, n - half); \
+    const intptr_t half = PB_HALF(n), count = (n + PB_ROW - 1) / PB_ROW;      \
+    if (count > PB_ROWS_AT_ONCE || (count & (count - 1)))                     \
+      return NAME##_dot(a, b, half) + NAME##_dot(a + half, b + half, n - half); \
+    return NAME##_rows(a, b, n, count, 1);                                    \
   }
 
 #define PB_INTEGER_SUM(NAME, T, ATTR)                                         \
