@@ -894,6 +894,13 @@ MUTATIONS = [
         "test_iter.py",
     ),
     Mutation(
+        "sums: rows are added to those half a tree away",
+        "kernels/simd/lanes.h",
+        "rows[2 * i] + rows[2 * i + 1]; ",
+        "rows[i] + rows[i + count / 2]; ",
+        "test_simd.py",
+    ),
+    Mutation(
         "programs: two nodes of one array are two in a form",
         "arrays/program.pyx",
         "<void*>node.what if node.kind == NODE_INPUT else <void*>node",

@@ -1483,6 +1483,51 @@ def test_functions_in_sums_of_products_are_called_once():
         assert sum(seen) == 140_002
 
 
+@pytest.mark.parametrize("n", [1, 3, 8, 21, 1_003])
+def test_errors_beside_nans(n):
+    """In vectors and in the items behind them."""
+    a = np.full(n, 1e200)
+    for expression in (
+        lambda x: np.nan * (x * x),
+        lambda x: np.nan + (x * x),
+        lambda x: np.nan + x / 0,
+        lambda x: np.nan * np.square(x),
+        lambda x: (x * x) * np.nan,
+        lambda x: (x * x) + np.nan,
+    ):
+        _, warned = outcome(expression(pb.par_iter(a)).collect)
+        assert len(warned) == 1
+        assert warned == outcome(lambda e=expression: e(a))[1]
+
+
+def test_products_of_many_axes():
+    x, y = np.arange(6.0).reshape((6,) + (1,) * 8), np.arange(6.0).reshape((1,) * 8 + (6,))
+    for a, b in [(x, y), (y, x), (x, np.arange(6.0)), (np.arange(1.0, 7.0), x)]:
+        lazy = pb.par_iter(a) * b
+        assert_same(lazy.collect(), a * b)
+        assert lazy.sum() == (a * b).sum()
+        assert lazy.mean() == (a * b).mean()
+
+
+@pytest.mark.parametrize("dtype", [">f8", ">i2", "f8"])
+def test_many_axes_in_other_order(dtype):
+    shape = (2, 1, 1, 1, 1, 1, 1, 1, 3)
+    a = np.asfortranarray(np.arange(6).reshape(shape).astype(dtype))
+    assert_same(pb.par_iter(a).collect(), a)
+    assert np.array_equal(pb.par_iter(a).astype(">f8").collect(), a)
+
+
+def test_a_zip_of_other_orders():
+    a, b = np.asfortranarray(np.arange(2_000.0).reshape(40, 50)), np.ones((40, 50))
+    b[::3] = np.nan
+    for first, second in [(a, np.isnan(b)), (np.isnan(b), a)]:
+        x = pb.par_iter(a) if first is a else np.isnan(pb.par_iter(b))
+        y = pb.par_iter(a) if second is a else np.isnan(pb.par_iter(b))
+        got = x.zip(y).collect()
+        assert_same(got[0], first)
+        assert_same(got[1], second)
+
+
 # ---- programs that come again -----------------------------------------------
 
 
@@ -1597,51 +1642,6 @@ def test_a_form_within_itself():
     assert len(within) == 3
     for made in within:
         assert_same(made, b * 4 + b)
-
-
-@pytest.mark.parametrize("n", [1, 3, 8, 21, 1_003])
-def test_errors_beside_nans(n):
-    """In vectors and in the items behind them."""
-    a = np.full(n, 1e200)
-    for expression in (
-        lambda x: np.nan * (x * x),
-        lambda x: np.nan + (x * x),
-        lambda x: np.nan + x / 0,
-        lambda x: np.nan * np.square(x),
-        lambda x: (x * x) * np.nan,
-        lambda x: (x * x) + np.nan,
-    ):
-        _, warned = outcome(expression(pb.par_iter(a)).collect)
-        assert len(warned) == 1
-        assert warned == outcome(lambda e=expression: e(a))[1]
-
-
-def test_products_of_many_axes():
-    x, y = np.arange(6.0).reshape((6,) + (1,) * 8), np.arange(6.0).reshape((1,) * 8 + (6,))
-    for a, b in [(x, y), (y, x), (x, np.arange(6.0)), (np.arange(1.0, 7.0), x)]:
-        lazy = pb.par_iter(a) * b
-        assert_same(lazy.collect(), a * b)
-        assert lazy.sum() == (a * b).sum()
-        assert lazy.mean() == (a * b).mean()
-
-
-@pytest.mark.parametrize("dtype", [">f8", ">i2", "f8"])
-def test_many_axes_in_other_order(dtype):
-    shape = (2, 1, 1, 1, 1, 1, 1, 1, 3)
-    a = np.asfortranarray(np.arange(6).reshape(shape).astype(dtype))
-    assert_same(pb.par_iter(a).collect(), a)
-    assert np.array_equal(pb.par_iter(a).astype(">f8").collect(), a)
-
-
-def test_a_zip_of_other_orders():
-    a, b = np.asfortranarray(np.arange(2_000.0).reshape(40, 50)), np.ones((40, 50))
-    b[::3] = np.nan
-    for first, second in [(a, np.isnan(b)), (np.isnan(b), a)]:
-        x = pb.par_iter(a) if first is a else np.isnan(pb.par_iter(b))
-        y = pb.par_iter(a) if second is a else np.isnan(pb.par_iter(b))
-        got = x.zip(y).collect()
-        assert_same(got[0], first)
-        assert_same(got[1], second)
 
 
 def test_a_form_of_nothing():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import os
 import pathlib
 import subprocess
@@ -89,6 +91,41 @@ def test_sums_have_the_same_bits(dtype, n, simd_level):
         simd_level(level)
         found.append((pb.par_sum(a), pb.par_dot(a, a), pb.par_reduce(np.add, a)))
     assert found.count(found[0]) == len(found)
+
+
+def sum_of_row(a):
+    """In lanes of 256 bytes, which are halved."""
+    lanes = 256 // a.itemsize
+    if a.size < lanes:
+        return functools.reduce(operator.add, a, a.dtype.type(-0.0))
+    sums = a[:lanes].copy()
+    for at in range(lanes, a.size, lanes):
+        more = a[at : at + lanes]
+        sums[: more.size] += more
+    while sums.size > 1:
+        sums = sums[: sums.size // 2] + sums[sums.size // 2 :]
+    return sums[0]
+
+
+def sum_of_tree(a):
+    """Of rows of 512 items, of which the first half has one more if their number is odd."""
+    if a.size <= 512:
+        return sum_of_row(a)
+    half = -(-(a.size // 2) // 512) * 512
+    return sum_of_tree(a[:half]) + sum_of_tree(a[half:])
+
+
+@pytest.mark.parametrize("n", [5, 100, 511, 512, 513, 1_025, 1_600, 2_048, 5_121, 10_000, 16_384])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_sums_are_those_of_a_tree(dtype, n, simd_level):
+    """Whose shape the length alone decides, as kernels/simd/lanes.h says."""
+    rng = np.random.default_rng(n)
+    a, b = rng.standard_normal((2, n)).astype(dtype)
+    for level in levels.names():
+        simd_level(level)
+        x = pb.par_iter(a)  # none of whose sums is so small that it is NumPy's
+        assert x.sum() == sum_of_tree(a)
+        assert (x * b).sum() == sum_of_tree(a * b)
 
 
 @pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8", "f4", "f8", "i2", "F", ">i4", ">f8"])

@@ -105,7 +105,7 @@ cdef class Resolved:
 # might take it from each other each time.
 cdef enum:
     LATELY_BITS = 8
-    LATELY_PLACES = 512
+    LATELY_PLACES = 2 << LATELY_BITS
 
 cdef inline Py_ssize_t lately_place(void* a, void* b, void* c) noexcept:
     """The first of the two."""

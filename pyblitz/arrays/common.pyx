@@ -285,14 +285,19 @@ cdef int keep_lately(list places, Py_ssize_t place, object x) except -1:
     return 0
 
 
-cdef Resolved resolved_of(ufunc fn, object first, object second):
+cdef Resolved found_lately(list places, ufunc fn, object first, object second):
+    """What was asked for with these two first; None: nothing was."""
     cdef Py_ssize_t i, place = lately_place(<void*>fn, <void*>first, <void*>second)
     cdef Resolved r
     for i in range(place, place + 2):
-        r = last_resolved[i]
+        r = places[i]
         if r is not None and r.fn is fn and r.asked[0] is first and r.asked[1] is second:
             return r
     return None
+
+
+cdef Resolved resolved_of(ufunc fn, object first, object second):
+    return found_lately(last_resolved, fn, first, second)
 
 
 cdef inline Py_ssize_t place_of(ufunc fn, tuple given) noexcept:
@@ -347,18 +352,15 @@ cdef Resolved resolve(ufunc fn, tuple given, object signature, str casting, bint
     return r
 
 
+# A table of its own: a call with something that has no dtype is asked for as (None, dtype), too.
 cdef list last_reductions = [None] * LATELY_PLACES
 
 
 cdef Resolved resolve_reduction(ufunc op, object dtype):
-    cdef Py_ssize_t i, place = lately_place(<void*>op, <void*>dtype, NULL)
-    cdef Resolved r
-    for i in range(place, place + 2):
-        r = last_reductions[i]
-        if r is not None and r.fn is op and r.asked[1] is dtype:
-            return r
-    r = resolve(op, (None, dtype, None), None, "unsafe", True)
-    keep_lately(last_reductions, place, r)
+    cdef Resolved r = found_lately(last_reductions, op, None, dtype)
+    if r is None:
+        r = resolve(op, (None, dtype, None), None, "unsafe", True)
+        keep_lately(last_reductions, place_of(op, r.asked), r)
     return r
 
 

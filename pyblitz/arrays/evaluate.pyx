@@ -22,7 +22,7 @@ from pyblitz.kernels.find cimport (
     FIND_ZERO, CountNonzero, Find, FindWhich, Items, count_nonzero_run, find_run)
 from pyblitz.kernels.map cimport MAP_DIMS, MAP_OPERANDS, STEP_ARGS, Map, map_run
 from pyblitz.kernels.simd.levels cimport simd
-from pyblitz.runtime.atomic cimport i64_load_relaxed, i64_store_relaxed
+from pyblitz.runtime.atomic cimport i64_load_relaxed
 from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()
@@ -275,8 +275,8 @@ cdef list collect(list nodes, object out):
     if out is None:
         outs = [empty_for(node) for node in nodes]
         if len(nodes) > 1 and not all([one.flags.c_contiguous for one in outs]):
-            # One order for all would be wrong for some, whose steps would write with gaps: slow loops,
-            # and wrong ones of NumPy's (isnan, 2.4.6).
+            # A pass goes in one order.  Arrays of other orders would be written with gaps, which is slow,
+            # and which some loops of NumPy's do wrong (isnan, 2.4.6).
             return [collect([node], None)[0] for node in nodes]
     else:
         outs = [out]
@@ -433,9 +433,10 @@ cdef object find_node(Node node, int which):
         memcpy(&f.items.value, cnp.PyArray_DATA(value), f.items.size)
     f.which = <FindWhich>which
     f.grain = p.grain()
-    i64_store_relaxed(&f.hit, -1)
-    if p.m.size > 0:
-        run(<run_fn>find_run, &f, "the search")
+    if p.m.size == 0:
+        p.end()
+        return -1
+    run(<run_fn>find_run, &f, "the search")
     p.end()
     return i64_load_relaxed(&f.hit)
 

@@ -195,7 +195,7 @@ cdef tuple fold_node(object op, Node node, Resolved r):
     if op is add and is_product(node):
         # Products are added as they are made.
         p = program_of([node.args[0], node.args[len(node.args) - 1]], None, False)
-        # Functions are called once.
+        # Where a step calls a function, nothing is tried that may have to be done once more.
         if p is not None and p.calls is None:
             set_dot(&red.fold[0], node.dtype, p.slots[0], p.slots[1])
             value = reduce_program(p, &red, [r.dtypes[0]])[0]

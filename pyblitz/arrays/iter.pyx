@@ -290,13 +290,15 @@ cdef ParIter simple_call(object fn, tuple inputs):
 
 cdef object call(object fn, tuple inputs, dict options):
     """A ufunc, or np.where, on lazy arrays and others."""
+    cdef ParIter x = None if options else simple_call(fn, inputs)
+    return general_call(fn, inputs, options) if x is None else x
+
+
+cdef object general_call(object fn, tuple inputs, dict options):
+    """The same, of whatever simple_call does not do."""
     cdef ParIter x, first = None
     cdef list one = []
     cdef bint traced = False
-    if not options:
-        x = simple_call(fn, inputs)
-        if x is not None:
-            return x
     for a in inputs:
         if isinstance(a, ParIter):
             x = a
@@ -588,14 +590,14 @@ cdef class ParIter:
 
     def __array_ufunc__(self, fn, method, *inputs, out=None, where=True, **options):
         cdef ParIter x
-        if out is None and where is True and not options and method == "__call__":
-            x = simple_call(fn, inputs)
-            if x is not None:
-                return x
         if type(fn) is Ufunc:
             # It runs on all cores anyhow.
             (<Ufunc>fn).used = True
             fn = bare(fn)
+        if out is None and where is True and not options and method == "__call__":
+            x = simple_call(fn, inputs)
+            if x is not None:
+                return x
         if out is not None:
             refuse_lazy("out", out)
         if method == "at":
@@ -617,7 +619,7 @@ cdef class ParIter:
             return getattr(fn, method)(
                 *[np.asarray(a) if isinstance(a, ParIter) else a for a in inputs],
                 **({} if out is None else {"out": out}), **options)
-        result = call(fn, inputs, options)
+        result = general_call(fn, inputs, options)
         if out is None:
             return result
         self.known()

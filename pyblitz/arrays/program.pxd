@@ -45,15 +45,18 @@ cdef struct Places:
     int n_idle                  # the number of those
 
 # An expression but for the arrays and numbers in it: three words for each node, a word for each
-# value, and one that says whether it overwrites what it reads.  Equal words: the same lines, registers
-# and steps.
+# value, and one that says whether it overwrites what it reads.  Expressions of equal words have the same
+# lines, registers and steps.
 cdef struct Form:
-    int n
-    PyObject* nodes[FORM_NODES]     # in the order in which `emit` meets them; no reference is held
-    void* same[FORM_NODES]          # of each: the array of an input, or else the node itself
-    int n_words
+    int nodes       # the number of nodes
+    int n_words     # 0: the program is not used again
     uint64_t words[3 * FORM_NODES + COLLECTED + 1]
     uint64_t hash
+
+# The nodes of a form, in the order in which `emit` meets them.  It holds no reference.
+cdef struct FormNodes:
+    PyObject* node[FORM_NODES]
+    void* same[FORM_NODES]      # of each: the array of an input, or else the node itself
 
 # The two ufuncs of a line that does both: what is in `whats` for it.
 cdef class PairStep:
@@ -80,7 +83,7 @@ cdef class Program:
     cdef Slices calls       # what runs functions that need the GIL; None: no line has one
     cdef str call_name      # what warnings call it: the ufunc's name, if there is a single one
     cdef list owners        # what must live as long as the program
-    cdef Form form          # of its nodes; without words: the program is not used again
+    cdef Form form          # of the expression
     cdef int operand(self, object array) except -1
     cdef int constant(self, object value) except -1
     cdef int register(self, object dtype) except -1
@@ -95,7 +98,6 @@ cdef class Program:
     cdef int in_register(self, int where) except -1
     cdef int finish(self, int n_values, tuple shape, list outs, bint in_order) except -1
     cdef int join_lines(self, int n_values, list outs) except -1
-    cdef bint overwrites(self, list outs)
     cdef PairStep pair_of(self, int i, const int* readers)
     cdef int place_outs(self, Places* p, list outs) except -1
     cdef int find_ends(self, Places* p, int n_values) except -1
@@ -113,6 +115,7 @@ cdef class Program:
 # The program of these nodes, or None where they are too large for one.  outs: the arrays that the
 # values are written to, or None.  in_order: elements are visited in C order, for positions count.
 cdef Program one_program(list nodes, list outs, bint in_order)
-# For the next expression of its form.  `end` does this; it is for whoever tells nothing.
+# Keeps the program for the next expression of its form.  `end` does this, too: who calls it alone does
+# not tell what the steps met.
 cdef int give_back(Program p) except -1
 cdef str plan_of(list nodes)

@@ -315,7 +315,7 @@ cdef class Program:
         them."""
         cdef int readers[MAX_REGISTERS]
         cdef int i = 0, k, kept = 0
-        cdef bint overwrites
+        cdef bint overwrites = False
         cdef Line* l
         cdef PairStep pair
         for i in range(MAX_REGISTERS):
@@ -328,7 +328,8 @@ cdef class Program:
         for i in range(n_values):
             if self.values[i] >= REGISTER:
                 readers[self.values[i] - REGISTER] += 1
-        overwrites = self.overwrites(outs)
+        for a in self.operands:
+            overwrites = overwrites or is_written(a, outs)
         i = 0
         while i < self.n_lines:
             pair = None if i + 1 == self.n_lines else self.pair_of(i, readers)
@@ -353,14 +354,6 @@ cdef class Program:
         del self.whats[kept:]
         del self.resolved[kept:]
         return 0
-
-    cdef bint overwrites(self, list outs):
-        """Whether an array that is read is written."""
-        for out in () if outs is None else outs:
-            for a in self.operands:
-                if may_overlap(out, a):
-                    return True
-        return False
 
     cdef PairStep pair_of(self, int i, const int* readers):
         """What does the line and the next one, if there is a loop for them."""
@@ -641,6 +634,15 @@ cdef class Program:
         give_back(self)
 
 
+cdef bint is_written(ndarray a, list outs) except -1:
+    """Whether one of the arrays that are written, if there are any, may lie where this one does."""
+    if outs is not None:
+        for out in outs:
+            if may_overlap(out, a):
+                return True
+    return False
+
+
 cdef pair_fn pair_loop(cnp.dtype d, int first, int second) noexcept:
     """By their numbers in kernels/simd/pairs.h; NULL: there is none."""
     cdef const Pairs* pairs = simd.pairs
@@ -704,13 +706,13 @@ cdef enum:
 cdef dict idle = {}
 
 
-cdef int number_in(Form* f, Node node) noexcept:
+cdef int number_in(Form* f, FormNodes* of, Node node) noexcept:
     """The node's number in the form, which all nodes of one array share; -1: a form has no place for it."""
     cdef void* same = <void*>node.what if node.kind == NODE_INPUT else <void*>node
     cdef uint64_t word, what = 0, which
     cdef int i, k, n
-    for i in range(f.n):
-        if f.same[i] == same:
+    for i in range(f.nodes):
+        if of.same[i] == same:
             return i
     n = len(node.args)
     if n > 3:
@@ -730,19 +732,19 @@ cdef int number_in(Form* f, Node node) noexcept:
         return -1
     word = <uint64_t>node.kind | <uint64_t>node.output << 8
     for i in range(n):
-        k = number_in(f, node.args[i])
+        k = number_in(f, of, node.args[i])
         if k < 0:
             return -1
         word |= <uint64_t>(k + 1) << (16 + 8 * i)
-    if f.n == FORM_NODES or which == 0:
+    if f.nodes == FORM_NODES or which == 0:
         return -1
-    f.nodes[f.n] = <PyObject*>node
-    f.same[f.n] = same
+    of.node[f.nodes] = <PyObject*>node
+    of.same[f.nodes] = same
     add_word(f, word)
     add_word(f, what)
     add_word(f, which)
-    f.n += 1
-    return f.n - 1
+    f.nodes += 1
+    return f.nodes - 1
 
 
 cdef inline void add_word(Form* f, uint64_t word) noexcept:
@@ -759,13 +761,14 @@ cdef uint64_t number_type(cnp.dtype d) noexcept:
     return d.type_num + 1
 
 
-cdef bint set_form(Form* f, list nodes, list outs) except -1:
+cdef bint set_form(Form* f, FormNodes* of, list nodes, list outs) except -1:
     """False: these nodes have no form, so their program is not kept."""
     cdef Node n
     cdef int i, k
     cdef int numbers[COLLECTED]
-    cdef uint64_t out = 0, overwrites = 0
-    f.n = f.n_words = 0
+    cdef uint64_t out = 0
+    cdef bint overwrites = False
+    f.nodes = f.n_words = 0
     f.hash = 0
     if len(nodes) > COLLECTED:
         return False
@@ -776,7 +779,7 @@ cdef bint set_form(Form* f, list nodes, list outs) except -1:
         # A node that is so deep is made of more nodes than a form has; and number_in is recursive.
         if n.depth >= FORM_NODES or len(n.shape) > MAP_DIMS:
             return False
-        numbers[i] = number_in(f, n)
+        numbers[i] = number_in(f, of, n)
         if numbers[i] < 0:
             return False
     for i in range(len(nodes)):
@@ -785,11 +788,10 @@ cdef bint set_form(Form* f, list nodes, list outs) except -1:
             if out == 0:
                 return False
         add_word(f, <uint64_t>numbers[i] | out << 8)
-    for k in range(f.n if outs is not None else 0):
-        n = <Node>f.nodes[k]
-        for made in outs:
-            if n.kind == NODE_INPUT and may_overlap(made, n.what):
-                overwrites = 1
+    for k in range(f.nodes):
+        n = <Node>of.node[k]
+        if n.kind == NODE_INPUT:
+            overwrites = overwrites or is_written(n.what, outs)
     add_word(f, overwrites)
     return True
 
@@ -808,17 +810,17 @@ cdef int give_back(Program p) except -1:
     return 0
 
 
-cdef Program idle_program(Form* f, list nodes, list outs, bint in_order):
+cdef Program idle_program(Form* f, FormNodes* of, list nodes, list outs, bint in_order):
     """One of this form, bound to these arrays and numbers; None: there is none."""
     # Whoever takes it out has it alone.
     cdef Program p = idle.pop(f.hash, None)
     cdef Node n
     cdef int i
-    if p is None or p.form.n != f.n or p.form.n_words != f.n_words or (
+    if p is None or p.form.nodes != f.nodes or p.form.n_words != f.n_words or (
             memcmp(p.form.words, f.words, f.n_words * sizeof(uint64_t)) != 0):
         return None
-    for i in range(f.n):
-        n = <Node>f.nodes[i]
+    for i in range(f.nodes):
+        n = <Node>of.node[i]
         if n.kind == NODE_INPUT:
             p.operands.append(n.what)
         elif n.kind == NODE_CONSTANT:
@@ -831,8 +833,9 @@ cdef Program idle_program(Form* f, list nodes, list outs, bint in_order):
 
 cdef Program one_program(list nodes, list outs, bint in_order):
     cdef Form f
-    cdef bint has_form = set_form(&f, nodes, outs)
-    cdef Program p = idle_program(&f, nodes, outs, in_order) if has_form else None
+    cdef FormNodes of
+    cdef bint has_form = set_form(&f, &of, nodes, outs)
+    cdef Program p = idle_program(&f, &of, nodes, outs, in_order) if has_form else None
     cdef int i
     if p is not None:
         return p
@@ -842,9 +845,9 @@ cdef Program one_program(list nodes, list outs, bint in_order):
         pass
     if p is not None and has_form and p.calls is None:
         p.form = f
-        # Whose addresses are in the words.
-        for i in range(f.n):
-            p.owners.append((<Node>f.nodes[i]).resolved)
+        # Their addresses are in the words, and must not become those of others.
+        for i in range(f.nodes):
+            p.owners.append((<Node>of.node[i]).resolved)
     return p
 
 

@@ -19,7 +19,9 @@ enum { PB_ROWS_AT_ONCE = 64 };
 
 /* NAME_row: at most PB_ROW items of a, or products of a's and b's, in 256 bytes of lanes, whatever the
  * WIDTH of a vector.
- * NAME_rows: of 2^k rows, `count`, of which the last may be shorter.
+ * NAME_rows: of 2^k rows, `count`, of which the last may be shorter.  It is inline, and calls nothing:
+ * gcc 12 clears the upper halves of registers before a return, but not where a call comes between, and
+ * conversions of integers behind it then take three times as long.
  * NAME_sum, NAME_dot: any number, in a tree whose shape depends on that alone. */
 #define PB_SUMS(NAME, T, WIDTH, ATTR)                                         \
   typedef T NAME##_v __attribute__((vector_size(WIDTH)));                     \
