@@ -1612,7 +1612,7 @@ def test_an_idle_program_keeps_no_array():
 
 
 def test_a_form_after_an_error():
-    a = np.full(5_000, 1.5e308)
+    a, none = np.full(5_000, 1.5e308), np.empty(0)
     for _ in range(3):
         with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="add"):
             (pb.par_iter(a) / 2 + a).collect()
@@ -1625,7 +1625,7 @@ def test_a_form_after_an_error():
             (pb.par_iter(a) / 2 + a).max()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert (pb.par_iter(b[:0]) / 2 + b[:0]).sum() == 0
+            assert (pb.par_iter(none) / 2 + none).sum() == 0
 
 
 def test_a_form_within_itself():
