@@ -39,7 +39,7 @@ cdef enum:
 # Runs a kernel as a worker, without the GIL, and raises what it failed with.
 ctypedef int (*run_fn)(Worker* w, void* ctx) noexcept nogil
 cdef int run(run_fn fn, void* ctx, str what) except -1
-cdef object report_flags(str name, uint32_t flags)
+cdef int report_flags(str name, uint32_t flags) except -1
 
 # ---- sliced
 

@@ -8,6 +8,7 @@ import numpy as np
 
 cimport cython
 cimport numpy as cnp
+from cpython.unicode cimport PyUnicode_AsUTF8
 from libc.stdint cimport int64_t, intptr_t, uint32_t
 from numpy cimport ndarray, ufunc
 
@@ -21,7 +22,6 @@ from pyblitz.kernels.numbers cimport (
     NUMBER_U8)
 from pyblitz.runtime.atomic cimport i64_store_relaxed, u32_load_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run, combine_halves_fn, leaf_fn
-from pyblitz.runtime.os cimport fe_raise
 from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()
@@ -35,6 +35,8 @@ cdef extern from "numpy/ufuncobject.h":
         const char* types
         void** functions
         void** data
+
+    int PyUFunc_GiveFloatingpointErrors(const char* name, int flags) except -1
 
 # By these names they are NumPy's own even while `enable` has put ours in NumPy's namespace.
 numpys = types.SimpleNamespace(sort=np.sort, argsort=np.argsort, lexsort=np.lexsort, unique=np.unique)
@@ -71,39 +73,12 @@ cdef int run(run_fn fn, void* ctx, str what) except -1:
     return check(rc, what)
 
 
-cdef void raise_flags_loop(char** args, const intptr_t* dims, const intptr_t* steps,
-                           void* data) noexcept nogil:
-    fe_raise((<int*>args[0])[0])
-
-
-cdef cnp.PyUFuncGenericFunction flag_loops[1]
-cdef char flag_types[2]
-cdef void* flag_data[1]
-flag_loops[0] = <cnp.PyUFuncGenericFunction>raise_flags_loop
-flag_types[0] = <char>cnp.NPY_INT
-flag_types[1] = <char>cnp.NPY_BOOL
-flag_data[0] = NULL
-cdef dict flag_raisers = {}     # name -> (ufunc, the bytes of its name)
-cdef dict flag_arrays = {}      # flags -> what such a ufunc is called with
-
-
-cdef object report_flags(str name, uint32_t flags):
-    """Lets NumPy report floating-point flags that other threads saw, under the
-    caller's ``np.errstate``: by a ufunc of that name which does nothing but
-    raise them."""
-    if flags == 0:
-        return
-    if name not in flag_raisers:
-        text = name.encode()
-        flag_raisers[name] = (
-            cnp.PyUFunc_FromFuncAndData(
-                flag_loops, flag_data, flag_types, 1, 1, 1, cnp.PyUFunc_None,
-                text, "", 0),
-            text)
-    given = flag_arrays.get(flags)
-    if given is None:
-        given = flag_arrays[flags] = np.array(flags, np.intc)
-    flag_raisers[name][0](given)
+cdef int report_flags(str name, uint32_t flags) except -1:
+    """Has NumPy report the floating-point flags that other threads saw in the operation of that name,
+    as the caller's ``np.errstate`` says.  Both number them alike."""
+    if flags:
+        PyUFunc_GiveFloatingpointErrors(PyUnicode_AsUTF8(name), <int>flags)
+    return 0
 
 
 # ---- sliced: NumPy on parts of arrays ---------------------------------------
