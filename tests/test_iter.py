@@ -553,6 +553,43 @@ def test_adaptors_by_position():
             bad()
 
 
+@pytest.mark.parametrize("n", [5, 50_000])
+def test_positions_count_whatever_lies_reversed(n):
+    """A pass may go through memory the other way round, but not where positions count."""
+    a = np.arange(n * 1.0)
+    k = np.arange(n)
+    x = pb.par_iter(a).rev()
+    assert_same(x.enumerate().map(lambda i, v: i * v).sum(), (k * a[::-1]).sum())
+    assert_same(x.enumerate().map(lambda i, v: v - i).max(), (a[::-1] - k).max())
+    _, v = x.enumerate().filter(lambda i, v: i < 2)
+    assert v.sum() == a[-2:].sum()
+    for out in [np.empty(n)[::-1], np.empty(2 * n)[::-2]]:
+        pb.par_iter(a).enumerate().map(lambda i, v: i * v).collect(out)
+        assert_same(out.copy(), k * a)
+    rows = np.arange(6 * n).reshape(n, 6)
+    for b in (rows[::-1], np.asfortranarray(rows), rows[:, ::-1].T):
+        y = pb.par_iter(b).flatten()
+        assert_same(y.enumerate().map(operator.mul).sum(), (np.arange(6 * n) * b.ravel()).sum())
+
+
+@pytest.mark.parametrize("n", [5, 3_000])
+def test_positions_are_broadcast(n):
+    i, _ = pb.par_iter(np.arange(n)).enumerate()
+    k = np.arange(n)
+    rows = np.arange(3 * n).reshape(3, n)
+    for m in (rows, np.asfortranarray(rows), rows[::-1, ::-1], rows.reshape((1,) * 7 + (3, n))):
+        assert_same((i + m).collect(), k + m)
+        assert_same((i * m).sum(), (k * m).sum())
+        assert_same((m - (i * 2 + i)).max(), (m - k * 3).max())
+        assert_same((i + m).flatten().collect(), (k + m).ravel())
+        assert_same((i[::-2] + m[..., ::2]).collect(), k[::-2] + m[..., ::2])
+    assert_same((i + rows)[0:1].collect(), (k + rows)[0:1])
+    assert_same((i + rows)[::-1].collect(), (k + rows)[::-1])
+    single, _ = pb.par_iter(np.ones(1)).enumerate()
+    assert_same((single + k)[1:].collect(), k[1:])
+    assert_same((single + k).filter(lambda v: v > 2).collect(), k[3:])
+
+
 @pytest.mark.parametrize("cuts", [(1, 3), (3, 1), (0, 4), (2, 2)])
 def test_chains_side_by_side(cuts):
     """Parts of other lengths, and arrays of more dimensions, as the whole would be."""

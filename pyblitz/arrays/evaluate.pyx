@@ -13,8 +13,8 @@ from pyblitz.arrays.common cimport may_overlap, numpys, run, run_fn, same_memory
 from pyblitz.arrays.front cimport check_out, overlaps_itself
 from pyblitz.arrays.memory cimport empty_of
 from pyblitz.arrays.nodes cimport (
-    NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INPUT, NODE_KEPT, NODE_WHERE, Domain, Node,
-    again, ufunc_node, call_where, common_shape, depends, keep, kept_node, node_of, sliced, visit)
+    NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INDEX, NODE_INPUT, NODE_KEPT, NODE_WHERE, Domain, Node,
+    again, ufunc_node, call_where, common_shape, depends, items_at, keep, kept_node, node_of, sliced, visit)
 from pyblitz.arrays.program cimport MAX_STEPS, Program, one_program
 from pyblitz.kernels.collect cimport (
     Collect, collect_begin, collect_free, collect_place, collect_run, collect_write)
@@ -114,7 +114,7 @@ cdef Node one_row(Node node, tuple shape):
     """The same, broadcast to a shape, in C order and one dimension."""
 
     def how(part):
-        return node_of(np.broadcast_to((<Node>part).what, shape).reshape(-1))
+        return node_of(np.broadcast_to(items_at(part), shape).reshape(-1))
 
     return sliced(node, how, {})
 
@@ -333,8 +333,8 @@ cdef object shadow(Node node):
     cdef dict made = {}
     for part in depends(node):
         n = part
-        if n.kind == NODE_INPUT:
-            made[n] = n.what[(slice(0, 2),) * n.what.ndim]
+        if n.kind == NODE_INPUT or n.kind == NODE_INDEX:
+            made[n] = items_at(n)[(slice(0, 2),) * len(n.shape)]
         elif n.kind == NODE_CONSTANT:
             made[n] = n.what
         elif n.kind == NODE_CAST or n.kind == NODE_COPY:

@@ -324,15 +324,12 @@ cdef Node select(Node node, object index):
 
     def how(part):
         cdef Node p = part
-        cdef Node made
+        if len(p.shape) < len(node.shape) or (p.shape[0] == 1 and node.shape[0] != 1):
+            return p        # broadcast along that axis
         if p.kind == NODE_INDEX:
             start, step = p.what
             places = range(p.shape[0])[index]
-            made = index_node(len(places))
-            made.what = (start + step * places.start, step * places.step)
-            return made
-        if len(p.shape) < len(node.shape) or (p.shape[0] == 1 and node.shape[0] != 1):
-            return p        # broadcast along that axis
+            return index_node(start + step * places.start, step * places.step, len(places))
         return node_of(p.what[index])
 
     return sliced(node, how, {})
@@ -880,9 +877,7 @@ cdef class ParIter:
         cdef ParIter x = self.placed()
         indices, start = [], 0
         for part in x.parts:
-            n = index_node((<Node>part).shape[0])
-            (<Node>n).what = (start, 1)
-            indices.append(n)
+            indices.append(index_node(start, 1, (<Node>part).shape[0]))
             start += (<Node>part).shape[0]
         if self.ndim != 1:
             raise ValueError("enumerate: expected one dimension; flatten() first")

@@ -6,7 +6,7 @@ nothing but numbers and refuses what cannot be combined; and what a node is made
 changes, so that expressions may share it.
 """
 from libc.stdint cimport int64_t
-from numpy cimport ufunc
+from numpy cimport ndarray, ufunc
 from pyblitz.arrays.common cimport Resolved
 
 cdef enum NodeKind:
@@ -56,7 +56,10 @@ cdef Node call_where(Node mask, Node x, Node y)
 cdef Node call_kernel(object kernel, tuple args)
 cdef Node cast(Node node, object dtype)
 cdef Node side_by_side(Node node)
-cdef Node index_node(int64_t n)
+# The positions start, start + step, and so on, n of them.
+cdef Node index_node(object start, object step, int64_t n)
+# The array of an input; of an index, its positions as an array.
+cdef ndarray items_at(Node node)
 cdef Domain keep(Node mask)
 cdef Node kept_node(Node node, Domain domain)
 cdef Node again(Node node, tuple args, Domain domain)

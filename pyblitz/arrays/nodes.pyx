@@ -341,8 +341,15 @@ cdef Node side_by_side(Node node):
     return new_node(NODE_COPY, None, (node,), node.shape, node.dtype, node.domain)
 
 
-cdef Node index_node(int64_t n):
-    return new_node(NODE_INDEX, (0, 1), (), (n,), np.dtype(np.int64), None)
+cdef Node index_node(object start, object step, int64_t n):
+    return new_node(NODE_INDEX, (start, step), (), (n,), np.dtype(np.int64), None)
+
+
+cdef ndarray items_at(Node node):
+    if node.kind == NODE_INPUT:
+        return node.what
+    start, step = node.what
+    return start + step * np.arange(node.shape[0])
 
 
 cdef Domain keep(Node mask):

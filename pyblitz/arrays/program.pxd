@@ -9,7 +9,7 @@ gets this program, bound to its own arrays and numbers.
 """
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t, intptr_t, uint64_t
-from numpy cimport ufunc
+from numpy cimport ndarray, ufunc
 from pyblitz.arrays.common cimport Resolved, Slices
 from pyblitz.arrays.nodes cimport Node, NodeKind
 from pyblitz.kernels.collect cimport COLLECTED
@@ -70,7 +70,7 @@ cdef class Program:
     cdef Map m
     cdef Line* lines
     cdef int n_lines
-    cdef int dims           # the number of axes of what is read
+    cdef tuple shape        # of what is read
     cdef Step* steps
     cdef list whats         # what each line does: a ufunc, a PairStep, a kernel, a function, dtypes
     cdef list resolved      # each line's Resolved, if it is a NODE_CALL
@@ -93,10 +93,10 @@ cdef class Program:
     cdef int emit(self, Node node) except -1
     cdef int emit_step(self, Node node) except -1
     cdef bint is_row(self, int where)
-    cdef int emit_input(self, Node node) except -1
+    cdef int emit_input(self, ndarray a) except -1
     cdef int emit_filters(self, list nodes) except -1
     cdef int in_register(self, int where) except -1
-    cdef int finish(self, int n_values, tuple shape, list outs, bint in_order) except -1
+    cdef int finish(self, int n_values, list outs, bint in_order) except -1
     cdef int join_lines(self, int n_values, list outs) except -1
     cdef PairStep pair_of(self, int i, const int* readers)
     cdef int place_outs(self, Places* p, list outs) except -1

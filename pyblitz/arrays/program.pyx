@@ -13,7 +13,7 @@ from pyblitz.arrays.common cimport Resolved, Slices, fill_map, may_overlap, repo
 from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.arrays.nodes cimport (
     NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INDEX, NODE_INPUT, NODE_KEPT, NODE_KERNEL,
-    NODE_LOOK, NODE_PAIR, NODE_WHERE, Domain, common_shape, visit)
+    NODE_LOOK, NODE_PAIR, NODE_WHERE, Domain, common_shape, items_at, visit)
 from pyblitz.kernels.cast cimport cast_loop
 from pyblitz.kernels.copy cimport copy_loop
 from pyblitz.kernels.map cimport (
@@ -179,8 +179,9 @@ cdef class Program:
         found = self.seen.get(node)
         if found is not None:
             return found
-        if node.kind == NODE_INPUT:
-            first = self.emit_input(node)
+        # Positions that are broadcast are an array: a step counts all elements.
+        if node.kind == NODE_INPUT or node.kind == NODE_INDEX and node.shape != self.shape:
+            first = self.emit_input(items_at(node))
         elif node.kind == NODE_CONSTANT:
             first = self.constant(node.what if isinstance(node.what, ndarray) else np.asarray(node.what))
         elif node.kind == NODE_KEPT:
@@ -231,13 +232,12 @@ cdef class Program:
 
     cdef bint is_row(self, int where):
         """Whether it lies side by side in every block."""
-        return where >= REGISTER or (where < CONSTANT and self.dims == 1
+        return where >= REGISTER or (where < CONSTANT and len(self.shape) == 1
                                      and cnp.PyArray_NDIM(<ndarray>self.operands[where]) == 1
                                      and cnp.PyArray_IS_C_CONTIGUOUS(<ndarray>self.operands[where])
                                      and cnp.PyArray_SIZE(<ndarray>self.operands[where]) > 1)
 
-    cdef int emit_input(self, Node node) except -1:
-        cdef ndarray a = node.what
+    cdef int emit_input(self, ndarray a) except -1:
         cdef int found
         for found in range(len(self.operands)):
             if self.operands[found] is a:
@@ -290,10 +290,13 @@ cdef class Program:
         """The same in memory of the program's own, side by side."""
         return where if where >= REGISTER else self.converted(where, self.type_at(where))
 
-    cdef int finish(self, int n_values, tuple shape, list outs, bint in_order) except -1:
+    cdef int finish(self, int n_values, list outs, bint in_order) except -1:
         """Turns the lines into a map.  outs: arrays for the values, or None."""
         cdef Places p
         cdef int i
+        # Positions count in C order.  (No form has any: what is bound again has none.)
+        for i in range(self.n_lines):
+            in_order = in_order or self.lines[i].kind == NODE_INDEX
         self.join_lines(n_values, outs)
         for i in range(MAX_REGISTERS):
             p.place[i] = -1
@@ -301,12 +304,12 @@ cdef class Program:
             self.place_outs(&p, outs)
         self.find_ends(&p, n_values)
         self.choose_registers(&p)
-        if p.registers > p.room or len(shape) > MAP_DIMS:
+        if p.registers > p.room or len(self.shape) > MAP_DIMS:
             raise _TooLarge
         self.fill_steps(&p)
         for i in range(n_values):
             self.slots[i] = slot_of(self.values[i], &p)
-        self.bind(shape, outs, in_order)
+        self.bind(self.shape, outs, in_order)
         self.seen = None
         return 0
 
@@ -859,7 +862,6 @@ cdef tuple shape_of_all(list nodes):
 cdef Program lowered(list nodes, list outs, bint in_order):
     cdef Program p = Program()
     cdef Node n
-    cdef tuple shape = ()
     cdef list order = []
     cdef set seen = set()
     cdef int i = 0, where
@@ -874,14 +876,12 @@ cdef Program lowered(list nodes, list outs, bint in_order):
         if n.kind != NODE_CONSTANT:
             break
     if n.domain is None:
-        shape = shape_of_all(nodes)
+        p.shape = shape_of_all(nodes)
     else:
         # The shape of what is read: that of the domain around all filters.
         for node in nodes:
             visit(node, seen, order)
-        shape = common_shape(tuple([n for n in order if (<Node>n).domain is None]))
-    p.dims = len(shape)
-    if n.domain is not None:
+        p.shape = common_shape(tuple([n for n in order if (<Node>n).domain is None]))
         p.emit_filters(nodes)
     for node in nodes:
         n = node
@@ -892,7 +892,7 @@ cdef Program lowered(list nodes, list outs, bint in_order):
             where = p.in_register(where)
         p.values[i] = where
         i += 1
-    p.finish(i, shape, outs, in_order)
+    p.finish(i, outs, in_order)
     return p
 
 
