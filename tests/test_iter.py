@@ -679,6 +679,88 @@ def test_filters():
         pb.par_iter(np.ones((3, 3))).filter(np.isnan)
 
 
+def test_masks_lie_beside_what_they_mask():
+    """A mask of other elements is refused, as NumPy does; it is not broadcast."""
+    a = np.arange(6.0)
+    x = pb.par_iter(a)
+    f = x.filter(x > 2)
+    other = x.filter(x > 2)
+    short, three = pb.par_iter(np.array([1.0]), np.array([1, 0, 1]))
+    ends = [
+        lambda v, m: v.filter(m).collect(),
+        lambda v, m: v[m].collect(),
+        lambda v, m: v.mask(m).collect(),
+        lambda v, m: v.any(m),
+        lambda v, m: v.all(m),
+        lambda v, m: v.count(m),
+        lambda v, m: v.position(m),
+        lambda v, m: v.find_first(m),
+        lambda v, m: v.zip(v).filter(m).collect(),
+    ]
+    for end in ends:
+        for v, m in [
+            (x, f > 3),
+            (x, short > 0),
+            (x, three > 0),
+            (pb.par_iter(np.array([7.0])), three > 0),
+            (x.chain(x), short > 0),
+            (x.chain(x), f.chain(f) > 3),
+            (f, other > 3),
+            (f, x > 3),
+            (f, a > 3),
+            (f, short > 0),
+            (f.chain(x), x.chain(f) > 3),
+        ]:
+            with pytest.raises(ValueError):
+                end(v, m)
+    with pytest.raises(ValueError):
+        f.zip(other).filter(f > 3)
+
+
+def test_masks_after_a_filter():
+    """One that a filter does not know is of the elements that were kept."""
+    a = np.arange(6.0)
+    x = pb.par_iter(a)
+    f, b = x.filter(x > 2), a[a > 2]
+    plain = np.array([True, False, True])
+    for mask in (plain, pb.par_iter(plain), pb.par_iter(plain * 3) > 1):
+        assert_same(f[mask].collect(), b[plain])
+        assert_same(f.filter(mask).map(np.sqrt).collect(), np.sqrt(b[plain]))
+        assert_same(f.mask(mask).collect(), plain)
+        assert f.count(mask) == 2 and f.any(mask) and not f.all(mask)
+        assert f.position(~mask) == 1 and f.find_last(mask) == 5
+        p, q = f.zip(f * 2).filter(mask).collect()
+        assert_same(p, b[plain])
+        assert_same(q, b[plain] * 2)
+    assert_same(f.filter(f > 3).collect(), b[b > 3])
+    assert f.position(f > 3) == 1
+    assert (f.find_first(f > 3), f.find_last(f > 3), f.find_any(f > 4)) == (4, 5, 5)
+    assert f.find_first(f > 9) is None
+    each = f.filter(lambda v: np.array([t > 3 for t in v]))
+    assert_same(each.collect(), b[b > 3])
+    assert f.position(lambda v: np.array([t > 3 for t in v])) == 1
+    both, whole = f.chain(x), np.concatenate([b, a])
+    assert_same(both.filter(both > 3).collect(), whole[whole > 3])
+    assert_same(both.filter(whole > 3).collect(), whole[whole > 3])
+    assert both.position(both < 1) == 3
+
+
+def test_predicates_where_numpy_does_the_rest():
+    a = np.arange(6.0).reshape(2, 3)
+    x = pb.par_iter(a)
+    for fn in (lambda v: v > 5, lambda v: v < 9, lambda v: v > 2):
+        for axis in (0, 1, -1):
+            assert_same(x.any(fn, axis=axis), np.any(fn(a), axis=axis))
+            assert_same(
+                x.all(fn, axis=axis, keepdims=True), np.all(fn(a), axis=axis, keepdims=True)
+            )
+    t = pb.par_iter(np.array(["2020-01-01", "2025-01-01"], "M8[D]"))
+    early, late = np.datetime64("2020-01-01"), np.datetime64("2030-01-01")
+    assert t.any(lambda v: v > early) and not t.any(lambda v: v > late)
+    assert t.all(lambda v: v < late) and not t.all(lambda v: v > early)
+    assert x.any() and not x.all()
+
+
 @pytest.mark.parametrize("size", [0, 1, 10, 4097])
 @pytest.mark.parametrize("n", [1, 3, 10, 5000])
 def test_chunks_and_windows(size, n):

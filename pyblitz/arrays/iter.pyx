@@ -32,7 +32,8 @@ from pyblitz.arrays.front cimport (
 from pyblitz.arrays.front import complete_methods, ending, lazy_classes
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, call_kernel, cast,
-    depends, index_node, keep, kept_node, node_of, operation_node, simple_node, sliced)
+    depends, index_node, keep, kept_node, node_of, operation_node,
+    other_filter, simple_node, sliced)
 from pyblitz.arrays.predicates cimport (
     STANDS_MASK, STANDS_VALUE, fitting, of_known, stands_for, truth_of)
 from pyblitz.arrays.predicates import lazy_arrays
@@ -169,9 +170,8 @@ cdef list operand_parts(object x, list like):
         return [n]
     if n.kind == NODE_CONSTANT:
         return [n] * len(like)
-    if (<Node>like[0]).shape is None:
-        raise ValueError("elements that were filtered can only be combined with numbers and with "
-                         "others of the same filter")
+    if n.shape is None or any([(<Node>p).shape is None for p in like]):
+        raise other_filter()
     if len(n.shape) < len((<Node>like[0]).shape) or n.shape[0] == 1:
         return [n] * len(like)
     sizes = lengths(like)
@@ -340,17 +340,26 @@ cdef ParIter predicate_of(object what, tuple values):
     cdef ParIter x = values[0]
     kind, thing = stands_for(what, x.dtype, "predicate")
     if kind == STANDS_MASK:
-        return wrap([node_of(thing if x.shape is None else fitting(thing, x.shape, "predicate"))])
+        return beside(wrap([node_of(thing)]), x)
     if kind == STANDS_VALUE:
         mask = np.equal(x, thing)
         if type(mask) is not ParIter:   # which asked a class of its own
             mask = par_iter(truth_of(mask))
     else:
-        mask = thing if isinstance(thing, ParIter) else mapped_truth(thing, values)
+        mask = beside(thing, x) if isinstance(thing, ParIter) else mapped_truth(thing, values)
     if not isinstance(mask, ParIter):
         raise TypeError("predicate: must give one value for each element")
     if (<Node>(<ParIter>mask).parts[0]).dtype != np.bool_:
         mask = call(np.not_equal, (mask, 0), {})
+    return mask
+
+
+cdef ParIter beside(ParIter mask, ParIter x):
+    """A mask that was given, which must have a value for each element of x, and no other."""
+    if mask.shape is not None:
+        fitting(mask, (x.size,) if x.shape is None else x.shape, "predicate")
+    elif not fits(mask.parts, x.parts) or (<Node>mask.parts[0]).domain is not (<Node>x.parts[0]).domain:
+        raise other_filter()
     return mask
 
 
@@ -1004,6 +1013,9 @@ cdef class ParIter:
         """
         self.flat()
         mask = predicate_of(predicate, (self,))
+        if self.shape is None and mask.shape is not None:
+            # Of what is kept, which is computed now.
+            return self.placed().filter(mask)
         return wrap([kept_node(p, keep(m)) for p, m in zip(self.parts, operand_parts(mask, self.parts))])
 
     def mask(self, predicate):
@@ -1244,6 +1256,14 @@ cdef class ParIter:
             return np.std(self.collect(), ddof=ddof, **options)
         return np.sqrt(self.var(ddof))
 
+    cdef ParIter asked(self, object predicate):
+        """Of what `any` and `all` want the truth."""
+        self.known()
+        return self if predicate is None else predicate_of(predicate, (self,))
+
+    cdef ParIter truths(self):
+        return self if self.dtype == np.bool_ else self != 0
+
     @ending
     def any(self, predicate=None, **options):
         """Whether the predicate (by default: is not zero) is true of an element; stops at
@@ -1254,10 +1274,10 @@ cdef class ParIter:
         >>> pb.par_iter([0, 3]).any()
         np.True_
         """
-        if not self.takes(options) or self.dtype.kind == "M":
-            return np.any(self.collect(), **options)
-        mask = predicate_of((self != 0) if predicate is None else predicate, (self,))
-        return np.bool_(any_of((<ParIter>mask).parts))
+        cdef ParIter x = self.asked(predicate)
+        if not x.takes(options) or x.dtype.kind == "M":
+            return np.any(x.collect(), **options)
+        return np.bool_(any_of(x.truths().parts))
 
     @ending
     def all(self, predicate=None, **options):
@@ -1269,10 +1289,10 @@ cdef class ParIter:
         >>> pb.par_iter([0, 3]).all()
         np.False_
         """
-        if not self.takes(options) or self.dtype.kind == "M":
-            return np.all(self.collect(), **options)
-        mask = predicate_of((self != 0) if predicate is None else predicate, (self,))
-        return np.bool_(not any_of((<ParIter>(~mask)).parts))
+        cdef ParIter x = self.asked(predicate)
+        if not x.takes(options) or x.dtype.kind == "M":
+            return np.all(x.collect(), **options)
+        return np.bool_(not any_of((<ParIter>(~x.truths())).parts))
 
     @ending
     def count(self, predicate=None):
@@ -1305,10 +1325,7 @@ cdef class ParIter:
 
     cdef object search(self, object predicate, int which):
         self.known()
-        if self.shape is None:
-            return self.placed().search(predicate, which)
-        mask = predicate_of(predicate, (self,))
-        parts = (<ParIter>mask).parts
+        parts = predicate_of(predicate, (self,)).placed().parts
         starts = np.cumsum([0] + [int(np.prod((<Node>p).shape, dtype=object)) for p in parts]).tolist()
         order = range(len(parts))
         for i in reversed(order) if which == FIND_LAST else order:
@@ -1580,6 +1597,8 @@ class ParZip:
         """
         cdef ParIter first = self._values[0]
         mask = predicate_of(predicate, self._values)
+        if first.shape is None and mask.shape is not None:
+            return ParZip(*[(<ParIter>v).placed() for v in self._values]).filter(mask)
         domains = [keep(m) for m in operand_parts(mask, first.parts)]
         return ParZip(*[wrap([kept_node(p, d) for p, d in zip(operand_parts(v, first.parts), domains)])
                         for v in self._values])

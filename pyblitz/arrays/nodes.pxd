@@ -60,6 +60,7 @@ cdef Node side_by_side(Node node)
 cdef Node index_node(object start, object step, int64_t n)
 # The array of an input; of an index, its positions as an array.
 cdef ndarray items_at(Node node)
+cdef object other_filter()
 cdef Domain keep(Node mask)
 cdef Node kept_node(Node node, Domain domain)
 cdef Node again(Node node, tuple args, Domain domain)

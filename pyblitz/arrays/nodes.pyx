@@ -115,11 +115,15 @@ cdef Domain common_domain(tuple nodes):
         if n.kind == NODE_CONSTANT:
             continue
         if not first and n.domain is not found:
-            raise ValueError("elements that were filtered can only be combined with numbers and with "
-                             "others of the same filter")
+            raise other_filter()
         found = n.domain
         first = False
     return found
+
+
+cdef object other_filter():
+    return ValueError("elements that were filtered can only be combined with numbers and with "
+                      "others of the same filter")
 
 
 cdef list depends(Node node):
@@ -362,6 +366,7 @@ cdef Domain keep(Node mask):
 cdef Node kept_node(Node node, Domain domain):
     if node.kind == NODE_CONSTANT:
         return node
+    common_domain((node, domain.mask))
     cdef Node n = new_node(NODE_KEPT, None, (node,), None, node.dtype, domain)
     n.depth = max(n.depth, domain.mask.depth + 1)
     return n
