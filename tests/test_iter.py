@@ -1076,6 +1076,24 @@ def test_ufuncs_with_outputs():
     both(lambda x: (x > 1) - (x > 2))
 
 
+@pytest.mark.parametrize("n", [3, 50_000])
+@pytest.mark.parametrize(
+    ("fn", "types"), [(np.divmod, "dd"), (np.modf, "dd"), (np.frexp, "di"), (np.frexp, "d")]
+)
+def test_outs_that_the_other_output_reads(fn, types, n):
+    """All outputs are of what was in the arrays before."""
+    more = (3,) * (fn.nin - 1)
+    for place in range(types.count("d")):
+        made = []
+        for lazy in (pb.par_iter, np.asarray):
+            a = np.arange(7.0, 7 + n) / 4
+            out = [np.empty(n, t) for t in types] + [None] * (2 - len(types))
+            out[place] = a
+            made.append(fn(lazy(a), *more, out=tuple(out)))
+        for got, expected in zip(*map(done, made), strict=True):
+            assert_same(got, expected)
+
+
 def test_objects_are_refused():
     x = pb.par_iter(np.arange(5.0))
     for bad in [

@@ -633,9 +633,11 @@ cdef class ParIter:
         for r, o in zip(results, out):
             if o is not None and (type(o) is not np.ndarray or (r.shape is not None and o.shape != r.shape)
                                   or not o.flags.writeable
+                                  or (len(results) > 1 and (<ParIter>r).reads(o))
                                   or not np.can_cast(r.dtype, o.dtype, options.get("casting", "same_kind"))
                                   or not np.can_cast(r.dtype, o.dtype, "same_kind")):
-                # An output of another shape or type, which NumPy takes or refuses.
+                # An output of another shape or type, which NumPy takes or refuses; or one of several, where
+                # the others read it.
                 return fn(*[np.asarray(a) if isinstance(a, ParIter) else a for a in inputs],
                           out=out, **options)
         ends = [r if o is None else r.collect(o) for r, o in zip(results, out)]
