@@ -761,6 +761,38 @@ def test_predicates_where_numpy_does_the_rest():
     assert x.any() and not x.all()
 
 
+def test_a_zip_of_several_filters():
+    """Each filter has its own pass."""
+    a = values("f4", (50_000,), 1)
+    x = pb.par_iter(a)
+    f, g = (x.filter(lambda v: v > 1) for _ in range(2))
+    b = a[a > 1]
+    for lazy, expected in [((f, g), (b, b)), ((f, -f, g, f), (b, -b, b, b))]:
+        for got, e in zip(lazy[0].zip(*lazy[1:]).collect(), expected, strict=True):
+            assert_same(got, e)
+    with pytest.raises(ValueError, match="same filter"):
+        f.zip(g).map(np.add)
+    with pytest.raises(ValueError, match="shapes differ"):
+        f.zip(f.filter(lambda v: v < 2)).collect()
+    with pytest.raises(ValueError, match="shapes differ"):
+        f.chain(f).zip(f.chain(x)).collect()
+
+
+def test_chunks_are_of_a_lazy_array():
+    for bad in ([1, 2, 3], np.arange(3), None, pb.par_iter([1, 2]).chunks(1)):
+        with pytest.raises(TypeError, match="source"):
+            pb.ParChunks(bad, 2, 2)
+    x = pb.par_iter(np.arange(5))
+    for step in (0, -1, 3, 1.5):
+        with pytest.raises(ValueError, match="step"):
+            pb.ParChunks(x, 2, step)
+    assert [c.tolist() for c in pb.ParChunks(x, 2, 2).collect()] == [[0, 1], [2, 3], [4]]
+    assert len(pb.ParChunks(x, 2, 1)) == 4
+    with pytest.raises(TypeError, match="op: expected a ufunc"):
+        x.chunks(2).reduce(max)
+    assert x.chunks(2).reduce(np.maximum).collect().tolist() == [1, 3, 4]
+
+
 @pytest.mark.parametrize("size", [0, 1, 10, 4097])
 @pytest.mark.parametrize("n", [1, 3, 10, 5000])
 def test_chunks_and_windows(size, n):

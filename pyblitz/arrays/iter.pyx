@@ -1646,7 +1646,12 @@ class ParZip:
         return self._each("skip", n)
 
     def collect(self):
-        """A tuple of arrays, computed in one pass.
+        """A tuple of arrays, computed in one pass, or one for each filter.
+
+        Raises
+        ------
+        ValueError
+            When filters have kept different numbers of elements.
 
         Examples
         --------
@@ -1655,9 +1660,18 @@ class ParZip:
         """
         cdef ParIter first = self._values[0]
         first.known()
-        if all([len((<ParIter>v).parts) == 1 for v in self._values]):
-            return tuple(collect([(<ParIter>v).parts[0] for v in self._values], None))
-        return tuple([v.collect() for v in self._values])
+        cdef dict passes = {}       # filter -> the nodes that are computed in its pass
+        if any([len((<ParIter>v).parts) > 1 for v in self._values]):
+            arrays = tuple([v.collect() for v in self._values])
+        else:
+            nodes = [(<ParIter>v).parts[0] for v in self._values]
+            for n in nodes:
+                passes.setdefault((<Node>n).domain, []).append(n)
+            made = {domain: iter(collect(group, None)) for domain, group in passes.items()}
+            arrays = tuple([next(made[(<Node>n).domain]) for n in nodes])
+        if len({len(a) for a in arrays}) > 1:
+            raise ValueError(f"zip: shapes differ: {[a.shape for a in arrays]}")
+        return arrays
 
     def count(self):
         """How many places there are.
@@ -1676,7 +1690,8 @@ class ParChunks:
     Raises
     ------
     TypeError, ValueError
-        When the length of a stretch is no positive integer.
+        When the source is no lazy array, the length of a stretch is no positive integer, or the step
+        is neither 1 nor that length.
 
     Examples
     --------
@@ -1690,6 +1705,10 @@ class ParChunks:
             raise TypeError(f"n: expected an integer, not {type(n).__name__}")
         if n < 1:
             raise ValueError(f"n: must be positive, not {n}")
+        if not isinstance(source, ParIter):
+            raise TypeError(f"source: expected a lazy array, not {type(source).__name__}")
+        if step != 1 and step != n:
+            raise ValueError(f"step: must be 1 or {n}, not {step}")
         (<ParIter>source).flat()
         source = (<ParIter>source).placed()
         self._source, self._n, self._step = source, int(n), int(step)
@@ -1772,6 +1791,9 @@ class ParChunks:
         >>> pb.par_iter([1, 2, 3]).windows(2).reduce(np.multiply).collect()
         array([2, 6])
         """
+        op = bare(op)
+        if not isinstance(op, ufunc):
+            raise TypeError(f"op: expected a ufunc, not {type(op).__name__}")
         results = self._run(op.reduce, "reduce")
         return par_iter(np.array(results) if results else op.reduce(np.empty((0, self._n), self._source.dtype), axis=1))
 
