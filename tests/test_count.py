@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import re
 
 import numpy as np
@@ -179,6 +180,20 @@ def test_histogram(a, data):
     with np.errstate(all="ignore"):
         finite = np.where(np.isfinite(a), a, 1).astype(a.dtype)
     histogram(finite, bins, density=density)
+
+
+def test_nothing_to_count():
+    """Also of what is no array of NumPy's, or beside it."""
+    for x in ([], array.array("l"), array.array("d"), np.empty(0, int), np.empty((0, 3))):
+        bincount(x)
+        bincount(x, [])
+        bincount(x, minlength=4)
+        bincount(x, [1])
+        for bins in (10, 3, "auto", [0, 1, 2.5]):
+            histogram(x, bins)
+            histogram(x, bins, weights=[])
+            histogram(x, bins, (1, 2), density=True)
+        assert outcome(lambda x=x: pb.par_minmax(x))[0][0] is ValueError
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i2", "i4", "i8"])

@@ -134,6 +134,8 @@ def par_bincount(x, /, weights=None, minlength=0):
     least = operator.index(minlength)
     if not 0 <= least < 1 << 60:
         return left("arguments that it refuses")
+    if cnp.PyArray_SIZE(<ndarray>x) == 0:
+        return too_small
     if weights is not None:
         if (not cnp.PyArray_CheckExact(weights) or weights.shape != x.shape
                 or not np.can_cast(weights.dtype, np.float64)):
@@ -336,7 +338,7 @@ def par_histogram(a, bins=10, range=None, density=None, weights=None):
     >>> pb.par_histogram([1, 2, 1], bins=[0, 1, 2, 3])
     (array([0, 2, 1]), array([0, 1, 2, 3]))
     """
-    if not cnp.PyArray_CheckExact(a):
+    if not cnp.PyArray_CheckExact(a) or cnp.PyArray_SIZE(<ndarray>a) == 0:
         return too_small
     if weights is not None and (not cnp.PyArray_CheckExact(weights) or weights.shape != a.shape):
         return left("weights that it refuses")

@@ -23,18 +23,17 @@ cdef bint is_lost(object op, object value, uint32_t flags) except -1
 # A pair: the result as a 0-d array, or None if there was no element; and the number of elements.
 # None, if op has no loop for this dtype, or the product is lost.
 cdef tuple fold_node(object op, Node node, Resolved r)
-# The sum in the node's own dtype, plus a start, rounded once to another dtype; None: there is no
+# The sum of all parts in their own dtype, plus a start, rounded once to another dtype; None: there is no
 # element, or no loop.  name: the function that reports errors of floating point.
-cdef object sum_rounded(Node node, object dtype, object start, str name)
+cdef object sum_rounded(list parts, object dtype, object start, str name)
 # As fold_node, by a compiled kernel and another that combines its results, if there is one.  initial is
 # an identity, or np._NoValue.
 cdef object fold_kernel(CompiledKernel k, CompiledKernel combine, list nodes, object initial)
-# (the least, the greatest) of an array that is not empty, of numbers or times.
+# (the least, the greatest) of an array of numbers or times; of an empty one, NumPy's ValueError.
 cdef tuple extremes_of(ndarray a)
 # The same by vectors, or None: there are none for it, or there is a NaN.
 cdef tuple extremes_row(ndarray a)
-# Two reductions in one pass: (first result, second result, number of elements); or None where one
-# pass cannot do both.
+# Two reductions in one pass, as a pair; or None where one pass cannot do both, or there is no element.
 cdef tuple reduce_two(object op1, Node one, object op2, Node two)
 # The dtype in which np.mean computes the mean of this dtype, or None if it has no mean here.
 cdef object mean_type(object dtype)

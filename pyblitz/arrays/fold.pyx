@@ -385,7 +385,7 @@ cdef tuple extremes_of(ndarray a):
         return found
     node = node_of(a)
     found = reduce_two(minimum, node, maximum, node)
-    return (np.min(a), np.max(a)) if found is None else found[:2]
+    return (np.min(a), np.max(a)) if found is None else found
 
 
 cdef object started(object op, ndarray result, object initial):
@@ -505,7 +505,7 @@ cdef object joined(object op, list parts, object initial):
 
 
 cdef tuple reduce_two(object op1, Node one, object op2, Node two):
-    """Two reductions in one pass, of one dtype that stays, or None: (a, b, items)."""
+    """Of one dtype that stays."""
     cdef Reduce red
     cdef Program p
     cdef Resolved r1 = resolve_reduction(op1, one.dtype), r2 = resolve_reduction(op2, two.dtype)
@@ -520,7 +520,7 @@ cdef tuple reduce_two(object op1, Node one, object op2, Node two):
         return None
     values = reduce_program(p, &red, [r1.dtypes[0], r2.dtypes[0]])
     report_all(&red, p)
-    return values[0][()], values[1][()], red.result.items
+    return (values[0][()], values[1][()]) if red.result.items else None
 
 
 # ---- moments ----------------------------------------------------------------
