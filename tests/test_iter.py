@@ -1412,6 +1412,34 @@ def test_reductions(dtype, n, filtered):
             assert warned == should
 
 
+def test_sums_of_halves_in_several_parts():
+    """Only the whole is rounded to half precision, and may overflow."""
+    a = np.full(70, 1000, "f2")
+    for parts in [
+        (a, -a),
+        (a, -a, a[:3]),
+        (a[:0], a[:65]),
+        (a, a),
+        (a, a * np.inf),
+        (a[:0], a[:0]),
+    ]:
+        x, whole = pb.par_iter(parts[0]).chain(*parts[1:]), np.concatenate(parts)
+        for lazy in (x, x.filter(lambda v: v != 3)):
+            for options in ({}, {"initial": 1000}):
+                got, warned = outcome(lambda lazy=lazy, o=options: lazy.sum(**o))
+                expected, should = outcome(lambda whole=whole, o=options: np.sum(whole, **o))
+                assert_same(got, expected)
+                assert warned == should
+
+
+def test_no_initial_value_for_several_parts():
+    x = pb.par_iter([1.0, 2.0]).chain([3.0])
+    assert x.sum(initial=None) == 6
+    assert x.reduce(np.multiply, initial=None) == 6
+    with pytest.raises(ValueError):
+        x.take(0).chain(x.take(0)).sum(initial=None)
+
+
 def test_sums_have_the_same_bits(pool_size):
     a = np.random.default_rng(1).standard_normal(1_000_003)
     made = set()

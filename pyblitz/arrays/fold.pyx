@@ -415,9 +415,7 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
     if r is None:
         r = resolve_reduction(op, node.dtype)
     if op is add and r.dtypes is not None and is_half(r.dtypes[2]):
-        # As NumPy's, in single precision and from a zero: in half precision sums of parts overflow.
-        found = sum_rounded(cast(node, single), np.dtype(np.float16), single.type(
-            0 if initial is no_value or initial is None else initial), "reduce")
+        found = sum_of_halves([node], initial)
         return op.reduce(array_of(node), axis=None, initial=initial) if found is None else found
     if node.kind == NODE_INPUT and r.dtypes is not None and r.loop != NULL and r.associative:
         a = node.what
@@ -442,14 +440,28 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
     return from_start(op, result, initial)
 
 
-cdef object sum_rounded(Node node, object dtype, object start, str name):
+cdef object sum_of_halves(list parts, object initial):
+    """As NumPy's, in single precision and from a zero: in half precision sums of parts overflow.  None: as
+    of sum_rounded."""
+    return sum_rounded([cast(p, single) for p in parts], np.dtype(np.float16), single.type(
+        0 if initial is no_value or initial is None else initial), "reduce")
+
+
+cdef object sum_rounded(list parts, object dtype, object start, str name):
     cdef Flags flags = Flags()
-    cdef object own = node.dtype, result = None
+    cdef object own = (<Node>parts[0]).dtype, total = start, result = None
+    cdef int64_t items = 0
     with np.errstate(all="call", call=flags._note):
-        # In its own type, which a sum would widen.
-        found = fold_node(add, node, resolve(add, (None, own, None), (own, None, None), "unsafe", True))
-        if found is not None and found[1] > 0:
-            result = dtype.type(found[0][()] + start)
+        for p in parts:
+            # In its own type, which a sum would widen.
+            found = fold_node(add, p, resolve(add, (None, own, None), (own, None, None), "unsafe", True))
+            if found is None:
+                return None
+            if found[1] > 0:
+                total = found[0][()] + total
+                items += found[1]
+        if items:
+            result = dtype.type(total)
     report_flags(name, flags.seen)
     return result
 
@@ -480,9 +492,13 @@ cdef object reduce_parts(object op, list parts, object initial):
     cdef Flags flags = Flags()
     if len(parts) == 1:
         return reduce_node(op, parts[0], initial, None)
-    if not is_associative(op) or (op.identity is None and initial is no_value and any(
+    if initial is None or not is_associative(op) or (op.identity is None and initial is no_value and any(
             [(<Node>p).shape is None or 0 in (<Node>p).shape for p in parts])):
         return op.reduce(np.concatenate([array_of(p) for p in parts]), axis=None, initial=initial)
+    if op is add and is_half((<Node>parts[0]).dtype):
+        found = sum_of_halves(parts, initial)
+        if found is not None:
+            return found
     if op is not multiply:
         return joined(op, parts, initial)
     with np.errstate(all="call", call=flags._note):

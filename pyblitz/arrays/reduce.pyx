@@ -879,7 +879,7 @@ cdef object dot_rows(ndarray x, ndarray y, object kind):
     # Products of halves are summed as NumPy's are, in single precision.
     wide = np.dtype(np.float32) if kind == np.float16 else kind
     product = apply(np.multiply, [cast(node_of(x), wide), cast(node_of(y), wide)], {})
-    return sum_rounded(product, kind, wide.type(0), "dot")      # NumPy starts from a zero, whose sign stays
+    return sum_rounded([product], kind, wide.type(0), "dot")    # NumPy starts from a zero, whose sign stays
 
 
 # ---- without NaNs -----------------------------------------------------------
