@@ -1278,6 +1278,10 @@ def test_other_functions_of_numpy_get_the_elements():
     with pytest.raises(ValueError, match="both or neither"):
         np.where(x > 2, x)
 
+    if hasattr(np, "astype"):
+        assert_same(np.astype(x * 2, "f4"), np.astype(a * 2, "f4"))
+        with pytest.raises(TypeError):
+            np.astype(x, "no dtype")
     assert_same(np.flip(x), a[::-1])
     assert_same(np.hstack((0, x)), np.hstack((0, a)))
     assert_same(np.zeros(3, like=x), np.zeros(3))

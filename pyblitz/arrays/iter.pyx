@@ -55,7 +55,7 @@ cdef object bitwise_and = np.bitwise_and, bitwise_or = np.bitwise_or, bitwise_xo
 cdef object left_shift = np.left_shift, right_shift = np.right_shift, invert = np.invert
 cdef object negative = np.negative, positive = np.positive, absolute = np.absolute
 cdef object square = np.square
-cdef object where = np.where
+cdef object where = np.where, astype = getattr(np, "astype", None)      # since NumPy 2.1
 cdef dict no_options = {}
 # By Py_LT, Py_LE, and so on.
 cdef tuple comparisons = (np.less, np.less_equal, np.equal, np.not_equal, np.greater, np.greater_equal)
@@ -249,8 +249,8 @@ def _array_function(x, fn, types, args, kwargs):
         refuse_lazy(fn.__name__, args[0] if args else kwargs.get(writers[fn]))
     place = place_of_out(fn)
     refuse_lazy("out", args[place] if 0 <= place < len(args) else kwargs.get("out"))
-    # Where NumPy asks for what lazy arrays have, too, nothing need be computed.
-    if ours and hasattr(ParIter, fn.__name__):
+    # Where NumPy asks for what lazy arrays have, too, nothing need be computed; astype asks for arrays.
+    if ours and hasattr(ParIter, fn.__name__) and fn is not astype:
         return fn._implementation(*args, **kwargs)
     # Of arrays it is NumPy's, or that of others that ask to be asked.
     arrays, named = computed(tuple(args), True), {name: computed(a, True) for name, a in kwargs.items()}
