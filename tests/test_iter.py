@@ -671,8 +671,10 @@ def test_filters():
             none.max()
         with pytest.raises(ValueError):
             f + np.ones(len(b))
-        with pytest.raises(ValueError):
-            f + x
+        for other in (x, x.chain(x), f.chain(x), x.chain(f)):
+            for pair in ((f, other), (other, f)):
+                with pytest.raises(ValueError, match="same filter"):
+                    operator.add(*pair)
         eight = x.filter(lambda v: v > 0).zip(*[x.filter(lambda v: v > 0)] * 7)
         assert all(np.array_equal(z, b) for z in eight.collect())
     with pytest.raises(ValueError):
@@ -1000,6 +1002,10 @@ def test_kernels(numba_kernels):
     for bad in [lambda: pb.par_iter(np.arange(5)).map(scalar), lambda: x.map(two)]:
         with pytest.raises(TypeError):
             bad()
+    assert_same(x.map(scalar, dtype="f8").collect(), a * 2 + 1)
+    for kernel in (scalar, block):
+        with pytest.raises(TypeError, match="dtype: the kernel"):
+            x.map(kernel, dtype="f4")
 
 
 # ---- ends -------------------------------------------------------------------------------

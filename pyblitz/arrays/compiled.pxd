@@ -16,6 +16,8 @@ cdef class CompiledKernel:
 # in this way.
 cdef CompiledKernel as_kernel(object fn)
 cdef bint is_compiled(object fn)
+# TypeError when a result of this dtype is asked for, and it gives another.
+cdef int check_dtype(CompiledKernel k, object dtype) except -1
 cdef CompiledKernel as_range_kernel(object fn)
 # int less(const void*, const void*[, void*]), or with a result of one byte.
 cdef CompiledKernel as_less(object fn)

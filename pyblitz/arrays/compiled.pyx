@@ -282,6 +282,12 @@ cdef CompiledKernel as_kernel(object fn):
     return k
 
 
+cdef int check_dtype(CompiledKernel k, object dtype) except -1:
+    if dtype is not None and np.dtype(dtype) != k.dtype:
+        raise TypeError(f"dtype: the kernel {k.signature!r} gives {k.dtype}, not {np.dtype(dtype)}")
+    return 0
+
+
 cdef bint is_compiled(object fn):
     """Whether it is a compiled kernel, and not a number, array or ufunc."""
     return not isinstance(fn, (np.ufunc, np.ndarray, int, float, complex, np.generic)) and as_kernel(fn) is not None

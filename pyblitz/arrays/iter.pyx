@@ -22,7 +22,7 @@ from numpy cimport ndarray, ufunc
 from pyblitz._html import plan
 from pyblitz.arrays.blocks cimport CHECKED_ITEMS, check_items, refuse_known
 from pyblitz.arrays.common cimport SLICE_ITEMS, Slices, clip, is_half, numbas_ufunc, report_flags
-from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
+from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel, check_dtype
 from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, apply_where, collect, count_node, find_node, run_for_effects
 from pyblitz.arrays.fold cimport (
@@ -402,6 +402,7 @@ cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
         refuse_known(fn)
     rows = list(zip(*[operand_parts(v, x.parts) for v in values]))
     if k is not None:
+        check_dtype(k, dtype)
         return wrap([call_kernel(k, row) for row in rows])
     # A function of arrays can be asked for the expression that it stands for.
     made = []

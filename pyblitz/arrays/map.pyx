@@ -15,7 +15,7 @@ from pyblitz.arrays.blocks cimport map_blocks, map_elements
 from pyblitz.arrays.common cimport (
     at, broadcast_shape, fill_map, longest_axis, make_outputs, numbas_ufunc, outputs_are_safe,
     report_flags, run, run_fn, slices)
-from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel, as_range_kernel
+from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel, as_range_kernel, check_dtype
 from pyblitz.arrays.elementwise cimport are_small, map_ufunc
 from pyblitz.arrays.front cimport (
     GUFUNC_NS, SHARE_NS, alone, as_array, bare, check_out, Left, left, too_small)
@@ -237,8 +237,7 @@ def par_map(fn, *arrays, out=None, where=True, dtype=None, casting="same_kind", 
         if elementwise:
             return map_elements(fn, arrays, out, dtype, casting)
         return map_blocks(fn, arrays, out, dtype, casting, check)
-    if dtype is not None and np.dtype(dtype) != k.dtype:
-        raise TypeError(f"dtype: the kernel {k.signature!r} gives {k.dtype}, not {np.dtype(dtype)}")
+    check_dtype(k, dtype)
     return map_kernel(k, arrays, out)
 
 
