@@ -41,7 +41,7 @@ cdef object mean_type(object dtype)
 cdef object mean_of(list parts)
 cdef object variance_of(list parts, object ddof)
 cdef bint any_of(list masks) except -1
-# Whether the elements of a fill their memory without gaps, in the order of some permutation of axes.
+# Whether the elements of a are aligned and side by side, in C or in Fortran order.
 cdef bint is_row(ndarray a) noexcept
 cdef object dot_row(ndarray x, ndarray y)
 # The position of the least or greatest element, where f is NumPy's function for one row.

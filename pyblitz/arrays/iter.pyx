@@ -1420,9 +1420,6 @@ cdef class ParIter:
         array([1, 2, 3])
         """
         a = self.collect()
-        for p in self.parts:
-            if (<Node>p).what is a:
-                a = a.copy()
         return par_sort(a, out=a, **options)
 
 

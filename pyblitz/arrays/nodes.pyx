@@ -320,19 +320,12 @@ cdef Node of_type(Node n, object dtype):
 
 cdef Node call_kernel(object kernel, tuple args):
     cdef CompiledKernel k = kernel
-    cdef Node n
     if len(args) != k.kernel.inputs:
         raise TypeError(f"fn: the kernel {k.signature!r} takes {k.kernel.inputs} arrays, not {len(args)}")
-    ready = []
-    for i, node in enumerate(args):
-        n = node
-        if n.dtype != k.dtype:
-            raise TypeError(f"fn: the kernel {k.signature!r} takes {k.dtype}, not {n.dtype}")
-        # A block kernel knows no gaps.
-        if k.block and not (n.kind == NODE_INPUT and n.what.ndim == 1 and n.what.flags.c_contiguous):
-            n = side_by_side(n)
-        ready.append(n)
-    return operation_node(NODE_KERNEL, k, tuple(ready), k.dtype)
+    for node in args:
+        if (<Node>node).dtype != k.dtype:
+            raise TypeError(f"fn: the kernel {k.signature!r} takes {k.dtype}, not {(<Node>node).dtype}")
+    return operation_node(NODE_KERNEL, k, args, k.dtype)
 
 
 cdef Node cast(Node node, object dtype):

@@ -570,7 +570,8 @@ def par_rank(a, method="average", *, axis=None):
     -------
     ndarray
         The ranks: doubles for 'average', integers for the other methods.  If a row has a
-        NaN or NaT, every rank in that row is NaN, and the result is of doubles.
+        NaN, every rank in that row is NaN, and the result is of doubles.  NaTs come after all
+        times, and no two of them are equal.
 
     Raises
     ------

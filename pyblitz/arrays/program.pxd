@@ -113,7 +113,8 @@ cdef class Program:
     cdef object end(self)
 
 # The program of these nodes, or None where they are too large for one.  outs: the arrays that the
-# values are written to, or None.  in_order: elements are visited in C order, for positions count.
+# values are written to, or None.  in_order: elements are visited in C order; so they are anyhow where a
+# node is of positions.
 cdef Program one_program(list nodes, list outs, bint in_order)
 # Keeps the program for the next expression of its form.  `end` does this, too: who calls it alone does
 # not tell what the steps met.

@@ -207,6 +207,7 @@ cdef class Program:
             raise _TooLarge
         for i in range(n):
             places[i] = self.emit(node.args[i])
+            # A block kernel knows no gaps.
             if node.kind == NODE_KERNEL and (<CompiledKernel>node.what).block and not self.is_row(places[i]):
                 places[i] = self.in_register(places[i])
         # Common subexpressions.  Functions may not be hashable; the node keeps them alive.

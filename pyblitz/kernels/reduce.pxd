@@ -76,6 +76,6 @@ cdef void extremes_float(char** args, const intptr_t* dims, const intptr_t* step
 cdef void extremes_double(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 cdef void extremes_narrow(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
 cdef void extremes_wide(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil
-# NaNs become zero: a block kernel (map.pxd).
+# NaNs become zero: block kernels (user.pxd).
 cdef void zero_nans_float(const float* items, float* to, intptr_t n, void* user) noexcept nogil
 cdef void zero_nans_double(const double* items, double* to, intptr_t n, void* user) noexcept nogil

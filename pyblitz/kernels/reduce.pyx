@@ -393,7 +393,8 @@ cdef int reduce_combine(Worker* w, void* ctx, int64_t lo, int64_t mid, int64_t h
         memcpy(<char*>pair + f.itemsize, right.acc[0], f.itemsize)
         r.arg(pair, 2, &k, r.arr)
         if k == 1:
-            left[0] = right[0]
+            memcpy(left.acc[0], right.acc[0], f.itemsize)
+            left.at = right.at
     left.items += right.items
     gather_flags(&r.flags)
     return 0
