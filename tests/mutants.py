@@ -234,6 +234,34 @@ MUTATIONS = [
         "runtime/test_depth.py",
     ),
     Mutation(
+        "pool: a wait that was told to stop looks after no signal",
+        "runtime/pool.pyx",
+        "if w.poll_at != 0 and now >= w.poll_at:",
+        "if why == GO_ON and w.poll_at != 0 and now >= w.poll_at:",
+        "test_cancel.py",
+    ),
+    Mutation(
+        "pool: orphans run under the GIL",
+        "runtime/pool.pyx",
+        "    held = hooks().let_go()\n    error = hooks().capture()\n",
+        "    held = NULL\n    error = hooks().capture()\n",
+        "runtime/test_depth.py",
+    ),
+    Mutation(
+        "threads: who asks for one job runs all",
+        "host/threadpool.pyx",
+        "while ran and not future.done() and (until is None or time.monotonic() < until):",
+        "while ran:",
+        "runtime/test_depth.py",
+    ),
+    Mutation(
+        "deque: one that refuses thieves offers",
+        "runtime/deque.pxd",
+        "if u32_load_relaxed(&d.bias) == BIAS_REFUSED:",
+        "if False:",
+        "runtime/test_deque.py",
+    ),
+    Mutation(
         "pool: a caller's worker stays taken",
         "runtime/pool.pyx",
         "~(<uint64_t>1 << (w.index % GUEST_SLOTS)))",
@@ -265,7 +293,7 @@ MUTATIONS = [
         "sleep: who was refused wakes the next one",
         "runtime/sleep.pyx",
         "    return_mail(one)\n    return REFUSED\n",
-        "    return_mail(one)\n    wake_any(s)\n    return REFUSED\n",
+        "    return_mail(one)\n    wake_any(s, False)\n    return REFUSED\n",
         "runtime/test_depth.py",
     ),
     Mutation(

@@ -460,3 +460,45 @@ print(ran[0] - sent[0], len(ticks))
     assert late < 0.5
     # Of some sixty times 20 ms.
     assert ticks > 20
+
+
+@pytest.mark.parametrize("what", ["join", "scope"])
+@pytest.mark.parametrize("raises", [False, True])
+def test_handlers_run_while_what_was_stopped_ends(script, what, raises):
+    """A wait that was told to stop goes on until the other half ends: Python looks after its
+    signals all the same, and what a handler raises comes out.  (It ran when the wait was over.)"""
+    out = script(
+        f"""
+import signal, threading, time
+import pyblitz as pb
+pb.set_num_threads(2)
+ran, sent = [], []
+def handler(*_):
+    ran.append(time.monotonic())
+    if {raises}:
+        raise KeyError("of the handler")
+signal.signal(signal.SIGUSR1, handler)
+main = threading.get_ident()
+begun = threading.Event()
+def sleeps():
+    assert threading.get_ident() != main
+    begun.set()
+    time.sleep(0.3)         # the time is up
+    sent.append(time.monotonic())
+    signal.pthread_kill(main, signal.SIGUSR1)
+    time.sleep(1)
+try:
+    with pb.CancelScope(timeout=0.1):
+        if {what!r} == "join":
+            pb.join(begun.wait, sleeps)
+        else:
+            with pb.scope() as s:
+                s.spawn(sleeps)
+                begun.wait()
+except (KeyError, TimeoutError) as e:
+    print(type(e).__name__, ran[0] - sent[0])
+"""
+    )
+    error, late = out.split()
+    assert error == ("KeyError" if raises else "TimeoutError")
+    assert float(late) < 0.5

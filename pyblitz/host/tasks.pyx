@@ -27,8 +27,8 @@ from pyblitz.runtime.join cimport promote_all
 from pyblitz.runtime.latch cimport count_down, count_try_up, count_up
 from pyblitz.runtime.pool cimport (
     Pool, Worker, current_call, current_worker, enter_as_user, execute, execute_waiting, has_mail,
-    hooks, mail_level, mark_of, must_stop, pool_is_stale, pool_leave, pop_task, serve_broadcasts,
-    serve_mailbox, share_inside, threads_refused, wake_worker)
+    hooks, job_done, mail_level, mark_of, must_stop, pool_is_stale, pool_leave, pop_task,
+    serve_broadcasts, serve_mailbox, share_inside, threads_refused, wake_worker)
 from pyblitz.runtime.scope cimport TASK_CALLERS, Scope, Task, scope_begin, scope_end, spawn_tasks
 from pyblitz.runtime.sleep cimport post_internal
 
@@ -172,7 +172,7 @@ cdef class Spawned:
         cdef Inline inline
         cdef Job* task = NULL
         cdef void* waiter
-        cdef bint guest = False
+        cdef bint guest = False, held = False
         # The share that we rely on keeps the scope, hence its pool.
         if w == NULL or w.pool != p:
             w = NULL
@@ -180,7 +180,10 @@ cdef class Spawned:
                 with nogil:
                     share_inside(p)
                     w = enter_as_user(p)
+                    if w == NULL:
+                        share_inside(p)     # the end of the claim may be the end of the scope
                 guest = w != NULL
+                held = not guest
         elif deque_looks(&w.tasks) > 0 and deque_newest(&w.tasks) == &self.task.job:
             # Or a thief was faster.
             task = pop_task(w)
@@ -214,6 +217,9 @@ cdef class Spawned:
         if guest:
             with nogil:
                 pool_leave(w)
+        elif held:
+            with nogil:
+                job_done(p)
         return 0
 
 
@@ -559,12 +565,13 @@ cdef class scope(Block):
         cdef Worker* w = current_worker()
         cdef Spawned spawned
         check_callable(fn, "fn")
+        # First: only a worker of this pool keeps it while the share is given back.
+        if w != NULL and self._pool != NULL and w.pool != self._pool:
+            raise RuntimeError("spawn: this thread works for another pool than the scope's")
         # A share of our own, for whoever asks may come too late.
         if w == NULL or not count_try_up(&self._scope.latch):
             raise RuntimeError("spawn: not inside the block of this scope, nor in a task of it")
         try:
-            if w.pool != self._pool:
-                raise RuntimeError("spawn: this thread works for another pool than the scope's")
             spawned = Spawned()
             spawned.future = ScopeFuture()
             spawned.future._spawned = spawned

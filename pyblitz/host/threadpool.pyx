@@ -35,20 +35,22 @@ class HereFuture(Future):
         self._pool = pool       # its address, only compared
 
     def result(self, timeout=None):
-        help_here(self)
-        return super().result(timeout)
+        return super().result(help_here(self, timeout))
 
     def exception(self, timeout=None):
-        help_here(self)
-        return super().exception(timeout)
+        return super().exception(help_here(self, timeout))
 
 
-cdef int help_here(object future) except -1:
+cdef object help_here(object future, object timeout):
+    """Runs what lies in this thread's queue until the future is done, or its time is up.  How much of
+    that is left."""
     cdef Pool* p = <Pool*><size_t>future._pool
-    if not future.done():
+    cdef bint ran = True
+    until = None if timeout is None else time.monotonic() + timeout
+    while ran and not future.done() and (until is None or time.monotonic() < until):
         with nogil:
-            pool_help_here(p)
-    return 0
+            ran = pool_help_here(p)
+    return None if until is None else max(0.0, until - time.monotonic())
 
 
 cdef struct PyJob:

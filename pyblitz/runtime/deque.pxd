@@ -188,9 +188,12 @@ cdef inline int64_t deque_looks(Deque* d) noexcept nogil:
     return i64_load_relaxed(&d.bottom) - i64_load_relaxed(&d.top)
 
 cdef inline bint deque_offers(Deque* d, void* tag) noexcept nogil:
-    """Any thread: whether the oldest job seems to have this tag.  A hint."""
+    """Any thread: whether the oldest job seems to have this tag, and could be stolen.  A hint."""
     cdef int64_t t = i64_load_relaxed(&d.top)
     cdef Ring* r
+    # relaxed: until the owner's next pop nobody steals here, and who waits is not to spin for that
+    if u32_load_relaxed(&d.bias) == BIAS_REFUSED:
+        return False
     # acquire, twice: partners as in deque_steal
     if t >= i64_load_acquire(&d.bottom):
         return False

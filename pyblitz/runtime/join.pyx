@@ -16,7 +16,7 @@ from pyblitz.runtime.lazy cimport fuse_store, lazy_any, lazy_drop_oldest
 from pyblitz.runtime.os cimport now_ns, park
 from pyblitz.runtime.stats cimport BUSY, WAITING, add_one, note
 from pyblitz.runtime.pool cimport (
-    POLL_INTERVAL_NS, SPIN_ROUNDS, execute_waiting, has_mail, hooks, is_mark, must_stop,
+    POLL_INTERVAL_NS, SPIN_ROUNDS, execute_waiting, has_mail, hooks, is_mark, must_stop_waiting,
     pool_is_stale, push_fork, serve_mailbox, tell_of_fork, wake_worker)
 
 # Mixed with a fork's own address, so that memory which was never a published
@@ -82,7 +82,7 @@ cdef bint wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept nogil:
         rounds += 1
         if rounds < SPIN_ROUNDS:
             wait_a_little(rounds)
-        elif not stop and must_stop(w, now_ns()):
+        elif must_stop_waiting(w, stop):
             stop = True
             error = hooks().capture()
             if limit != NULL:

@@ -202,7 +202,7 @@ cdef void share_inside(Pool* p) noexcept nogil
 cdef void pool_post(Pool* p, Job* job) noexcept nogil
 cdef void look_after_orphans(Pool* p) noexcept nogil
 cdef void pool_run_here(Pool* p, Job* job) noexcept nogil
-cdef void pool_help_here(Pool* p) noexcept nogil
+cdef bint pool_help_here(Pool* p) noexcept nogil
 cdef int pool_places(Pool* p) noexcept nogil
 cdef Worker* pool_worker(Pool* p, int i) noexcept nogil
 cdef int threads_refused(const Pool* p) noexcept nogil
@@ -218,6 +218,7 @@ cdef void put_away(Job* job, Group* other) noexcept nogil
 cdef void put_tasks_away(Worker* w, int64_t end) noexcept nogil
 cdef void execute_waiting(Worker* w, Job* job) noexcept nogil
 cdef bint must_stop(Worker* w, int64_t now) noexcept nogil
+cdef bint must_stop_waiting(Worker* w, bint told) noexcept nogil
 cdef void set_thread_call(Call* c) noexcept nogil
 cdef Call* thread_call() noexcept nogil
 

@@ -270,6 +270,8 @@ cdef Worker* pool_worker(Pool* p, int i) noexcept nogil:
 cdef void users_gone(Pool* p) noexcept nogil:
     """Closed, and nobody inside: tell the threads to end."""
     cdef int i
+    if pool_is_stale(p):
+        return      # the parent's: another thread may have held the mutex of `quiet` at the fork
     for i in range(p.n_background):
         chaos(b"close")
         if latch_set(&p.sleepers[i].terminate):
@@ -800,14 +802,16 @@ cdef Stop why_stop(Worker* w, int64_t now) noexcept nogil:
         why = STOP_TIME_IS_UP
         # For those that have no clock at hand.
         call_stop(c, why)
-    # In Python's main thread (poll_at is set), every 20 ms.
-    if why == GO_ON and w.poll_at != 0 and now >= w.poll_at:
+    # In Python's main thread (poll_at is set), every 20 ms; also when the reason is known, for what it
+    # waits for may go on for long.
+    if w.poll_at != 0 and now >= w.poll_at:
         if w.poll_at != POLL_LATER and hooks().poll() != 0:
             if w.interrupt != NULL:
                 hooks().drop(w.interrupt)
             w.interrupt = hooks().capture()
-            why = STOP_INTERRUPTED
-            call_stop(&w.call, why)
+            if why == GO_ON:
+                why = STOP_INTERRUPTED
+            call_stop(&w.call, STOP_INTERRUPTED)
         w.poll_at = now + POLL_INTERVAL_NS
     if why == GO_ON and not part_wanted(w.part):
         why = STOP_NOT_WANTED
@@ -820,6 +824,16 @@ cdef bint must_stop(Worker* w, int64_t now) noexcept nogil:
     says so is then set.  now: 0 if the time is not known."""
     cdef Stop why = why_stop(w, now)
     if likely(why == GO_ON):
+        return False
+    hooks().stop(why)
+    return True
+
+
+cdef bint must_stop_waiting(Worker* w, bint told) noexcept nogil:
+    """The same for one that waits for what must end, and is told once.  Handlers of signals run as long
+    as it waits: what one raises then comes out where the operation ends (`leave`)."""
+    cdef Stop why = why_stop(w, now_ns())
+    if likely(why == GO_ON) or told:
         return False
     hooks().stop(why)
     return True
@@ -933,17 +947,34 @@ cdef void run_orphans(Worker* w) noexcept nogil:
 
 
 cdef void take_orphans(Worker* w) noexcept nogil:
-    cdef Pool* p = w.pool
-    cdef Job* job
+    """In the middle of whatever this thread does: without its GIL, which a job may wait for, and
+    without the exception that is set."""
+    cdef Job* job = next_orphan(w.pool)
+    cdef void* held
+    cdef void* error
+    if job == NULL:
+        return
+    held = hooks().let_go()
+    error = hooks().capture()
+    while job != NULL:
+        execute(w, job)
+        job = next_orphan(w.pool)
+    if error != NULL:
+        hooks().restore(error)
+    hooks().take_back(held)
+
+
+cdef Job* next_orphan(Pool* p) noexcept nogil:
+    """Of the inbox of a pool whose threads were all refused."""
+    cdef Job* job = NULL
     cdef bint more, moved
     # Between the load of `dead` and the look at the inbox; partner: fence 1.
     fence_seq_cst()
-    while inbox_has_jobs(&p.inbox) and not pool_is_stale(p):
+    while job == NULL and inbox_has_jobs(&p.inbox) and not pool_is_stale(p):
         job = inbox_take(&p.inbox, &more, &moved)
-        if job != NULL:
-            execute(w, job)
-        else:
+        if job == NULL:
             yield_thread()
+    return job
 
 
 cdef void pool_post(Pool* p, Job* job) noexcept nogil:
@@ -996,33 +1027,41 @@ cdef void pool_run_here(Pool* p, Job* job) noexcept nogil:
     w.runs_here = True
     w.queued = job
     w.last_queued = job
-    run_queued(w, w)
+    while run_queued(w, w):
+        pass
     w.runs_here = False
     pool_leave(w)
 
 
-cdef void run_queued(Worker* w, Worker* runner) noexcept nogil:
-    """Runs on w what lies in the runner's queue."""
+cdef bint run_queued(Worker* w, Worker* runner) noexcept nogil:
+    """Runs on w the next job that lies in the runner's queue; False: there is none."""
     cdef Job* job = runner.queued
-    while job != NULL:
-        runner.queued = job.next
-        execute(w, job)
-        # After a fork by the job, in the child: the others are the parent's.
-        job = runner.queued if not pool_is_stale(w.pool) else NULL
+    # After a fork by a job, in the child: the others are the parent's.
+    if job == NULL or pool_is_stale(w.pool):
+        return False
+    runner.queued = job.next
+    execute(w, job)
+    return True
 
 
-cdef void pool_help_here(Pool* p) noexcept nogil:
-    """By a job that waits for another one which may lie in this thread's own queue:
-    runs what lies there."""
+cdef bint pool_help_here(Pool* p) noexcept nogil:
+    """By a job that waits for another one which may lie in this thread's own queue: runs the next that
+    lies there; False: there is none.  The GIL is not held, and no exception is set."""
     cdef Worker* runner = runner_here(p)
     cdef Worker* w
+    cdef Job* job
+    cdef bint ran
     if runner == NULL or not (runner.queued != NULL or is_orphaned(p)):
-        return
+        return False
     share_inside(p)
     w = enter_as_user(p)                # takes the share over
     if w == NULL:
-        return
-    run_queued(w, runner)
-    if is_orphaned(p):
-        take_orphans(w)
+        return False
+    ran = run_queued(w, runner)
+    if not ran and is_orphaned(p):
+        job = next_orphan(p)
+        ran = job != NULL
+        if ran:
+            execute(w, job)
     pool_leave(w)
+    return ran

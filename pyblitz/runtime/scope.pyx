@@ -17,10 +17,9 @@ from pyblitz.runtime.join cimport (
 from pyblitz.runtime.latch cimport (
     count_down, count_latch_init, count_up, latch_fall_asleep,
     latch_get_sleepy, latch_is_set)
-from pyblitz.runtime.os cimport now_ns
 from pyblitz.runtime.pool cimport (
     MAIL_OR_ANYBODY, MAIL_OR_NOBODY, NO_MAIL, SPIN_ROUNDS, Group, Mail, call_of, change_call,
-    current_call, execute, has_mail, hooks, mail_level, must_stop, pool_is_stale, pop_task, put_away,
+    current_call, execute, has_mail, hooks, mail_level, must_stop_waiting, pool_is_stale, pop_task, put_away,
     put_tasks_away, serve_mailbox, steal_task, tasks_end, wake_worker)
 from pyblitz.runtime.sleep cimport post_internal, post_mail
 from pyblitz.runtime.stats cimport BUSY, WAITING, note
@@ -328,7 +327,7 @@ cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
         rounds += 1
         if rounds < SPIN_ROUNDS:
             wait_a_little(rounds)
-        elif not told and must_stop(w, now_ns()):
+        elif must_stop_waiting(w, told):
             told = True
             scope_fail(s, -1)
         elif latch_get_sleepy(&s.latch.latch.core) and latch_fall_asleep(&s.latch.latch.core):

@@ -71,6 +71,8 @@ cdef void post_internal_slow(Sleep* s, bint queue_was_empty, bint works_on) noex
     # Awake searchers will find the job; a queue that already held one shows
     # that they do not keep up.
     if sleeping != 0 and (count_inactive(c) == sleeping or not queue_was_empty):
+        # Between the event and the loads of `asleep`; partner: fence 2, before the last look at the word.
+        fence_seq_cst()
         wake_any(s, works_on)
 
 
@@ -339,6 +341,9 @@ cdef bint no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil:
         yield_thread()
     elif idle.rounds == ROUNDS_UNTIL_SLEEPY:
         idle.jec = announce_sleepy(&s.counters)
+        # Between the announcement and the looks that follow; partner: the fence in `spawn` of
+        # host/tasks.pyx.
+        fence_seq_cst()
         idle.rounds += 1
         yield_thread()
     else:
@@ -371,8 +376,8 @@ cdef bint fall_asleep(Sleep* s, int i, Idle* idle) noexcept nogil:
     # seq_cst: from here on a waker can claim us.  Partner: try_to_wake.
     u32_store_seq_cst(&me.asleep, SLEEPER_ASLEEP)
     # Fence 2, between being claimable and the last look; partners: fence 1 in
-    # post_injected, post_mail and post_moved, the fence in users_gone, and the
-    # read-modify-write of post_event.
+    # post_injected, post_mail and post_moved, the fence in users_gone, and that of
+    # post_internal_slow.
     fence_seq_cst()
     chaos(b"sleep: claimable")
     if must_look_again(s, me, idle):

@@ -102,6 +102,8 @@ hidden byte x;
 #define KIND kind[sp - 1]
 #define STEP program[what[sp - 1] * 4 + pc[sp - 1]]
 #define touch assert(!quiet)
+/* Who helps looks after each job whether its own future is done. */
+#define enough (pc[sp - 1] && (is(queue_left) || !what[sp - 1]))
 
 inline push(k, j) {
     assert(sp < DEPTH);
@@ -243,7 +245,7 @@ next: /* of the topmost frame */
     if
     :: atomic { sp == 0 -> goto left }
     :: atomic {
-            sp && KIND == LOOP && n_queue && !(is(queue_left) && pc[sp - 1]) ->
+            sp && KIND == LOOP && n_queue && !enough ->
             touch; pc[sp - 1] = 1;
             j = queue[0];
             x = 1;
@@ -263,7 +265,7 @@ next: /* of the topmost frame */
             goto next
         }
     :: atomic {
-            sp && KIND == LOOP && (!n_queue || is(queue_left) && pc[sp - 1]) -> /* pool_leave */
+            sp && KIND == LOOP && (!n_queue || enough) -> /* pool_leave */
             touch;
             if
             :: what[sp - 1] && without(runs_for_ever) -> runs_here = 0

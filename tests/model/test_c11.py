@@ -41,6 +41,7 @@ SMALL = {
     "parker, time-outs": 670,
     "lock latch": 60,
     "sleep, one job": 2_200,
+    "sleep, spawned": 4_800,
     "sleep, retirement": 7_200,
     "stats": 990,
     "stats, the next recording": 12_000,
@@ -84,6 +85,7 @@ BITE = {
         "os.h pb_park u32_exchange_acquire #2: relaxed",
         "os.h pb_unpark u32_exchange_acq_rel: acquire",
     ),
+    "sleep, spawned": ("sleep.pyx no_work_found fence_seq_cst: removed",),
     "sleep, retirement": (
         "sleep.pyx retire u32_store_seq_cst: relaxed",
         "sleep.pyx try_to_wake u32_cas_seq_cst: release",

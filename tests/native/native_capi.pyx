@@ -910,6 +910,16 @@ def holds_the_gil():
     return held
 
 
+def a_job_holds_the_gil(bint keyed):
+    """Whether a job has it that runs before a holder of it has submitted it; -1: it ran later."""
+    cdef int held = -1
+    if keyed:
+        submit_keyed(1, look_for_the_gil, &held)
+    else:
+        submit(look_for_the_gil, &held)
+    return held
+
+
 # As C calls them: -1 is all that it hears of an exception.
 ctypedef int (*raw_fn)(Worker*, void*) noexcept nogil
 ctypedef int (*raw_run)(raw_fn, void*) noexcept nogil

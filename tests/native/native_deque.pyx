@@ -4,12 +4,12 @@ from libc.stdlib cimport calloc, free
 from pyblitz.runtime.atomic cimport (
     DEQUE_CAPACITY, atomic_i64, i64_fetch_add_relaxed, i64_load_acquire,
     i64_load_relaxed, i64_store_relaxed, i64_store_release, ptr_load_relaxed,
-    u32_load_relaxed)
+    u32_load_relaxed, u32_store_relaxed)
 from pyblitz.runtime.deque cimport (
-    BIAS_FENCED, BIAS_OWNER,
+    BIAS_FENCED, BIAS_OWNER, BIAS_REFUSED,
     STEAL_EMPTY, STEAL_RETRY, STEAL_TAKEN, Deque, Ring, StealResult,
-    deque_bottom, deque_bottom_tag, deque_destroy, deque_init, deque_looks, deque_pop,
-    deque_push, deque_steal)
+    deque_bottom, deque_bottom_tag, deque_destroy, deque_init, deque_looks, deque_offers,
+    deque_pop, deque_push, deque_steal)
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.os cimport alloc_aligned, membarrier_register, yield_thread
 
@@ -76,6 +76,13 @@ cdef class Arena:
         if r != STEAL_TAKEN:
             return r
         return job - self.jobs, <size_t>found
+
+    def offers(self, size_t tag):
+        return deque_offers(self.deques, <void*>tag)
+
+    def refuse(self):
+        """As a thief leaves it that was refused a membarrier."""
+        u32_store_relaxed(&self.deques.bias, BIAS_REFUSED)
 
     def bottom_tag(self):
         return <size_t>deque_bottom_tag(self.deques)

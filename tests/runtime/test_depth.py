@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 
 import pytest
 
@@ -219,6 +220,45 @@ def test_a_job_that_asks_for_what_it_submitted():
             return pool.submit(lambda: 7).result(timeout=60), repr(error)
 
         assert pool.submit(fails).result() == (7, "ZeroDivisionError('division by zero')")
+
+
+def test_who_asks_for_one_job_waits_for_no_other():
+    """Of those that lie behind a job it runs as many as come first, and with a timeout no more
+    than there is time for.  (It ran all that lay there.)"""
+    ran = []
+    with pb.ThreadPool(1) as pool:
+
+        def asks():
+            jobs = [pool.submit(ran.append, k) for k in range(20)]
+            jobs[4].result()
+            early = len(ran)
+            with pytest.raises(TimeoutError):
+                jobs[-1].result(timeout=0)
+            with pytest.raises(TimeoutError):
+                jobs[-1].exception(timeout=-1)
+            late = len(ran)
+            # One begins before the time is up.
+            slow = [pool.submit(time.sleep, 0.2) for _ in range(20)]
+            with pytest.raises(TimeoutError):
+                slow[-1].result(timeout=0.1)
+            return early, late, len(ran), sum(job.done() for job in slow)
+
+        assert pool.submit(asks).result() == (5, 5, 20, 1)
+        assert pool.submit(int).result() == 0
+    assert ran == list(range(20))
+
+
+@pytest.mark.parametrize("keys", [False, True])
+def test_jobs_run_here_without_the_gil_where_threads_are_refused(script, keys):
+    """What they wait for may need it."""
+    script(
+        f"""{REFUSED}
+pb.set_num_threads(3)
+for _ in range(3):
+    assert capi.a_job_holds_the_gil({keys}) == 0
+""",
+        env={"OPENBLAS_NUM_THREADS": "1"},
+    )
 
 
 def test_waking_is_no_recursion(script):

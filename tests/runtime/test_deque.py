@@ -160,6 +160,21 @@ def test_asking_for_a_tag_takes_nothing_else(arena, crowd):
     assert d.counts == [1] * 10_000
 
 
+def test_where_nobody_can_steal_nothing_is_offered(native, arena):
+    """Who waits for a fork sleeps then.  It spun, with its GIL, until its thief's next pop."""
+    d = arena(3)
+    for i in range(3):
+        d.push(i, i + 1)
+    assert d.offers(1)
+    assert not d.offers(2)
+    d.refuse()
+    assert not d.offers(1)
+    assert d.steal(1) == native.deque.EMPTY
+    assert d.pop() == 2
+    assert d.offers(1)
+    assert d.steal(1) == (0, 1)
+
+
 def test_membarrier_is_refused_later(script):
     """By a sandbox that is put up when the owners' pops are unfenced already: thieves still
     come by their jobs."""

@@ -15,7 +15,7 @@ from pyblitz.runtime.atomic cimport (
     i64_store_release, u32_load_relaxed, u32_load_seq_cst, u32_store_relaxed,
     u32_store_release, u32_store_seq_cst)
 from pyblitz.runtime.counters cimport (
-    add_inactive, count_inactive, count_sleeping, counters_init, sub_inactive)
+    add_inactive, count_inactive, count_sleeping, counters_init, post_event, sub_inactive)
 from pyblitz.runtime.deque cimport (
     BIAS_OWNER, STEAL_TAKEN, Deque, deque_bottom, deque_destroy, deque_init, deque_looks, deque_offers,
     deque_pop, deque_push, deque_steal)
@@ -32,8 +32,8 @@ from pyblitz.runtime.os cimport (
     parker_init, unpark)
 from pyblitz.runtime.sleep cimport (
     REVIVE_NS, ROUNDS_UNTIL_SLEEPY, THREAD_NONE, THREAD_RETIRED, THREAD_RUNS, SLEEPER_DEAD, Idle, Sleep, Sleeper,
-    idle_init, no_work_found, post_bound, post_injected, post_mail, post_moved, retire, revive, sleep_init, sleeper_init, start_looking, wake_any)
-
+    idle_init, no_work_found, post_bound, post_injected, post_internal, post_mail, post_moved, retire,
+    revive, sleep_init, sleeper_init, start_looking, wake_any)
 from pyblitz.runtime.stats cimport (
     BUSY, ELSEWHERE, Noted, Span, WorkerTally, note, stats_read, stats_record)
 
@@ -607,6 +607,29 @@ cdef void sleep_either(int t) noexcept nogil:
     else:
         inject(0)
 
+cdef void pool_spawns() noexcept nogil:
+    pool_new(1)
+    deque_new(False)
+    # Of an earlier push: the next one tells nobody, unless it sees the worker get sleepy.
+    post_event(&sleep.counters)
+
+cdef void sleep_spawned(int t) noexcept nogil:
+    """A task of one who waits for it without helping: see `spawn` of host/tasks.pyx."""
+    cdef Idle idle
+    if t == 1:
+        push(0)
+        post_internal(sleep, deque)
+        fence_seq_cst()
+        post_internal(sleep, deque)
+        return
+    idle_init(&idle)
+    # As steal_from of pool.pyx looks: without a fence, until there seems to be something.
+    while not (deque_looks(deque) > 0 and steal()):
+        if idle.rounds < ROUNDS_UNTIL_SLEEPY:
+            idle.rounds = ROUNDS_UNTIL_SLEEPY
+        if no_work_found(sleep, 0, &idle) and retire(sleep, 0, &idle):
+            return
+
 cdef void one_done(int ended) noexcept nogil:
     check(n_taken(1) == 1, b"a job is there, and everybody sleeps")
 
@@ -1082,6 +1105,7 @@ add("parker, two tokens", park_both_new, 3, park_both, all_ended_3, 2, 0, 1)
 add("parker, time-outs", parker_new, 2, park_timed, all_ended_2, 2, 0, 1)
 add("lock latch", locked_new, 2, lock_use, all_ended_2, 2, 0, 1)
 add("sleep, one job", pool_1, 2, sleep_1, one_done, 2, 0, 0, 3)
+add("sleep, spawned", pool_spawns, 2, sleep_spawned, one_done, 2, 0, 0, 3)
 add("sleep, retirement", pool_retires, 2, sleep_retire, one_done, 2, 0, 0, 3)
 add("sleep, retirement, two jobs", pool_retires, 2, sleep_retire_2, two_done, 2, 0, 0, 3)
 add("sleep, a start, and retirement", pool_unstarted, 3, sleep_start, two_done_if_started, 2, 0, 0, 3)
