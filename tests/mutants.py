@@ -234,6 +234,20 @@ MUTATIONS = [
         "runtime/test_depth.py",
     ),
     Mutation(
+        "bridge: of two failures without memory the second is forgotten",
+        "runtime/bridge.pyx",
+        "        lower_limit(&b.lost, at)\n",
+        "        pass\n",
+        "test_containers.py",
+    ),
+    Mutation(
+        "pool: whether a thread has begun is not asked",
+        "runtime/pool.pyx",
+        "    if not b.began:\n        i64_fetch_sub",
+        "    if False:\n        i64_fetch_sub",
+        "test_containers.py",
+    ),
+    Mutation(
         "pool: a wait that was told to stop looks after no signal",
         "runtime/pool.pyx",
         "if w.poll_at != 0 and now >= w.poll_at:",

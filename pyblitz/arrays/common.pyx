@@ -117,7 +117,13 @@ cdef class Slices:
         raise NotImplementedError
 
     def _part(self, lo, hi):
-        return self.part(lo, hi)
+        try:
+            return self.part(lo, hi)
+        except SystemError as e:
+            # NumPy's (2.4.6), where a ufunc's reduction has no memory: NULL, and no exception.
+            if "without setting an exception" in str(e):
+                raise MemoryError(f"no memory for {self.what}") from None
+            raise
 
     def _combine(self, lo, mid):
         return self.combine(lo, mid)

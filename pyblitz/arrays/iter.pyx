@@ -1661,6 +1661,8 @@ class ParZip:
         cdef dict passes = {}       # filter -> the nodes that are computed in its pass
         if any([len((<ParIter>v).parts) > 1 for v in self._values]):
             arrays = tuple([v.collect() for v in self._values])
+        elif first.shape is not None:
+            return tuple(collect([(<ParIter>v).parts[0] for v in self._values], None))
         else:
             nodes = [(<ParIter>v).parts[0] for v in self._values]
             for n in nodes:

@@ -13,7 +13,7 @@ from pyblitz.host.interpreter cimport raised
 from pyblitz.host.pools cimport Entry, enter, leave
 from pyblitz.runtime.atomic cimport (
     atomic_i64, i64_load_relaxed, i64_store_relaxed)
-from pyblitz.runtime.call cimport Part
+from pyblitz.runtime.call cimport Part, lower_limit
 from pyblitz.runtime.join cimport join as join_forks
 from pyblitz.runtime.pool cimport Worker, must_stop
 from pyblitz.runtime.scope cimport broadcast as broadcast_tasks

@@ -11,7 +11,7 @@ from libc.stdint cimport INT64_MAX, int64_t
 from pyblitz.host.blocks cimport (
     Block, block_begins, block_ends, end_later, end_left_open, last_entered, rank_of_error)
 from pyblitz.host.cancel cimport Listener
-from pyblitz.host.forks cimport check_callable, failed_from, lower_limit
+from pyblitz.host.forks cimport check_callable, failed_from
 from pyblitz.host.futures cimport begin_future, end_future
 from pyblitz.host.interpreter cimport check, raised
 from pyblitz.host.pools cimport Entry, borrow, enter, leave
@@ -19,7 +19,7 @@ from pyblitz.host.threadpool cimport submit_call
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, fence_seq_cst, i64_fetch_add_relaxed, i64_load_relaxed,
     i64_store_relaxed, u32_cas_seq_cst, u32_exchange_acq_rel, u32_load_seq_cst, u32_store_relaxed)
-from pyblitz.runtime.call cimport Call, Part, call_init
+from pyblitz.runtime.call cimport Call, Part, call_init, lower_limit
 from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.deque cimport deque_bottom_tag, deque_looks, deque_newest
 from pyblitz.runtime.job cimport Job

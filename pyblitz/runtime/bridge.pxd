@@ -22,8 +22,8 @@ or the failure with the lowest index, is the same however the work was shared.
 """
 from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport (
-    atomic_i64, atomic_ptr, atomic_u32, i64_cas_relaxed, i64_load_relaxed)
-from pyblitz.runtime.call cimport Part, Progress
+    atomic_i64, atomic_ptr, atomic_u32, i64_load_relaxed)
+from pyblitz.runtime.call cimport Part, Progress, lower_limit
 from pyblitz.runtime.pool cimport Worker
 
 # Runs items lo .. hi.  0; -1 with an exception set; or a code of its own.
@@ -61,6 +61,8 @@ cdef struct Bridge:
     # A place for one failure for whose node there was no memory, and whether it is taken.
     atomic_u32 spare_taken
     Failure spare
+    # The lowest item whose failure had no place at all; INT64_MAX: none.
+    atomic_i64 lost
 
 cdef void bridge_init(Bridge* b, leaf_fn leaf, combine_halves_fn combine, void* ctx,
                       int64_t grain) noexcept nogil
@@ -69,10 +71,7 @@ cdef void bridge_fail(Bridge* b, int64_t at, int rc) noexcept nogil
 
 cdef inline void bridge_limit(Bridge* b, int64_t at) noexcept nogil:
     """Nothing at or past ``at`` is wanted any more."""
-    # relaxed: a hint that saves work; results are read after the join
-    cdef int64_t seen = i64_load_relaxed(&b.limit)
-    while at < seen and not i64_cas_relaxed(&b.limit, seen, at):
-        seen = i64_load_relaxed(&b.limit)
+    lower_limit(&b.limit, at)
 
 cdef inline bint bridge_wants(const Bridge* b, int64_t at) noexcept nogil:
     """Whether item ``at`` is still wanted; long leaves poll it."""

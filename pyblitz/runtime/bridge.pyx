@@ -1,4 +1,5 @@
 """The one recursion; see bridge.pxd for how it works."""
+from libc.errno cimport ENOMEM
 from libc.stdint cimport INT64_MAX, uint64_t
 from libc.stdlib cimport free, malloc
 from pyblitz.runtime.atomic cimport (
@@ -12,7 +13,7 @@ from pyblitz.runtime.join cimport (
     beat, fork_back, promote_all, wait_for_fork)
 from pyblitz.runtime.lazy cimport lazy_any, lazy_pop, lazy_push
 from pyblitz.runtime.os cimport now_ns
-from pyblitz.runtime.call cimport Part, progress_made, progress_of, progress_told
+from pyblitz.runtime.call cimport Part, lower_limit, progress_made, progress_of, progress_told
 from pyblitz.runtime.pool cimport Fork, current_call, has_left_open, hooks, must_stop
 from pyblitz.runtime.sleep cimport wake_any, wished_for
 
@@ -44,6 +45,7 @@ cdef void bridge_init(Bridge* b, leaf_fn leaf, combine_halves_fn combine, void* 
     i64_store_relaxed(&b.span, 1)
     ptr_store_relaxed(&b.failures, NULL)
     u32_store_relaxed(&b.spare_taken, 0)
+    i64_store_relaxed(&b.lost, INT64_MAX)
 
 
 cdef int bridge_run(Worker* w, Bridge* b, int64_t n) noexcept nogil:
@@ -79,6 +81,10 @@ cdef int first_failure(Bridge* b) noexcept nogil:
     cdef int rc = 0
     cdef void* error = NULL
     cdef void* loser
+    # relaxed: as in bridge_run
+    if i64_load_relaxed(&b.lost) <= at:
+        at = i64_load_relaxed(&b.lost)
+        rc = ENOMEM
     while f != NULL:
         loser = f.error
         # Of one index the first in time, which is the last in the list.
@@ -107,7 +113,8 @@ cdef void bridge_fail(Bridge* b, int64_t at, int rc) noexcept nogil:
     if f == NULL and u32_exchange_acquire(&b.spare_taken, 1) == 0:
         f = &b.spare
     if f == NULL:
-        # No memory to tell of more than one.
+        # No memory to tell of more than one, but for that.
+        lower_limit(&b.lost, at)
         if error != NULL:
             hooks().drop(error)
         return

@@ -15,7 +15,7 @@ raises, and what was written before travels with the join.
 """
 from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport (
-    atomic_i64, atomic_u32, i64_fetch_add_relaxed, i64_load_relaxed, i64_store_relaxed,
+    atomic_i64, atomic_u32, i64_cas_relaxed, i64_fetch_add_relaxed, i64_load_relaxed, i64_store_relaxed,
     u32_cas_seq_cst, u32_exchange_acquire, u32_load_relaxed, u32_store_relaxed,
     u32_store_release)
 from pyblitz.runtime.os cimport now_ns
@@ -92,6 +92,13 @@ cdef inline bint part_wanted(const Part* p) noexcept nogil:
             return False
         p = p.outer
     return True
+
+cdef inline void lower_limit(atomic_i64* limit, int64_t at) noexcept nogil:
+    """Nothing at or past ``at`` is wanted any more."""
+    # relaxed: a hint that saves work; results are read after the wait
+    cdef int64_t seen = i64_load_relaxed(limit)
+    while at < seen and not i64_cas_relaxed(limit, seen, at):
+        seen = i64_load_relaxed(limit)
 
 cdef inline void progress_init(Progress* p, tell_fn tell, void* listener,
                                Part* part) noexcept nogil:

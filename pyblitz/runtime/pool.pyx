@@ -24,7 +24,7 @@ from pyblitz.runtime.lazy cimport fuse_store, lazy_any, lazy_init
 from pyblitz.runtime.latch cimport latch_is_set, latch_set
 from pyblitz.runtime.stats cimport BUSY, ELSEWHERE, SEARCHING, SLEEPING, add_one, note
 from pyblitz.runtime.os cimport (
-    alloc_aligned, atfork_child, lock_latch_destroy, lock_latch_init,
+    LockLatch, alloc_aligned, atfork_child, lock_latch_destroy, lock_latch_init,
     lock_latch_is_set, lock_latch_set, lock_latch_wait, membarrier_register, now_ns,
     thread_create, thread_join, wait_for_memory, yield_thread)
 from pyblitz.runtime.sleep cimport (
@@ -340,9 +340,18 @@ cdef void job_done(Pool* p) noexcept nogil:
 
 # ---- threads ----------------------------------------------------------------
 
+cdef struct Beginning:
+    Worker* worker
+    bint began          # it has what the language above keeps for each thread
+    LockLatch known     # set when `began` says so
+
+
 cdef bint start_thread(void* pool, int i) noexcept nogil:
-    """By the claimer of worker i's wake."""
+    """By the claimer of worker i's wake.  False: the system has no place for a thread, or the language
+    above no memory."""
     cdef Worker* w = (<Pool*>pool).workers[i]
+    cdef Beginning b
+    cdef void* held
     if w.sleeper.thread == THREAD_RETIRED:
         # It is past its last look: this does not wait for anything.
         thread_join(w.thread)
@@ -350,7 +359,19 @@ cdef bint start_thread(void* pool, int i) noexcept nogil:
     w.sleeper.thread = THREAD_RUNS
     # relaxed: whoever starts it is counted, as a user or as a thread
     i64_fetch_add_relaxed(&w.pool.threads, 1)
-    if thread_create(&w.thread, worker_main, w, i + 1, w.cpu) != 0:
+    b.worker = w
+    b.began = False
+    lock_latch_init(&b.known)
+    if thread_create(&w.thread, worker_main, &b, i + 1, w.cpu) == 0:
+        # Not later: a job that is bound to a thread without memory would wait as long as that lasts.  It
+        # does not need the GIL; but free-threaded Python may stop this thread for it.
+        held = hooks().let_go()
+        lock_latch_wait(&b.known)
+        if not b.began:
+            thread_join(w.thread)
+        hooks().take_back(held)
+    lock_latch_destroy(&b.known)
+    if not b.began:
         i64_fetch_sub_acq_rel(&w.pool.threads, 1)
         w.sleeper.thread = THREAD_NONE
         return False
@@ -361,13 +382,19 @@ cdef bint start_thread(void* pool, int i) noexcept nogil:
 
 
 cdef void worker_main(void* arg) noexcept nogil:
-    cdef Worker* w = <Worker*>arg
+    cdef Worker* w = (<Beginning*>arg).worker
     cdef Pool* p = w.pool
     cdef Sleep* s = &p.sleep
     cdef Idle idle
     cdef Job* job
-    cdef bint more = False
-    begin_thread(w)
+    cdef bint began, more = False
+    set_current(w)
+    began = hooks().thread_start()
+    (<Beginning*>arg).began = began
+    # arg is gone after this.
+    lock_latch_set(&(<Beginning*>arg).known)
+    if not began:
+        return
     note(&w.sleeper.stats, SLEEPING, SEARCHING)
     # Whoever started this thread left it counted as inactive: it searches.
     idle_init(&idle)
@@ -401,14 +428,15 @@ cdef void worker_main(void* arg) noexcept nogil:
             if retire(s, w.index, &idle):
                 break
             note(&w.sleeper.stats, SLEEPING, SEARCHING)
-            begin_thread(w)
+            begin_again(w)
     # acq_rel: partner is pool_ended.  The pool may be gone after this.
     i64_fetch_sub_acq_rel(&p.threads, 1)
 
 
-cdef void begin_thread(Worker* w) noexcept nogil:
-    """A thread that there is no memory for starts late.  One that is told to end meanwhile has no
-    job left to run: its pool is closed, and has no users."""
+cdef void begin_again(Worker* w) noexcept nogil:
+    """After a `stop_thread` that was too early: somebody took the memory that this gave back, and it is
+    waited for.  Who is told to end meanwhile has no job left to run: its pool is closed, and has no
+    users."""
     set_current(w)
     while not hooks().thread_start() and not latch_is_set(&w.sleeper.terminate):
         wait_for_memory()

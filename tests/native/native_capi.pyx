@@ -1,6 +1,6 @@
 """Programs over the public cimport API, as an author would write them."""
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 from posix.unistd cimport usleep
 from pyblitz cimport (
     Scope, Task, Worker, broadcast, current_worker, join, num_workers, parallel_for,
@@ -8,8 +8,10 @@ from pyblitz cimport (
     sort_i32, sort_i64, sort_u32, sort_u64, spawn, spawn_many, spawn_on, submit, submit_keyed,
     task_init, worker_index)
 from pyblitz.runtime.atomic cimport (
-    atomic_i64, i64_fetch_add_relaxed, i64_fetch_sub_acq_rel, i64_load_acquire, i64_load_relaxed,
-    i64_store_relaxed, i64_store_release, spin_hint)
+    atomic_i64, atomic_ptr, i64_fetch_add_relaxed, i64_fetch_sub_acq_rel, i64_load_acquire,
+    i64_load_relaxed, i64_store_relaxed, i64_store_release, ptr_cas_acq_rel, ptr_load_acquire,
+    ptr_load_relaxed, ptr_store_relaxed, spin_hint)
+from pyblitz.runtime.bridge cimport Failure
 from pyblitz.runtime.os cimport yield_thread
 
 cdef extern from *:
@@ -918,6 +920,60 @@ def a_job_holds_the_gil(bint keyed):
     else:
         submit(look_for_the_gil, &held)
     return held
+
+
+cdef struct Starving:
+    atomic_i64 failed       # whether item 2 has
+    atomic_ptr taken        # memory, each piece linked to the next
+
+cdef void take_all_memory(Starving* f) noexcept nogil:
+    """As far as this thread gets any in pieces of the size of a bridge's Failure."""
+    cdef void** piece = <void**>malloc(sizeof(Failure))
+    cdef void** first = piece
+    cdef void** last = NULL
+    while piece != NULL:
+        piece[0] = NULL
+        if last != NULL:
+            last[0] = piece
+        last = piece
+        piece = <void**>malloc(sizeof(Failure))
+    if last != NULL:
+        last[0] = ptr_load_relaxed(&f.taken)
+        while not ptr_cas_acq_rel(&f.taken, last[0], first):
+            last[0] = ptr_load_relaxed(&f.taken)
+
+cdef int fail_without_memory(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi) except? -1 nogil:
+    cdef Starving* f = <Starving*>ctx
+    if lo == 0:
+        usleep(1000)        # so long that the others are shared
+        return 0
+    take_all_memory(f)
+    if lo == 2:
+        i64_store_release(&f.failed, 1)
+        return 7
+    while i64_load_acquire(&f.failed) == 0:
+        yield_thread()
+    # Until the other one has also told of it.
+    usleep(20000)
+    return 5
+
+
+def fails_twice_without_memory():
+    """What a loop returns whose items 1 and 2 fail, the latter first, with no memory left."""
+    cdef Starving f
+    cdef void** piece
+    cdef void* older
+    cdef int rc
+    i64_store_relaxed(&f.failed, 0)
+    ptr_store_relaxed(&f.taken, NULL)
+    with nogil:
+        rc = parallel_for(NULL, 3, fail_without_memory, &f, 1)
+        piece = <void**>ptr_load_acquire(&f.taken)
+        while piece != NULL:
+            older = piece[0]
+            free(piece)
+            piece = <void**>older
+    return rc
 
 
 # As C calls them: -1 is all that it hears of an exception.
