@@ -255,6 +255,8 @@ def test_numba_ends_the_process_rather_than_to_compute_nonsense(script):
         HARNESS
         + NUMBA
         + """
+import faulthandler
+faulthandler.disable()      # it reads the frames of threads that go on, and may crash at it
 a = np.arange(4_000_000.0)
 for _ in range(200):
     assert np.array_equal(pb.par_map(parallel_ufunc, a), 2 * a)
