@@ -207,7 +207,7 @@ def test_the_stack_of_a_call(native, pool_size, threads):
 
     Measured (gcc 12, x86-64): run, submit 375 bytes; join 520 to 590; scope 890;
     parallel_for 740 and 230 more for each halving: 3,000 for 1,000 items one by one.  A call
-    that starts a thread: 5,300 to 7,800, of which most are glibc's (dynamic linking)."""
+    that starts a thread: 5,300 to 8,500, of which most are glibc's (dynamic linking)."""
     stack_of, least = native.stack.stack_of, native.stack.LEAST
     pool_size(threads)
     kernels = {"run": 1, "join": 2, "parallel_for": 1000, "scope": 1000, "submit": 1, "fail": 1}
