@@ -422,20 +422,32 @@ test_cancel.usable()
     assert out.split() == ["raised", "[True]"]
 
 
+# The main thread waits for `sleeps`, which runs in another.
+WAIT = """
+import signal, threading, time
+import pyblitz as pb
+pb.set_num_threads(2)
+main = threading.get_ident()
+begun = threading.Event()
+def wait(what):
+    if what == "join":
+        pb.join(begun.wait, sleeps)
+    else:
+        with pb.scope() as s:
+            s.spawn(sleeps)
+            begun.wait()
+"""
+
+
 @pytest.mark.parametrize("what", ["join", "scope"])
 def test_a_handler_is_not_kept_waiting_by_other_signals(script, what):
     """Those of a profiler's timer interrupt each wait before it has lasted 20 ms: the wait
     goes on with what is left, and Python looks after its signals when that is over."""
     out = script(
-        f"""
-import os, signal, threading, time
-import pyblitz as pb
-pb.set_num_threads(2)
+        f"""{WAIT}
 ran, ticks = [], []
 signal.signal(signal.SIGUSR1, lambda *_: ran.append(time.monotonic()))
 signal.signal(signal.SIGALRM, lambda *_: ticks.append(1))
-main = threading.get_ident()
-begun = threading.Event()
 def sleeps():
     # In another thread, which no signal interrupts.
     assert threading.get_ident() != main
@@ -446,12 +458,7 @@ def sleeps():
     time.sleep(1)
 sent = []
 signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
-if {what!r} == "join":
-    pb.join(begun.wait, sleeps)
-else:
-    with pb.scope() as s:
-        s.spawn(sleeps)
-        begun.wait()
+wait({what!r})
 signal.setitimer(signal.ITIMER_REAL, 0)
 print(ran[0] - sent[0], len(ticks))
 """
@@ -468,18 +475,13 @@ def test_handlers_run_while_what_was_stopped_ends(script, what, raises):
     """A wait that was told to stop goes on until the other half ends: Python looks after its
     signals all the same, and what a handler raises comes out.  (It ran when the wait was over.)"""
     out = script(
-        f"""
-import signal, threading, time
-import pyblitz as pb
-pb.set_num_threads(2)
+        f"""{WAIT}
 ran, sent = [], []
 def handler(*_):
     ran.append(time.monotonic())
     if {raises}:
         raise KeyError("of the handler")
 signal.signal(signal.SIGUSR1, handler)
-main = threading.get_ident()
-begun = threading.Event()
 def sleeps():
     assert threading.get_ident() != main
     begun.set()
@@ -489,12 +491,7 @@ def sleeps():
     time.sleep(1)
 try:
     with pb.CancelScope(timeout=0.1):
-        if {what!r} == "join":
-            pb.join(begun.wait, sleeps)
-        else:
-            with pb.scope() as s:
-                s.spawn(sleeps)
-                begun.wait()
+        wait({what!r})
 except (KeyError, TimeoutError) as e:
     print(type(e).__name__, ran[0] - sent[0])
 """

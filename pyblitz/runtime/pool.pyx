@@ -987,8 +987,7 @@ cdef void take_orphans(Worker* w) noexcept nogil:
     while job != NULL:
         execute(w, job)
         job = next_orphan(w.pool)
-    if error != NULL:
-        hooks().restore(error)
+    hooks().restore(error)
     hooks().take_back(held)
 
 
@@ -1062,14 +1061,19 @@ cdef void pool_run_here(Pool* p, Job* job) noexcept nogil:
 
 
 cdef bint run_queued(Worker* w, Worker* runner) noexcept nogil:
-    """Runs on w the next job that lies in the runner's queue; False: there is none."""
+    """Runs on w the next job that lies in the runner's queue, or in the inbox if no thread takes it
+    from there; False: there is none."""
     cdef Job* job = runner.queued
     # After a fork by a job, in the child: the others are the parent's.
-    if job == NULL or pool_is_stale(w.pool):
+    if pool_is_stale(w.pool):
         return False
-    runner.queued = job.next
-    execute(w, job)
-    return True
+    if job != NULL:
+        runner.queued = job.next
+    elif is_orphaned(w.pool):
+        job = next_orphan(w.pool)
+    if job != NULL:
+        execute(w, job)
+    return job != NULL
 
 
 cdef bint pool_help_here(Pool* p) noexcept nogil:
@@ -1077,7 +1081,6 @@ cdef bint pool_help_here(Pool* p) noexcept nogil:
     lies there; False: there is none.  The GIL is not held, and no exception is set."""
     cdef Worker* runner = runner_here(p)
     cdef Worker* w
-    cdef Job* job
     cdef bint ran
     if runner == NULL or not (runner.queued != NULL or is_orphaned(p)):
         return False
@@ -1086,10 +1089,5 @@ cdef bint pool_help_here(Pool* p) noexcept nogil:
     if w == NULL:
         return False
     ran = run_queued(w, runner)
-    if not ran and is_orphaned(p):
-        job = next_orphan(p)
-        ran = job != NULL
-        if ran:
-            execute(w, job)
     pool_leave(w)
     return ran
