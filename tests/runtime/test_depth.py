@@ -1,5 +1,6 @@
 """Stacks are as deep as programs are, however many jobs there are."""
 
+import concurrent.futures
 import contextlib
 import threading
 import time
@@ -232,14 +233,14 @@ def test_who_asks_for_one_job_waits_for_no_other():
             jobs = [pool.submit(ran.append, k) for k in range(20)]
             jobs[4].result()
             early = len(ran)
-            with pytest.raises(TimeoutError):
+            with pytest.raises(concurrent.futures.TimeoutError):
                 jobs[-1].result(timeout=0)
-            with pytest.raises(TimeoutError):
+            with pytest.raises(concurrent.futures.TimeoutError):
                 jobs[-1].exception(timeout=-1)
             late = len(ran)
             # One begins before the time is up.
             slow = [pool.submit(time.sleep, 0.2) for _ in range(20)]
-            with pytest.raises(TimeoutError):
+            with pytest.raises(concurrent.futures.TimeoutError):
                 slow[-1].result(timeout=0.1)
             return early, late, len(ran), sum(job.done() for job in slow)
 
