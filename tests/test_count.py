@@ -49,7 +49,7 @@ def bincount(*args, **options):
     "dtype", ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">i4", "f8"]
 )
 @pytest.mark.parametrize("bins", [1, 2, 100, 1000, 1025, 40_000])
-@pytest.mark.parametrize("n", [0, 100, 40_001, 300_000])
+@pytest.mark.parametrize("n", [0, 100, 5_000, 40_001, 300_000])
 def test_bincount(dtype, bins, n):
     d = np.dtype(dtype)
     top = 2 if d.kind == "b" else min(bins, np.iinfo(d).max + 1) if d.kind in "iu" else bins
@@ -553,3 +553,12 @@ def test_weights_that_are_no_numbers_between_edges(n, at, bad):
         expected = np.histogram(a, [0, 1, 2, 3.5], weights=weights)[0]
         got = pb.par_histogram(a, [0, 1, 2, 3.5], weights=weights)[0]
     np.testing.assert_array_equal(got, expected)
+
+
+def test_the_greatest_integer_is_no_bin():
+    """NumPy's length is one more, which is negative, and it writes in front of its result."""
+    for greatest in (2**63 - 1, 2**62):
+        x = np.full(200_000, 3)
+        x[5] = greatest
+        with pytest.raises((ValueError, MemoryError)):
+            pb.par_bincount(x)

@@ -5,7 +5,7 @@ import operator
 import numpy as np
 
 cimport numpy as cnp
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport number_of, run, run_fn
@@ -17,7 +17,7 @@ from pyblitz.arrays.front cimport (
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport cast, node_of
 from pyblitz.kernels.count cimport (
-    BIN_ITEM, BIN_SEARCH, BIN_WIDTH_F32, BIN_WIDTH_F64, Count, count_blocks, count_run)
+    BIN_ITEM, BIN_SEARCH, BIN_WIDTH_F32, BIN_WIDTH_F64, Count, count_bits, count_blocks, count_run)
 from pyblitz.kernels.numbers cimport NUMBER_F64
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 
@@ -26,6 +26,8 @@ cnp.import_array()
 cdef enum:
     # Items that are looked at to guess how many bins there are.
     SAMPLES = 512
+    # More of them no memory has.
+    MOST_BINS = 1099511627776
 
 # Integers below it are doubles, too.
 cdef double exact = 2.0 ** 53
@@ -65,31 +67,34 @@ cdef object bincount(ndarray x, object weights, object minlength):
     """The result, or what is left to NumPy."""
     cdef Count c
     cdef ndarray result
-    cdef object low, high
+    cdef cnp.dtype dtype = x.descr
+    cdef int64_t step
+    cdef uint64_t bits
     cdef int attempt
-    if x.dtype.kind not in "biu" or x.dtype.str[1:] == "u8":
-        return left_dtype(x.dtype)
-    if not take_items(&c, x):
-        return left_dtype(x.dtype)
+    if dtype.kind not in b"biu" or (dtype.kind == b"u" and dtype.itemsize == 8) or not take_items(&c, x):
+        return left_dtype(dtype)
     c.binning = BIN_ITEM
-    some = x[::max(<int64_t>1, c.n // SAMPLES)]
+    step = max(<int64_t>1, c.n // SAMPLES)
     for attempt in range(3):
-        low, high = int(some.min()), int(some.max())
-        if low < 0:
-            # In NumPy's words; the array, if another thread writes it, is not safe with them.
-            np.bincount(np.full(1, low))
-        c.bins = max(1 << min(high.bit_length(), 40), 1)
+        bits = count_bits(&c, step)
+        if bits >> 62:
+            # In NumPy's words; the array, if another thread writes it, is not safe with them.  Nor is it if
+            # it has the greatest integer: the length of the result is one more.
+            np.bincount(np.full(1, -1 if bits >> 63 else 1 << 62))
+        c.bins = 1
+        while c.bins < <int64_t>MOST_BINS and <uint64_t>c.bins <= bits:
+            c.bins *= 2
         result = counts_in_bins(&c, weights)
         if result is not None:
             break
         if c.blocks < 1:
-            count_left("par_bincount", "few items for each bin")
+            count_left("par_bincount", "few items for each bin", cnp.PyArray_NBYTES(x))
             return np.bincount(private_copy(x), weights, minlength)
         if attempt:
             # Another thread writes the items, but does not know the copy.
             x = x.copy()
             take_items(&c, x)
-        some = x
+        step = 1
     if minlength <= c.bins:
         result.resize(max(c.top + 1, minlength), refcheck=False)
         return result
@@ -134,8 +139,6 @@ def par_bincount(x, /, weights=None, minlength=0):
     least = operator.index(minlength)
     if not 0 <= least < 1 << 60:
         return left("arguments that it refuses")
-    if cnp.PyArray_SIZE(<ndarray>x) == 0:
-        return too_small
     if weights is not None:
         if (not cnp.PyArray_CheckExact(weights) or weights.shape != x.shape
                 or not np.can_cast(weights.dtype, np.float64)):
@@ -338,7 +341,7 @@ def par_histogram(a, bins=10, range=None, density=None, weights=None):
     >>> pb.par_histogram([1, 2, 1], bins=[0, 1, 2, 3])
     (array([0, 2, 1]), array([0, 1, 2, 3]))
     """
-    if not cnp.PyArray_CheckExact(a) or cnp.PyArray_SIZE(<ndarray>a) == 0:
+    if not cnp.PyArray_CheckExact(a):
         return too_small
     if weights is not None and (not cnp.PyArray_CheckExact(weights) or weights.shape != a.shape):
         return left("weights that it refuses")

@@ -68,8 +68,9 @@ cdef Left too_small
 # NumPy will refuse the arguments: then it raises, and nothing is counted.
 cdef Left left(str why)
 cdef Left left_dtype(object dtype)
-# Counts a large call that was left to its namesake, for plans that call the namesake themselves.
-cdef object count_left(str name, str why)
+# Counts a call that was left to its namesake, if its arguments have so many bytes that it is a large one.
+# Plans call it that call the namesake themselves.
+cdef object count_left(str name, str why, int64_t bytes)
 # The reason for a call that goes to the code of t, a container's class.
 cdef str own_code(object t)
 # The function that was handed over under this name for arrays of this class, or None; and the same for
@@ -165,6 +166,8 @@ cdef class Operation:
     cdef object ask_namesake(self, PyObject** args, Py_ssize_t n, PyObject* names)
     cdef object for_namesake(self, object where, object x)
     cdef object converted(self, object where, object given, object mine)
+    cdef bint is_small(self, PyObject* x) noexcept
+    cdef PyObject* sized_of(self, Received r)
     cdef dict without_own(self, dict kwargs)
     cdef object go_back(self, str why, tuple args, dict kwargs, int64_t bytes=*)
     cdef bint take_axis(self, list given, dict named) except -1

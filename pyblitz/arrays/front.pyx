@@ -83,7 +83,7 @@ cdef double TRUTH_NS = 0.0105
 cdef double ITEM_NS = 0.25
 cdef double NONZERO_NS = 0.25
 cdef double COUNT_NS = 0.125
-cdef double BIN_NS = 0.25
+cdef double BIN_NS = 1.0
 cdef double FACTOR_NS = 0.5
 cdef double SCAN_NS = 0.25
 cdef double PUT_NS = 2.0
@@ -156,7 +156,9 @@ def left_alone():
     return dict(counts)
 
 
-cdef object count_left(str name, str why):
+cdef object count_left(str name, str why, int64_t bytes):
+    if bytes <= NOTED_BYTES:
+        return
     # Not a critical section: the dictionary's own operations would end it (Python 3.13).
     with counting:
         counts[name, why] = counts.get((name, why), 0) + 1
@@ -464,8 +466,7 @@ cdef class Ufunc(InPlace):
 
     cdef object alone(self, str method, str why, tuple args, dict kwargs):
         result = getattr(self.given, method)(*args, **kwargs)
-        if bytes_of(args) > NOTED_BYTES:
-            count_left(f"{self.__name__}.{method}", why)
+        count_left(f"{self.__name__}.{method}", why, bytes_of(args))
         return result
 
     def __reduce__(self):
@@ -860,6 +861,12 @@ cdef class Operation:
         fn = <object>args[0]
         return PyObject_Vectorcall(fn if self.method is None else getattr(fn, self.method), args + 1, n - 1, names)
 
+    cdef bint is_small(self, PyObject* x) noexcept:
+        """Whether x, which `ns` is about, is too small to share.  What is no array is one item; what was not
+        given is the plan's to refuse."""
+        return x != NULL and not pays(
+            cnp.PyArray_SIZE(<ndarray><object>x) if Py_TYPE(x) == &PyArray_Type else 1, self.ns)
+
     cdef dict without_own(self, dict kwargs):
         return {name: x for name, x in kwargs.items() if name not in self.own} if self.own else kwargs
 
@@ -889,8 +896,8 @@ cdef class Operation:
         else:
             fn = args[0] if self.method is None else getattr(args[0], self.method)
             result = fn(*args[1:], **kwargs)
-        if why is not None and max(bytes, bytes_of(args) + bytes_of(kwargs.values())) > NOTED_BYTES:
-            count_left(self.__name__, why)
+        if why is not None:
+            count_left(self.__name__, why, max(bytes, bytes_of(args) + bytes_of(kwargs.values())))
         return result
 
     cdef object by_protocol(self, tuple args, dict kwargs):
@@ -917,8 +924,8 @@ cdef class Operation:
             with np.errstate(all="ignore") if own.__name__ != fn.__name__ else contextlib.nullcontext():
                 result = t.__array_ufunc__(x, own, method, *inputs, **options)
             if result is not NotImplemented:
-                if not own.used and bytes_of(args) > NOTED_BYTES:
-                    count_left(self.__name__, own_code(t))
+                if not own.used:
+                    count_left(self.__name__, own_code(t), bytes_of(args))
                 return result
         return self.go_back("a container without an answer", args, kwargs)
 
@@ -1046,7 +1053,9 @@ cdef class Operation:
             r.wrapper = None
         if r.wrapper is not None and bytes_of(r.given) + bytes_of(r.named.values()) <= NOTED_BYTES:
             return self.go_back(None, args, kwargs)
-        result = self.plan(*r.given, **r.named)
+        result = too_small
+        if self.ns == 0 or not self.is_small(self.sized_of(r)):
+            result = self.plan(*r.given, **r.named)
         if type(result) is Left:
             args = tuple([self.converted(i, x, r.given[i]) for i, x in enumerate(args)])
             kwargs = {name: self.converted(name, x, r.named[name]) for name, x in kwargs.items()}
@@ -1061,6 +1070,11 @@ cdef class Operation:
             result if type(result) is tuple else (result,))]
         return tuple(results) if type(result) is tuple else results[0]
 
+    cdef PyObject* sized_of(self, Received r):
+        """Borrowed; NULL: it was not given."""
+        x = r.given[self.sized] if self.sized < len(r.given) else r.named.get(self.names[self.sized], absent)
+        return NULL if x is absent else <PyObject*>x
+
     cdef object written_or(self, Received r, tuple args, object result, int i):
         """A ufunc's result: the very array that was given for it, or one of the caller's type."""
         for mine, given in zip(r.given, args):
@@ -1073,18 +1087,26 @@ cdef class Operation:
         return rewrap(result, r.wrapper, self.gives, (args[0], args[1:], i))
 
 
+cdef PyObject* named_value(object name, PyObject** values, PyObject* names):
+    """Borrowed; NULL: there is none of this name."""
+    cdef Py_ssize_t i
+    if names != NULL:
+        for i in range(len(<tuple>names)):
+            if (<tuple>names)[i] == name:
+                return values[i]
+    return NULL
+
+
 cdef object operate(object self, PyObject** args, size_t nargsf, PyObject* names):
     """What CPython calls when an Operation is called."""
     cdef Operation op = <Operation>self
     cdef Py_ssize_t n = PyVectorcall_NARGS(nargsf)
-    cdef PyObject* first
     if (op.of_ufunc and (n == 0 or type(<object>args[0]) is Ufunc)) or not op.all_plain(args, n, names):
         given, kwargs = unpacked(args, n, names)
         return op.receive(tuple(given), kwargs)
-    if op.sized < n and op.ns > 0:
-        first = args[op.sized]
-        if not pays(cnp.PyArray_SIZE(<ndarray><object>first) if Py_TYPE(first) == &PyArray_Type else 1, op.ns):
-            return op.ask_namesake(args, n, names)
+    if op.ns > 0 and op.is_small(args[op.sized] if op.sized < n else named_value(
+            op.names[op.sized], args + n, names)):
+        return op.ask_namesake(args, n, names)
     result = PyObject_Vectorcall(op.plan, args, n, names)
     if type(result) is not Left:
         return result
@@ -1092,8 +1114,7 @@ cdef object operate(object self, PyObject** args, size_t nargsf, PyObject* names
     result = op.ask_namesake(args, n, names)
     if why is not None:
         given, kwargs = unpacked(args, n, names)
-        if bytes_of(given) + bytes_of(kwargs.values()) > NOTED_BYTES:
-            count_left(op.__name__, why)
+        count_left(op.__name__, why, bytes_of(given) + bytes_of(kwargs.values()))
     return result
 
 
@@ -1153,7 +1174,8 @@ def operation(arrays, namesake=None, *, own="", method=None, of_ufunc=False, giv
     masked : bool, optional
         Whether the namesake knows masked arrays.
     ns : float, optional
-        Nanoseconds that one item of the first array takes NumPy, to decide before the plan.
+        Nanoseconds that one item of the first array takes NumPy, to decide before the plan.  Not
+        beside ``own``: the namesake gets what is too small without these.
     twice : str, optional
         Those of the arrays of which the namesake gets copies: see ``private_copy``.
     """

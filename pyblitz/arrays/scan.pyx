@@ -345,7 +345,7 @@ cdef object reduceat(ufunc op, ndarray x, object indices, object axis, object dt
     indices = indices.astype(np.intp)
     if not in_order(<const intptr_t*>cnp.PyArray_DATA(indices), cnp.PyArray_SIZE(indices), n):
         # This copy: of indices that are written meanwhile, NumPy reads what is beyond the row.
-        count_left("par_reduceat", "indices that fall")
+        count_left("par_reduceat", "indices that fall", cnp.PyArray_NBYTES(x))
         return op.reduceat(x, indices, axis, dtype, out)
     r = resolve_for(op, x, dtype, out)
     if r is None:

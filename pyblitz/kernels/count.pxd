@@ -5,7 +5,7 @@ from left to right.  How many blocks there are follows from the number of items
 and of bins alone, so sums of weights have the same bits for any number of
 threads.  No Python, no NumPy.
 """
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 from pyblitz.kernels.numbers cimport NumberKind
 from pyblitz.kernels.search cimport SortedSearch
 from pyblitz.runtime.atomic cimport atomic_u32
@@ -51,6 +51,8 @@ cdef struct Count:
     void* tables
     int64_t* tops
 
+# The bits of each step-th item, or-ed: at least those of the greatest one, and the sign's if one is negative.
+cdef uint64_t count_bits(const Count* c, int64_t step) noexcept nogil
 # How many blocks it takes; none: the bins are too many to be worth it.
 cdef int64_t count_blocks(Count* c) noexcept nogil
 # 0, ENOMEM, or -1 with an exception set.

@@ -51,11 +51,11 @@ cdef inline uint64_t bits_of(Number x) noexcept nogil:
     return <uint64_t><int64_t>x
 
 
-cdef bint take_items(const Number* a, int64_t n, int64_t bins, int32_t* bin, Counter* table,
-                     int64_t lanes, int64_t stride) noexcept nogil:
-    """Counts items in a table or, if there is a ``bin``, writes their bins there.  Whether every item is
-    a bin.  It is a valid one in any case, as their number is a power of two: another thread may change
-    an item between a check and its use."""
+cdef uint64_t take_items(const Number* a, int64_t n, int64_t step, int64_t bins, int32_t* bin, Counter* table,
+                         int64_t lanes, int64_t stride) noexcept nogil:
+    """Counts items in a table or, if there is a ``bin``, writes their bins there.  Returns all their bits,
+    or-ed.  Each gets a valid bin in any case, as the number of bins is a power of two: another thread may
+    change an item between a check and its use.  Without either, only looks at each step-th item."""
     cdef uint64_t all_bits = 0, bits, second, third, fourth, last = bins - 1
     cdef int64_t i = 0
     if bin != NULL:
@@ -63,7 +63,12 @@ cdef bint take_items(const Number* a, int64_t n, int64_t bins, int32_t* bin, Cou
             bits = bits_of(a[i])
             all_bits |= bits
             bin[i] = <int32_t>(bits & last)
-        return all_bits <= last
+        return all_bits
+    if table == NULL:
+        while i < n:
+            all_bits |= bits_of(a[i])
+            i += step
+        return all_bits
     if lanes == LANES:
         while i + LANES <= n:
             prefetch(<const char*>(a + i) + AHEAD_BYTES)
@@ -79,25 +84,33 @@ cdef bint take_items(const Number* a, int64_t n, int64_t bins, int32_t* bin, Cou
         bits = bits_of(a[i])
         all_bits |= bits
         table[bits & last] += 1
-    return all_bits <= last
+    return all_bits
 
 
-cdef bint take_any(const Count* c, int64_t lo, int64_t n, int32_t* bin, Counter* table,
-                   int64_t lanes, int64_t stride) noexcept nogil:
+cdef uint64_t take_any(const Count* c, int64_t lo, int64_t n, int64_t step, int32_t* bin, Counter* table,
+                       int64_t lanes, int64_t stride) noexcept nogil:
     """Of items lo .. lo + n."""
     if c.kind == NUMBER_I8:
-        return take_items(<const int8_t*>c.items + lo, n, c.bins, bin, table, lanes, stride)
+        return take_items(<const int8_t*>c.items + lo, n, step, c.bins, bin, table, lanes, stride)
     if c.kind == NUMBER_U8:
-        return take_items(<const uint8_t*>c.items + lo, n, c.bins, bin, table, lanes, stride)
+        return take_items(<const uint8_t*>c.items + lo, n, step, c.bins, bin, table, lanes, stride)
     if c.kind == NUMBER_I16:
-        return take_items(<const int16_t*>c.items + lo, n, c.bins, bin, table, lanes, stride)
+        return take_items(<const int16_t*>c.items + lo, n, step, c.bins, bin, table, lanes, stride)
     if c.kind == NUMBER_U16:
-        return take_items(<const uint16_t*>c.items + lo, n, c.bins, bin, table, lanes, stride)
+        return take_items(<const uint16_t*>c.items + lo, n, step, c.bins, bin, table, lanes, stride)
     if c.kind == NUMBER_I32:
-        return take_items(<const int32_t*>c.items + lo, n, c.bins, bin, table, lanes, stride)
+        return take_items(<const int32_t*>c.items + lo, n, step, c.bins, bin, table, lanes, stride)
     if c.kind == NUMBER_U32:
-        return take_items(<const uint32_t*>c.items + lo, n, c.bins, bin, table, lanes, stride)
-    return take_items(<const int64_t*>c.items + lo, n, c.bins, bin, table, lanes, stride)
+        return take_items(<const uint32_t*>c.items + lo, n, step, c.bins, bin, table, lanes, stride)
+    return take_items(<const int64_t*>c.items + lo, n, step, c.bins, bin, table, lanes, stride)
+
+
+cdef uint64_t count_bits(const Count* c, int64_t step) noexcept nogil:
+    return take_any(c, 0, c.n, step, NULL, <uint32_t*>NULL, 0, 0)
+
+
+cdef inline bint are_bins(const Count* c, uint64_t all_bits) noexcept nogil:
+    return all_bits < <uint64_t>c.bins
 
 
 cdef double apart_of(const Real* edges, int64_t bins, Real scale) noexcept nogil:
@@ -172,7 +185,7 @@ cdef bint bins_of(const Count* c, int64_t lo, int64_t n, int32_t* bin) noexcept 
     """The entries of a table for items lo .. lo + n.  False: one has none."""
     cdef double x[CHUNK]
     if c.binning == BIN_ITEM:
-        return take_any(c, lo, n, bin, <uint32_t*>NULL, 0, 0)
+        return are_bins(c, take_any(c, lo, n, 1, bin, <uint32_t*>NULL, 0, 0))
     if c.binning == BIN_WIDTH_F32:
         bin_width(<const float*>c.items + lo, n, c.bins, <const float*>c.edges, <float>c.scale, c.apart, bin)
     elif c.binning == BIN_WIDTH_F64:
@@ -237,9 +250,9 @@ cdef int bins_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept 
         if c.binning != BIN_ITEM or c.weights != NULL:
             inside = bins_of(c, at, n, bin)
         elif c.direct:
-            inside = take_any(c, at, n, NULL, c.counts, 1, 0)
+            inside = are_bins(c, take_any(c, at, n, 1, NULL, c.counts, 1, 0))
         else:
-            inside = take_any(c, at, n, NULL, counts, c.lanes, c.stride)
+            inside = are_bins(c, take_any(c, at, n, 1, NULL, counts, c.lanes, c.stride))
         if not inside:
             # relaxed: read after the join
             u32_store_relaxed(&c.outside, 1)
@@ -285,7 +298,7 @@ cdef int64_t count_blocks(Count* c) noexcept nogil:
     c.before = 0 if c.binning == BIN_ITEM else 1
     c.lanes = LANES if c.bins * size <= LANE_BYTES else 1
     c.stride = (entries + PAD - 1) // PAD * PAD + PAD
-    c.blocks = min(<int64_t>MAX_BLOCKS, c.n // MIN_BLOCK_ITEMS)
+    c.blocks = min(<int64_t>MAX_BLOCKS, max(<int64_t>1, c.n // MIN_BLOCK_ITEMS))
     # What clearing and adding up the tables costs is some of the counting.
     c.blocks = min(c.blocks, c.n // (4 * c.lanes * c.stride))
     c.direct = c.blocks < 1 and c.binning == BIN_ITEM and c.bins <= DIRECT_BINS * c.n
