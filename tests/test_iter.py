@@ -772,8 +772,9 @@ def test_a_zip_of_several_filters():
     for lazy, expected in [((f, g), (b, b)), ((f, -f, g, f), (b, -b, b, b))]:
         for got, e in zip(lazy[0].zip(*lazy[1:]).collect(), expected, strict=True):
             assert_same(got, e)
+    assert_same(f.zip(g).map(np.add).collect(), b + b)
     with pytest.raises(ValueError, match="same filter"):
-        f.zip(g).map(np.add)
+        f + g
     with pytest.raises(ValueError, match="shapes differ"):
         f.zip(f.filter(lambda v: v < 2)).collect()
     with pytest.raises(ValueError, match="shapes differ"):
@@ -1416,7 +1417,7 @@ def test_reductions(dtype, n, filtered):
                 assert_same(got, expected)
     for ddof in (1, n, n + 3):
         if dtype in ("f8", "i8"):
-            got, warned = outcome(lambda ddof=ddof: x.var(ddof))
+            got, warned = outcome(lambda ddof=ddof: x.var(ddof=ddof))
             expected, should = outcome(lambda ddof=ddof: np.var(a, ddof=ddof))
             np.testing.assert_allclose(got, expected, rtol=1e-12)
             assert warned == should
@@ -2197,3 +2198,236 @@ def test_extremes_of_booleans_look_at_everything():
     for extreme in (pb.ParIter.max, pb.ParIter.min):
         with pytest.raises(ZeroDivisionError):
             extreme(pb.par_iter(x).map(raises, dtype=bool, check=False))
+
+
+# ---- what two readings found
+
+
+BOTH = pytest.mark.parametrize("n", [8, 100_000])
+
+
+@BOTH
+def test_no_map_makes_objects_or_text(n):
+    x = pb.par_iter(np.arange(float(n)))
+    for fn in (lambda v: v * 2, lambda v: np.interp(v, [0, 9], [0, 9])):
+        for dtype in (object, "U3", "S2", [("a", "f8")]):
+            with pytest.raises(TypeError, match="dtype: expected a number or time, not"):
+                x.map(fn, dtype=dtype)
+
+
+@BOTH
+def test_map_casts_within_a_kind_only(n):
+    """Whether the function can be traced or not, and as `par_map` does."""
+    a = np.arange(float(n))
+    for fn in (lambda v: v * 1.5, lambda v: np.interp(v, [0, 9], [0, 9])):
+        with pytest.raises(TypeError):
+            pb.par_iter(a).map(fn, dtype=int).collect()
+        with pytest.raises(TypeError):
+            pb.par_map(fn, a, dtype=int)
+        got = pb.par_iter(a).map(fn, dtype="f4").collect()
+        assert_same(got, fn(a).astype("f4"))
+
+
+@pytest.mark.filterwarnings("ignore:overflow")  # of products
+@BOTH
+def test_reductions_take_an_axis_in_the_first_place(n):
+    a = np.arange(float(2 * n)).reshape(n, 2)
+    x, row = pb.par_iter(a), pb.par_iter(a[:, 0])
+    for name in ("sum", "prod", "min", "max", "mean", "var", "std"):
+        for axis in (0, 1, -1, (0, 1), None):
+            expected = getattr(a, name)(axis)
+            np.testing.assert_allclose(getattr(x, name)(axis), expected, rtol=1e-12)
+        np.testing.assert_allclose(getattr(row, name)(0), getattr(a[:, 0], name)(0), rtol=1e-12)
+    for name in ("any", "all"):
+        for axis in (0, 1, np.int64(1)):
+            with pytest.raises(TypeError, match="an axis, which is axis="):
+                getattr(x, name)(axis)
+            assert_same(getattr(x, name)(axis=axis), getattr(a, name)(axis))
+        assert getattr(row, name)(2.0) == getattr(np, name)(a[:, 0] == 2)
+
+
+@pytest.mark.parametrize("n", [8, 100_000])
+@pytest.mark.parametrize("dtype", ["u8", "i8", "u4", "i4"])
+def test_searches_do_not_wrap_numbers(n, dtype):
+    top = np.iinfo(dtype).max
+    a = np.full(n, top, dtype)
+    a[n // 2] = 1
+    for v in (np.int64(-1), np.int32(-1), np.uint64(2**64 - 1), np.uint32(2**32 - 1), np.array(-1)):
+        expected = np.equal(a, v)
+        x = pb.par_iter(a)
+        where = int(np.argmax(expected)) if expected.any() else None
+        assert (x == v).any() == expected.any()
+        assert x.position(v) == where
+        assert pb.par_position(a, v) == where
+        assert x.count(v) == np.count_nonzero(expected)
+    assert pb.par_position(a, 1) == n // 2
+
+
+@BOTH
+def test_times_without_a_unit_get_their_sources(n):
+    times = (np.arange(n) + 700).astype("M8[s]")
+    x, d = pb.par_iter(times), np.timedelta64(1500, "ms")
+    spans = x.astype("m8")
+    assert spans.dtype == "m8[s]"
+    assert_same((spans + d).collect(), times.astype("m8") + d)
+    assert_same((spans > d).collect(), times.astype("m8") > d)
+    back = pb.par_iter(times.astype("m8[s]")).astype("M8")
+    assert_same((back + d).collect(), times.astype("m8[s]").astype("M8") + d)
+    traced = x.map(lambda v: v - np.datetime64(0, "s"), dtype="m8")
+    blocks = x.map(lambda v: np.array(v) - np.datetime64(0, "s"), dtype="m8")
+    for got in (traced, blocks):
+        assert_same(got.collect(), times - np.datetime64(0, "s"))
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", ["i8", "f4", "u1", "?", "m8[s]"])
+def test_a_start_after_chain_is_cast(n, dtype):
+    a = np.arange(n).astype(dtype)
+    whole, x = np.concatenate([a, a]), pb.par_iter(a).chain(a)
+    starts = {"m": [np.timedelta64(5, "ms"), np.timedelta64(5, "s")]}.get(
+        whole.dtype.kind, [7.5, 0.5, np.float64(0.5), 300, float("nan")]
+    )
+    for op in ("max", "min", "sum"):
+        for start in starts:
+            expected = outcome(lambda o=op, s=start: getattr(whole, o)(initial=s))[0]
+            got = outcome(lambda o=op, s=start: getattr(x, o)(initial=s))[0]
+            assert type(got) is type(expected)
+            if not isinstance(expected, Exception):
+                np.testing.assert_allclose(got, expected, rtol=1e-5)
+    empty = pb.par_iter(a).filter(np.zeros(n, bool)).chain(a)
+    assert empty.max(initial=a[0]) == a.max()
+
+
+@BOTH
+def test_a_start_that_is_no_identity_says_nothing(n):
+    """SciPy's ufuncs have a zero there."""
+    special = pytest.importorskip("scipy.special")
+    a = np.linspace(1, 2, n)
+    for op in (special.elliprc, special.agm, special.boxcox):
+        with np.errstate(all="ignore"):
+            expected = op.reduce(np.concatenate([a, a]))
+            np.testing.assert_equal(pb.par_iter(a).chain(a).reduce(op), expected)
+            np.testing.assert_equal(
+                pb.par_reduce(op, a.reshape(4, -1), axis=1), op.reduce(a.reshape(4, -1), axis=1)
+            )
+
+
+@pytest.mark.parametrize("n", [8, 200_000])
+def test_errstate_inside_a_function(n):
+    a = np.arange(float(n))
+    x = pb.par_iter(a)
+
+    def safe(v):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(v == 0, 0.0, 1 / v)
+
+    def strict(v):
+        with np.errstate(divide="raise"):
+            return 1 / v
+
+    with np.errstate(all="raise"):
+        assert_same(x.map(safe).collect(), safe(a))
+        assert_same(pb.par_filter(a, lambda v: safe(v) > 0.2), a[safe(a) > 0.2])
+        assert pb.par_position(a, lambda v: safe(v) == 0.25) == 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(FloatingPointError):
+            x.map(strict).collect()
+    assert "GIL" not in repr(x.map(lambda v: v * 2))
+
+
+def test_windows_cannot_be_written():
+    """They lie over each other, as those of `sliding_window_view`; chunks do not."""
+
+    def shift(w):
+        w -= w[0]
+        return w[-1]
+
+    for n in (8, 20_000):
+        x = pb.par_iter(np.arange(float(n)))
+        with pytest.raises(ValueError, match="read-only"):
+            x.windows(3).map(shift)
+        assert_same(x.chunks(4).map(shift).collect(), np.full(n // 4, 3.0))
+
+
+def test_slices_in_a_loop_do_not_double():
+    a = x = np.random.default_rng(5).integers(0, 100, 2000)
+    y = pb.par_iter(a)
+    for _ in range(40):
+        x, y = x[1:] - x[:-1], y[1:] - y[:-1]
+    assert_same(y.collect(), x)
+    assert_same(y[5:9].collect(), x[5:9])
+
+
+@BOTH
+def test_a_zip_of_two_filters_is_one_of_arrays(n):
+    a = np.arange(float(n))
+    f, g = pb.par_iter(a).filter(lambda v: v > 1), pb.par_iter(a).filter(lambda v: v < n - 2)
+    p, q = a[a > 1], a[a < n - 2]
+    assert_same(f.zip(g).map(lambda u, v: u + v).collect(), p + q)
+    for got, kept in zip(f.zip(g).filter(lambda u, v: u + v > 4).collect(), (p, q), strict=True):
+        assert_same(got, kept[p + q > 4])
+    short = pb.par_iter(a).filter(lambda v: v > 2)
+    with pytest.raises(ValueError, match="zip: shapes differ"):
+        f.zip(short).map(lambda u, v: u + v)
+
+
+@BOTH
+def test_chunks_of_numpys_integers(n):
+    x = pb.par_iter(np.arange(n))
+    assert len(x.chunks(np.int8(3)).collect()) == -(-n // 3)
+    assert len(x.windows(np.uint8(3))) == n - 2
+    seen = []
+    x.chunks(4).for_each(lambda c: seen.append(c[0]) or c * 2)
+    assert sorted(seen) == list(range(0, n, 4))
+
+
+def test_rows_of_another_shape_do_not_follow_a_filter():
+    kept = pb.par_iter(np.arange(4.0)).filter(lambda v: v > 1)
+    with pytest.raises(ValueError, match="chain: rows of shape"):
+        kept.chain(np.ones((2, 2)))
+    with pytest.raises(ValueError, match="chain: rows of shape"):
+        pb.par_iter(np.ones((2, 2))).chain(kept)
+
+
+@BOTH
+def test_functions_of_python_are_not_merged(n):
+    rng, x = np.random.default_rng(1), pb.par_iter(np.arange(float(n)))
+
+    def noise(v):
+        return np.interp(v, [0, 1], [0, 0]) + rng.random(v.shape)
+
+    one, two = x.map(noise, check=False), x.map(noise, check=False)
+    assert (one - two).any()
+    assert not (one - one).any()
+
+
+@pytest.mark.filterwarnings("ignore:invalid")
+def test_a_product_of_one_complex_number():
+    for value in (complex(-np.inf, 0), complex(0, np.inf), 2j):
+        a = np.array([value])
+        np.testing.assert_equal(pb.par_iter(a).prod(), a.prod())
+        np.testing.assert_equal(pb.par_prod(a), a.prod())
+
+
+def test_means_of_no_windows_have_their_dtype():
+    for dtype in ("f4", "i4", "f8", "F"):
+        few, some = np.zeros(3, dtype), np.zeros(9, dtype)
+        means = [pb.par_iter(a).windows(5).mean() for a in (few, some)]
+        assert means[0].dtype == means[1].dtype
+        assert means[0].size == 0
+
+
+def test_classes_that_compute_otherwise_are_refused():
+    class Unit(np.ndarray):
+        def __array_ufunc__(self, fn, method, *inputs, **options):
+            return NotImplemented
+
+    class Named(np.ndarray):
+        pass
+
+    a = np.ones((2, 2))
+    for kind in (np.matrix, Unit):
+        with pytest.raises(TypeError, match="computes otherwise than arrays"):
+            pb.par_iter(a.view(kind))
+    assert_same(pb.par_iter(a.view(Named)).collect(), a)

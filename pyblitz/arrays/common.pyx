@@ -415,7 +415,19 @@ idempotent = {np.minimum, np.maximum, np.fmin, np.fmax}
 
 cdef bint is_associative(object op):
     """Whether neighbours may be combined in any grouping."""
-    return op.identity is not None or op in idempotent
+    return op in idempotent or (op.identity is not None and (is_numpys(op) or has_identity(op)))
+
+
+cdef bint has_identity(object op):
+    """Whether its identity is one.  That of others may be a zero that says nothing (SciPy's)."""
+    few = np.array([2, 3, 5])
+    same = False
+    try:
+        with np.errstate(all="ignore"):
+            same = np.array_equal(op(op.identity, few), few) and np.array_equal(op(few, op.identity), few)
+    except Exception:
+        pass
+    return same
 
 
 cdef void array_extent(ndarray a, char** low, char** high) noexcept:

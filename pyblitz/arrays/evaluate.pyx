@@ -408,6 +408,9 @@ cdef ndarray equal_to(Node node):
     if a.kind != NODE_INPUT or value.kind != NODE_CONSTANT or not is_side_by_side(a.what):
         return None
     d = a.dtype
+    # A number of another type, as an unsigned one of a signed one, is compared by NumPy's own loop.
+    if value.dtype is not None and value.dtype != d:
+        return None
     if d.kind not in b"iuf" or d.itemsize not in (4, 8) or not cnp.PyDataType_ISNOTSWAPPED(d):
         return None
     return np.asarray(value.what, d)

@@ -302,9 +302,8 @@ cdef object dot_row(ndarray x, ndarray y):
     red.map = &m
     red.arg = NULL
     red.folds = 1
-    red.grain = 0
     set_dot(&red.fold[0], x.dtype, 0, 1)
-    run(<run_fn>reduce_run, &red, "the reduction")
+    fold_in_pool(&red)
     report_flags("dot", u32_load_relaxed(&red.flags))
     # NumPy starts from a zero, whose sign stays.
     if x.descr.type_num == cnp.NPY_DOUBLE:
@@ -398,7 +397,9 @@ cdef object started(object op, ndarray result, object initial):
 cdef object from_start(object op, ndarray result, object initial):
     """NumPy's own start shows in the sign of a zero."""
     value = result[()]
-    if initial is no_value and (result.descr.kind not in b"fc" or value != 0):
+    # Of a product of one complex number it shows in its infinities, too.
+    if initial is no_value and (result.descr.kind not in b"fc" or value != 0) and (
+            op is not multiply or result.descr.kind != b"c"):
         return value
     return started(op, result, initial)
 
@@ -492,7 +493,7 @@ cdef object reduce_parts(object op, list parts, object initial):
     cdef Flags flags = Flags()
     if len(parts) == 1:
         return reduce_node(op, parts[0], initial, None)
-    if initial is None or not is_associative(op) or (op.identity is None and initial is no_value and any(
+    if initial is None or not is_associative(op) or (op.identity is None and any(
             [(<Node>p).shape is None or 0 in (<Node>p).shape for p in parts])):
         return op.reduce(np.concatenate([array_of(p) for p in parts]), axis=None, initial=initial)
     if op is add and is_half((<Node>parts[0]).dtype):
@@ -511,13 +512,10 @@ cdef object reduce_parts(object op, list parts, object initial):
 
 
 cdef object joined(object op, list parts, object initial):
-    values = [reduce_node(op, p, no_value, None) for p in parts]
-    if initial is not no_value:
-        values.insert(0, initial)
-    result = values[0]
-    for value in values[1:]:
-        result = op(result, value)
-    return result
+    cdef object result = reduce_node(op, parts[0], no_value, None)
+    for p in parts[1:]:
+        result = op(result, reduce_node(op, p, no_value, None))
+    return result if initial is no_value else started(op, np.asarray(result), initial)
 
 
 cdef tuple reduce_two(object op1, Node one, object op2, Node two):

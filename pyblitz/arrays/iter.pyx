@@ -8,6 +8,7 @@ one program of it all and runs that.
 import array
 import math
 import operator
+import threading
 import weakref
 from inspect import signature
 
@@ -47,6 +48,8 @@ cnp.import_array()
 cdef enum:
     # A function that gets blocks of so many elements in all is checked; fewer may be one block.
     CHECKED_FROM = 4096
+    # An expression of more nodes is computed before it is sliced.
+    MOST_SLICED = 64
 
 # NumPy's, without a look into its module at each operator.
 cdef object add = np.add, subtract = np.subtract, multiply = np.multiply, power = np.power
@@ -65,8 +68,14 @@ class _Untraceable(TypeError):
     """A function wants to know values that are not computed yet."""
 
 
+# Of each thread: NumPy's errstate in which the function was called that is being traced.
+cdef object tracing = threading.local()
+
+
 cdef ParIter wrap(list parts, bint traced=False):
     cdef ParIter x = ParIter.__new__(ParIter)
+    if traced and np.geterr() != tracing.errors:
+        raise _Untraceable("steps do not know of np.errstate")
     x.parts = parts
     x.traced = traced
     return x
@@ -101,7 +110,8 @@ def par_iter(*arrays):
     ------
     TypeError
         Without an array; for numbers and arrays of no axis, as ``iter`` does; for objects,
-        strings and structured arrays; for masked arrays.
+        strings and structured arrays; for masked arrays, matrices, and other subclasses that
+        compute otherwise than arrays.
 
     Notes
     -----
@@ -130,7 +140,10 @@ def par_iter(*arrays):
             made.append(a)
             continue
         if not cnp.PyArray_CheckExact(a):
+            given = type(a)
             a = member(a, f"arrays[{i}]", "par_iter")
+            if issubclass(given, np.ndarray) and not computes_alike(given):
+                raise TypeError(f"arrays[{i}]: {given.__name__} computes otherwise than arrays; give np.asarray of it")
         if (<cnp.dtype>(<ndarray>a).dtype).kind not in b"biufcmM":
             raise TypeError(f"par_iter: expected arrays of numbers or times, not {a.dtype}")
         if not cnp.PyArray_NDIM(<ndarray>a):
@@ -384,12 +397,48 @@ cdef object some_items(Node node):
         return collect([select(node, slice(first, first + rows))], None)[0].reshape(-1)[:CHECKED_ITEMS]
 
 
+cdef dict with_axis(object axis, dict options):
+    """What NumPy's function is asked for, if not for all axes."""
+    if axis is not None:
+        options["axis"] = axis
+    return options
+
+
+cdef bint has_no_unit(object dtype) except -1:
+    return dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic"
+
+
+cdef object number_dtype(object dtype, object source):
+    """A dtype that was asked for.  A time without a unit gets that of its source, as NumPy's do."""
+    dtype = np.dtype(dtype)
+    if dtype.kind not in "biufcmM":
+        raise TypeError(f"dtype: expected a number or time, not {dtype}")
+    return np.empty(0, source).astype(dtype).dtype if source is not None and has_no_unit(dtype) else dtype
+
+
+cdef object asked_for_expression(object fn, tuple row):
+    """What a function gives for lazy arrays that know no values; None: it wants to know some."""
+    before = getattr(tracing, "errors", None)
+    result = None
+    if before is None:
+        tracing.errors = np.geterr()
+    try:
+        result = called_alone(fn, tuple([wrap([n], True) for n in row]))
+    except Exception:
+        pass
+    finally:
+        tracing.errors = before
+    return result
+
+
 cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
     """``fn`` of lazy arrays, element by element."""
     cdef CompiledKernel k
     cdef ParIter x = values[0]
     cdef Node n
     fn = bare(fn)
+    if dtype is not None:
+        dtype = number_dtype(dtype, None)
     if isinstance(fn, ufunc):
         return call(fn, values, {} if dtype is None else {"dtype": dtype})
     if numbas_ufunc(fn) is not None:
@@ -407,17 +456,17 @@ cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
     # A function of arrays can be asked for the expression that it stands for.
     made = []
     for row in rows:
-        result = None
-        try:
-            result = called_alone(fn, tuple([wrap([n], True) for n in row]))
-        except Exception:
-            pass
+        result = asked_for_expression(fn, row)
         if not isinstance(result, ParIter) or len((<ParIter>result).parts) != 1:
             break
         n = (<ParIter>result).parts[0]
         if n.shape != (<Node>row[0]).shape or n.domain is not (<Node>row[0]).domain:
             break
-        made.append(n if dtype is None or n.dtype == dtype else cast(n, dtype))
+        wanted = n.dtype if dtype is None else number_dtype(dtype, n.dtype)
+        if not np.can_cast(n.dtype, wanted, "same_kind"):
+            raise TypeError(f"dtype: what fn gives, {n.dtype}, is not cast to {wanted}: that is no cast of the same "
+                            "kind")
+        made.append(n if n.dtype == wanted else cast(n, wanted))
     else:
         return wrap(made)
     made = []
@@ -426,16 +475,17 @@ cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
         if n.shape is None:
             row = tuple([node_of(a) for a in collect(list(row), None)])
             n = row[0]
-        if dtype is None:
+        if dtype is None or has_no_unit(dtype):
             # The first element tells.
             one = [collect([select(v, slice(0, 1))], None)[0].reshape(-1)[:1] for v in row]
-            dtype = np.asarray(called_alone(fn, tuple(one))).dtype
-            if dtype.kind not in "biufcmM":
-                raise TypeError(f"fn returned {dtype}; expected numbers or times")
+            found = np.asarray(called_alone(fn, tuple(one))).dtype
+            if found.kind not in "biufcmM":
+                raise TypeError(f"fn returned {found}; expected numbers or times")
+            dtype = found if dtype is None else number_dtype(dtype, found)
         if checked and math.prod(n.shape) >= CHECKED_FROM and not any([is_looked_at(v) for v in row]):
             check_items(fn, [some_items(v) for v in row])
             checked = False
-        made.append(operation_node(NODE_BLOCKS, fn, row, np.dtype(dtype)))
+        made.append(operation_node(NODE_BLOCKS, fn, row, dtype))
     return wrap(made)
 
 
@@ -591,7 +641,11 @@ cdef class ParIter:
             if callable(index) or np.ndim(index) == 0 and not isinstance(index, ParIter):
                 raise TypeError("a lazy array is indexed with slices of its first axis and with masks")
             return self.filter(index)
-        return wrap([select(self.placed().settled().parts[0], index)])
+        node = self.placed().settled().parts[0]
+        # A slice copies the expression: x = x[1:] - x[:-1] in a loop would double it each time.
+        if not self.traced and len(depends(node)) > MOST_SLICED and 2 * len(range(len(self))[index]) > len(self):
+            node = node_of(collect([node], None)[0])
+        return wrap([select(node, index)])
 
     # ---- operators and ufuncs
 
@@ -815,9 +869,7 @@ cdef class ParIter:
         >>> pb.par_iter([1, 2]).astype(float).collect()
         array([1., 2.])
         """
-        dtype = np.dtype(dtype)
-        if dtype.kind not in "biufcmM":
-            raise TypeError(f"dtype: expected a number or time, not {dtype}")
+        dtype = number_dtype(dtype, self.dtype)
         return wrap([cast(p, dtype) for p in self.parts], self.traced)
 
     # ---- adaptors
@@ -913,8 +965,10 @@ cdef class ParIter:
             x = par_iter(other)
             if x.dtype != self.dtype:
                 raise TypeError(f"chain: dtype {x.dtype} is not {self.dtype}; use astype")
-            if x.shape is not None and self.shape is not None and x.shape[1:] != self.shape[1:]:
-                raise ValueError(f"chain: rows of shape {x.shape[1:]} do not fit rows of {self.shape[1:]}")
+            # What a filter has kept has one dimension.
+            row, mine = [() if y.shape is None else y.shape[1:] for y in (x, self)]
+            if row != mine:
+                raise ValueError(f"chain: rows of shape {row} do not fit rows of {mine}")
             parts += (<ParIter>x).parts
         return wrap(parts)
 
@@ -1169,13 +1223,13 @@ cdef class ParIter:
                 and options.get("out") is None
                 and (axis is None or (type(axis) is int and axis in (0, -1) and self.ndim == 1)))
 
-    cdef object reduced(self, object numpys, object op, object initial, dict options):
-        if not self.takes(options):
+    cdef object reduced(self, object numpys, object op, object axis, object initial, dict options):
+        if not self.takes(with_axis(axis, options)):
             return numpys(self.collect(), initial=initial, **options)
         return reduce_parts(op, self.parts, initial)
 
     @ending
-    def sum(self, initial=no_value, **options):
+    def sum(self, axis=None, *, initial=no_value, **options):
         """``np.sum`` of all elements; floats are summed pairwise, in blocks.
 
         Examples
@@ -1183,10 +1237,10 @@ cdef class ParIter:
         >>> pb.par_iter([1, 2, 3]).sum()
         np.int64(6)
         """
-        return self.reduced(np.sum, np.add, initial, options)
+        return self.reduced(np.sum, np.add, axis, initial, options)
 
     @ending
-    def prod(self, initial=no_value, **options):
+    def prod(self, axis=None, *, initial=no_value, **options):
         """``np.prod`` of all elements.
 
         Examples
@@ -1194,10 +1248,10 @@ cdef class ParIter:
         >>> pb.par_iter([1, 2, 3]).prod()
         np.int64(6)
         """
-        return self.reduced(np.prod, np.multiply, initial, options)
+        return self.reduced(np.prod, np.multiply, axis, initial, options)
 
     @ending
-    def min(self, initial=no_value, **options):
+    def min(self, axis=None, *, initial=no_value, **options):
         """``np.min`` of all elements.
 
         Examples
@@ -1205,10 +1259,10 @@ cdef class ParIter:
         >>> pb.par_iter([3, 1, 2]).min()
         np.int64(1)
         """
-        return self.reduced(np.min, np.minimum, initial, options)
+        return self.reduced(np.min, np.minimum, axis, initial, options)
 
     @ending
-    def max(self, initial=no_value, **options):
+    def max(self, axis=None, *, initial=no_value, **options):
         """``np.max`` of all elements.
 
         Examples
@@ -1216,10 +1270,10 @@ cdef class ParIter:
         >>> pb.par_iter([3, 1, 2]).max()
         np.int64(3)
         """
-        return self.reduced(np.max, np.maximum, initial, options)
+        return self.reduced(np.max, np.maximum, axis, initial, options)
 
     @ending
-    def mean(self, **options):
+    def mean(self, axis=None, **options):
         """``np.mean`` of all elements.
 
         Examples
@@ -1227,13 +1281,13 @@ cdef class ParIter:
         >>> pb.par_iter([1, 2]).mean()
         np.float64(1.5)
         """
-        if not self.takes(options) or self.dtype.kind in "mM":
+        if not self.takes(with_axis(axis, options)) or self.dtype.kind in "mM":
             return np.mean(self.collect(), **options)
         value = mean_of(self.parts)
         return np.empty(0, self.dtype).mean() if value is None else value
 
     @ending
-    def var(self, ddof=0, **options):
+    def var(self, axis=None, *, ddof=0, **options):
         """``np.var`` of all elements: two passes.
 
         Examples
@@ -1241,13 +1295,13 @@ cdef class ParIter:
         >>> pb.par_iter([1, 3]).var()
         np.float64(1.0)
         """
-        if not self.takes(options) or self.dtype.kind in "mM" or is_half(self.dtype):
+        if not self.takes(with_axis(axis, options)) or self.dtype.kind in "mM" or is_half(self.dtype):
             return np.var(self.collect(), ddof=ddof, **options)
         value = variance_of(self.parts, ddof)
         return np.var(self.collect(), ddof=ddof) if value is None else value
 
     @ending
-    def std(self, ddof=0, **options):
+    def std(self, axis=None, *, ddof=0, **options):
         """``np.std`` of all elements: two passes.
 
         Examples
@@ -1255,13 +1309,16 @@ cdef class ParIter:
         >>> pb.par_iter([1, 3]).std()
         np.float64(1.0)
         """
-        if not self.takes(options) or self.dtype.kind in "mM" or is_half(self.dtype):
+        if not self.takes(with_axis(axis, options)) or self.dtype.kind in "mM" or is_half(self.dtype):
             return np.std(self.collect(), ddof=ddof, **options)
-        return np.sqrt(self.var(ddof))
+        return np.sqrt(self.var(ddof=ddof))
 
     cdef ParIter asked(self, object predicate):
         """Of what `any` and `all` want the truth."""
         self.known()
+        if isinstance(predicate, (int, np.integer)) and not isinstance(predicate, bool):
+            raise TypeError("predicate: an integer may be meant as an axis, which is axis=, or as a value, of which "
+                            "x == value asks")
         return self if predicate is None else predicate_of(predicate, (self,))
 
     cdef ParIter truths(self):
@@ -1271,6 +1328,14 @@ cdef class ParIter:
     def any(self, predicate=None, **options):
         """Whether the predicate (by default: is not zero) is true of an element; stops at
         the first that is found.
+
+        Parameters
+        ----------
+        predicate : float, array_like of bool, ufunc, compiled kernel or callable, optional
+            As for :func:`par_find_first`; but no integer, which NumPy's function would take for an axis:
+            write ``(x == 3).any()``.
+        **options
+            What NumPy's function of this name takes besides: it then does the call.
 
         Examples
         --------
@@ -1286,6 +1351,13 @@ cdef class ParIter:
     def all(self, predicate=None, **options):
         """Whether the predicate (by default: is not zero) is true of all elements; stops at
         the first of which it is not.
+
+        Parameters
+        ----------
+        predicate : float, array_like of bool, ufunc, compiled kernel or callable, optional
+            As for :meth:`any`.
+        **options
+            What NumPy's function of this name takes besides: it then does the call.
 
         Examples
         --------
@@ -1569,6 +1641,13 @@ class ParZip:
     def _repr_html_(self):
         return plan(self)
 
+    def _together(self):
+        """The values, of one filter or of none: what different filters have kept is computed."""
+        domains = {(<Node>p).domain for v in self._values for p in (<ParIter>v).parts}
+        if len(domains) > 1 and all([(<ParIter>v).shape is None for v in self._values]):
+            return tuple([wrap([node_of(a)]) for a in self.collect()])
+        return self._values
+
     def _each(self, name, *args):
         return ParZip(*[getattr(v, name)(*args) for v in self._values])
 
@@ -1585,7 +1664,7 @@ class ParZip:
         >>> pb.par_iter([1, 2]).zip([3, 4]).map(lambda a, b: a * b).collect()
         array([3, 8])
         """
-        return mapped(fn, self._values, dtype, check)
+        return mapped(fn, self._together(), dtype, check)
 
     def filter(self, predicate):
         """The places for which a predicate of their elements is true.
@@ -1595,13 +1674,14 @@ class ParZip:
         >>> pb.par_iter([1, 2]).zip([3, 1]).filter(lambda a, b: a < b).collect()
         (array([1]), array([3]))
         """
-        cdef ParIter first = self._values[0]
-        mask = predicate_of(predicate, self._values)
+        cdef tuple values = self._together()
+        cdef ParIter first = values[0]
+        mask = predicate_of(predicate, values)
         if first.shape is None and mask.shape is not None:
-            return ParZip(*[(<ParIter>v).placed() for v in self._values]).filter(mask)
+            return ParZip(*[(<ParIter>v).placed() for v in values]).filter(mask)
         domains = [keep(m) for m in operand_parts(mask, first.parts)]
         return ParZip(*[wrap([kept_node(p, d) for p, d in zip(operand_parts(v, first.parts), domains)])
-                        for v in self._values])
+                        for v in values])
 
     def step_by(self, step):
         """Every ``step``-th place.
@@ -1714,9 +1794,9 @@ class ParChunks:
         self._source, self._n, self._step = source, int(n), int(step)
         size = len(source)
         if step == 1:
-            self._length = max(size - n + 1, 0)
+            self._length = max(size - self._n + 1, 0)
         else:
-            self._length = -(-size // n)
+            self._length = -(-size // self._n)
 
     def __len__(self):
         return self._length
@@ -1732,6 +1812,8 @@ class ParChunks:
         """Stretches lo .. hi as arrays, from one piece of the source."""
         start = lo * self._step
         piece = self._source[start:(hi - 1) * self._step + self._n].collect()
+        # Windows lie over each other.
+        piece.flags.writeable = self._step >= self._n
         return [piece[i:i + self._n] for i in range(0, (hi - lo) * self._step, self._step)]
 
     def _run(self, fn, str name="the expression"):
@@ -1776,7 +1858,7 @@ class ParChunks:
         >>> pb.par_iter([1, 2]).chunks(2).for_each(print)
         [1 2]
         """
-        self._run(lambda chunk: fn(chunk) and None)
+        self._run(fn)
 
     def reduce(self, op):
         """Each stretch combined by a ufunc, as a lazy array.
@@ -1835,7 +1917,8 @@ class ParChunks:
         >>> pb.par_iter([1, 2, 3]).windows(2).mean().collect()
         array([1.5, 2.5])
         """
-        return self._array(self._run(np.mean, "reduce"))
+        results = self._run(np.mean, "reduce")
+        return par_iter(np.array(results) if results else np.empty((0, self._n), self._source.dtype).mean(1))
 
     def flatten(self):
         """The elements again, one stretch after another.

@@ -12,7 +12,7 @@ from numpy cimport ndarray
 from pyblitz.arrays.common cimport Resolved, Slices, fill_map, may_overlap, report_flags
 from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.arrays.nodes cimport (
-    NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INDEX, NODE_INPUT, NODE_KEPT, NODE_KERNEL,
+    NODE_BLOCKS, NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INDEX, NODE_INPUT, NODE_KEPT, NODE_KERNEL,
     NODE_LOOK, NODE_PAIR, NODE_WHERE, Domain, common_shape, items_at, visit)
 from pyblitz.kernels.cast cimport cast_loop
 from pyblitz.kernels.copy cimport copy_loop
@@ -210,8 +210,10 @@ cdef class Program:
             # A block kernel knows no gaps.
             if node.kind == NODE_KERNEL and (<CompiledKernel>node.what).block and not self.is_row(places[i]):
                 places[i] = self.in_register(places[i])
-        # Common subexpressions.  Functions may not be hashable; the node keeps them alive.
-        key = (<int>node.kind, node.what if node.kind == NODE_INDEX else id(node.what),
+        # Common subexpressions.  Functions may not be hashable; the node keeps them alive.  Those of Python may
+        # give something else each time (random numbers), or look at elements.
+        key = (<int>node.kind, node.what if node.kind == NODE_INDEX else id(
+                   node if node.kind == NODE_BLOCKS or node.kind == NODE_LOOK else node.what),
                places[0] if n > 0 else -1, places[1] if n > 1 else -1, places[2] if n > 2 else -1,
                None if n <= 3 else tuple([places[i] for i in range(3, n)]),
                node.dtype if node.resolved is None else node.resolved)
