@@ -762,3 +762,36 @@ def body(client):
         )
         == ["True"] * 3
     )
+
+
+def test_nans_of_half_precision_in_records():
+    a = np.array([np.nan, 1, 1, 0, 0, 0] * 50, "f2")
+    b = np.tile([0, 0, 1], 100)
+    mine, theirs = (
+        pb.par_group_by((a, b)),
+        pb.par_group_by((da.from_array(a, chunks=7), da.from_array(b, chunks=7))),
+    )
+    for got, expected in zip(theirs, mine, strict=True):
+        np.testing.assert_array_equal(got.compute(), expected)
+    records = np.empty(300, [("x", "f2"), ("y", "i4")])
+    records["x"], records["y"] = a, b
+    order = pb.par_argsort(da.from_array(records, chunks=7)).compute()
+    np.testing.assert_array_equal(order, mine.order)
+    assert pb.par_sort(da.from_array(records, chunks=7)).compute().dtype == records.dtype
+
+
+def test_nans_among_objects_are_refused():
+    """NumPy's comparisons of them are no order: elements would be lost."""
+    a = da.from_array(np.array([2.0, np.nan, 1.0, np.nan, 2.0, 0.5], object), chunks=2)
+    for lazy in (pb.par_sort(a), pb.par_argsort(a), pb.par_group_by(a).order):
+        with pytest.raises(ValueError, match="NaN among objects"):
+            lazy.compute()
+    ordered = pb.par_sort(da.from_array(np.array([2.0, 1.0, 2.0, 0.5], object), chunks=2))
+    assert ordered.compute().tolist() == [0.5, 1, 2, 2]
+
+
+def test_distinct_text_of_variable_width():
+    if not hasattr(np.dtypes, "StringDType"):
+        pytest.skip("this NumPy has no text of variable width")
+    a = np.array(["b", "a", "b", "cc"], np.dtypes.StringDType())
+    assert pb.par_unique(da.from_array(a, chunks=2)).compute().tolist() == ["a", "b", "cc"]

@@ -318,3 +318,12 @@ def test_subclasses(tmp_path):
         assert pb.par_position(a.tolist(), 5) == 5
         assert pb.par_position(np.asmatrix(np.asarray(a)), 5) == 5
         a[0] = 0
+
+
+def test_an_empty_list_is_a_mask_of_nothing():
+    nothing = np.array([])
+    assert pb.par_filter(nothing, []).size == 0
+    assert pb.par_find_first(nothing, []) is None
+    assert [part.size for part in pb.par_partition_by(nothing, [])] == [0, 0]
+    for n in (3, 100_000):
+        assert_same(pb.par_filter(np.ones(n), []), np.ones(n)[[]])

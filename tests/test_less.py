@@ -426,3 +426,23 @@ def test_argsort_axis_layout_and_out(a, data):
     out = np.empty(expected.shape, np.intp, order=data.draw(st.sampled_from("CF")))
     assert pb.par_argsort(a, axis, less=less_of_numba(numba), out=out) is out
     np.testing.assert_array_equal(out, expected)
+
+
+def test_masks_are_refused():
+    """They would be dropped, or kept beside other elements."""
+
+    @ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.POINTER(ctypes.c_double), ctypes.POINTER(ctypes.c_double)
+    )
+    def less(a, b):
+        return a[0] < b[0]
+
+    masked = np.ma.masked_array([3.0, -1, 2], [0, 1, 0])
+    plain = np.array([3.0, -1, 2])
+    for fn in (pb.par_sort, pb.par_argsort):
+        with pytest.raises(TypeError, match=r"a: par_.*sort knows no masks"):
+            fn(masked, less=less)
+    with pytest.raises(TypeError, match="out: par_sort knows no masks"):
+        pb.par_sort(plain, out=masked, less=less)
+    assert masked.mask.tolist() == [False, True, False]
+    assert masked.data.tolist() == [3, -1, 2]

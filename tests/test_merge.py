@@ -189,3 +189,17 @@ def test_progress():
     a = np.arange(500_000)
     pb.par_merge(a, a, progress=lambda done, total: told.append((done, total)))
     assert told[-1][0] == told[-1][1] > 0
+
+
+@pytest.mark.parametrize("n", [50, 20_000])
+def test_what_becomes_text_is_sorted(n):
+    """Numbers are not in the order of their digits."""
+    numbers, text = np.arange(n), np.array(["5"] * n)
+    for a, b in ((numbers, text), (text, numbers)):
+        np.testing.assert_array_equal(pb.par_merge(a, b), np.sort(np.concatenate([a, b])))
+    least = np.arange(n)
+    least[0] = np.iinfo(np.int64).min  # becomes a NaT
+    times = np.arange(n).astype("m8[s]")
+    np.testing.assert_array_equal(
+        pb.par_merge(least, times), np.sort(np.concatenate([least, times]))
+    )

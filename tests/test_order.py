@@ -4,6 +4,7 @@ par_group_by give follows from a stable argsort."""
 from __future__ import annotations
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -491,3 +492,97 @@ def test_keys_in_containers():
         assert np.array_equal(pb.par_lexsort(keys), np.lexsort((a, b)))
         assert np.array_equal(pb.par_group_by(keys).order, np.lexsort((b, a)))
         assert np.array_equal(pb.par_sort_by_key(keys, a)[1], np.sort(a))
+
+
+# ---- what is missing among objects and text
+
+
+class Missing:
+    """As pandas's NaT: equal to nothing, and not less than anything."""
+
+    def __eq__(self, other):
+        return False
+
+    def __lt__(self, other):
+        return False
+
+    def __gt__(self, other):
+        return False
+
+    __hash__ = None
+
+
+@pytest.mark.parametrize(
+    "nan", [float("nan"), np.float32("nan"), np.datetime64("NaT"), Missing()], ids=repr
+)
+def test_what_is_missing_among_objects_is_last_and_one(nan):
+    keys = np.array([3, nan, 1, nan, 3, 1], object)
+    for descending in (False, True):
+        numbers = [3, 1] if descending else [1, 3]
+        g = pb.par_group_by(keys, descending=descending)
+        assert [keys[g.order[i]] for i in g.starts[:2]] == numbers
+        assert g.counts.tolist() == [2, 2, 2]
+        assert g.order[4:].tolist() == [1, 3]
+        got = pb.par_sort_by_key(keys, np.arange(6), descending=descending)
+        assert got[0][:4].tolist() == np.repeat(numbers, 2).tolist()
+        assert got[1][4:].tolist() == [1, 3]
+    assert pb.par_topk(keys, 3).values[:3].tolist() == [3, 3, 1]
+    assert pb.par_topk(keys, 3, largest=False).values[:3].tolist() == [1, 1, 3]
+    assert np.isnan(pb.par_rank(keys)).all()
+
+
+def test_what_is_missing_in_columns_of_pandas():
+    pd = pytest.importorskip("pandas")
+    zone = pd.Series(pd.to_datetime(["2020-01-03", None, "2020-01-01", None, "2020-01-03"]))
+    text = pd.Series(["b", None, "a", None, "b"], dtype="string")
+    for column in (zone.dt.tz_localize("UTC"), text):
+        g = pb.par_group_by(column)
+        assert g.order.tolist() == [2, 0, 4, 1, 3]
+        assert g.counts.tolist() == [1, 2, 2]
+
+
+def test_text_with_a_nan():
+    if not hasattr(np.dtypes, "StringDType"):
+        pytest.skip("this NumPy has no text of variable width")
+    keys = np.array(["b", "a", np.nan, "b"], dtype=np.dtypes.StringDType(na_object=np.nan))
+    assert pb.par_group_by(keys).counts.tolist() == [1, 2, 1]
+    assert pb.par_sort_by_key(keys, np.arange(4))[1].tolist() == [1, 0, 3, 2]
+    assert pb.par_topk(keys, 2).values.tolist() == ["b", "b"]
+    assert np.isnan(pb.par_rank(keys)).all()
+
+
+def test_integers_that_are_missing_are_not_rounded():
+    """Libraries make doubles of such a column."""
+    pd = pytest.importorskip("pandas")
+    pl = pytest.importorskip("polars")
+    for column in (pd.Series, pl.Series):
+        options = {"dtype": "Int64"} if column is pd.Series else {}
+        for numbers in ([5, 6, None], [2**53, 2**53 + 1, None]):
+            key = column(numbers, **options)
+            if np.asarray(key).dtype != float or numbers[0] == 5:
+                assert pb.par_group_by(key).counts.tolist() == [1, 1, 1]
+                continue
+            with pytest.raises(ValueError, match=re.escape("beyond 2**53")):
+                pb.par_group_by(key)
+            with pytest.raises(ValueError, match=re.escape("beyond 2**53")):
+                pb.par_sort_by_key(key)
+
+
+def test_lexsort_of_swapped_complex_numbers_does_not_depend_on_the_size():
+    for n in (16, 100_000):
+        x = (np.arange(n) % 7 + 1j * (np.arange(n) % 5)).astype(">c16")
+        np.testing.assert_array_equal(pb.par_lexsort((x,)), np.lexsort((x,)))
+
+
+def test_directions_are_counted_at_any_size():
+    for n in (3, 100_000):
+        a = np.arange(n)
+        for down in ([False], [True, False, False]):
+            with pytest.raises(ValueError, match="do not match 2 keys"):
+                pb.par_lexsort((a, a), descending=down)
+
+
+def test_no_keys():
+    for keys in ([], ()):
+        assert pb.par_sort_by_key(keys)[0].size == 0
+        assert pb.par_group_by(keys).order.size == 0

@@ -281,3 +281,21 @@ def test_records(layout):
             assert g.dtype == e.dtype
     first = a[a.dtype.names[0]]
     assert pb.par_unique(first, axis=np.int64(0)).tobytes() == np.unique(first, axis=0).tobytes()
+
+
+@pytest.mark.parametrize("n", [100, 1500, 5000, 30_000])
+def test_halves_are_told_apart(n, tmp_path):
+    """NumPy's default sort of them may be wrong (2.4.6, AVX-512)."""
+    a = (np.random.default_rng(4).integers(0, 20, n) - 10).astype("f2")
+    m = np.memmap(tmp_path / "halves", dtype="f2", mode="w+", shape=n)
+    m[:] = a
+    for x in (a, m, a.astype(">f2"), list(a)):
+        values, counts = pb.par_unique(x, return_counts=True)
+        expected = np.unique(a.astype("f4"), return_counts=True)
+        np.testing.assert_array_equal(values, expected[0])
+        np.testing.assert_array_equal(counts, expected[1])
+        assert values.dtype == np.unique(x).dtype
+        np.testing.assert_array_equal(pb.par_sort(x), np.sort(a.astype("f4")))
+    assert len(pb.par_unique(a.reshape(-1, 1), axis=0)) == len(np.unique(a.astype("f4")))
+    pb.par_sort(m, out=m)
+    assert (m[1:] >= m[:-1]).all()

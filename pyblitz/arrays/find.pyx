@@ -60,7 +60,7 @@ def par_find_first(a, predicate):
 
     Parameters
     ----------
-    a : array_like or ParIter
+    a : array_like
 
     Returns
     -------

@@ -11,7 +11,8 @@ from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport (
     PyDataType_GetArrFuncs, at, axis_of, longest_axis, may_overlap, ndim_of, numpys, run, run_fn, slices)
-from pyblitz.arrays.front cimport MERGE_NS, as_array, check_out, left_dtype, pays, private_copy, too_small
+from pyblitz.arrays.front cimport (
+    MERGE_NS, as_array, check_out, left, left_dtype, pays, private_copy, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport is_direct, sort_fields, sorting_order
 from pyblitz.kernels.merge cimport (
@@ -120,6 +121,9 @@ def par_merge(a, b, *, out=None):
     dtype = np.result_type(x.dtype, y.dtype)
     if dtype.kind not in "biufcmMSU":
         return left_dtype(dtype)
+    for one in (x.dtype, y.dtype):
+        if one.kind != dtype.kind and (dtype.kind == "m" or (dtype.kind in "SU" and one.kind not in "SU")):
+            return left("types whose order is not that of what they become")
     dtype = dtype.newbyteorder("=")
     if out is not None and is_direct(out):
         result = out

@@ -40,15 +40,37 @@ cdef dict rank_kinds = {
 
 # ---- orders of any keys -----------------------------------------------------
 
+cdef bint is_missing(object k) except -1:
+    """Whether an object is a NaN or NaT, of whatever class: not equal to itself; or pandas's NA."""
+    if k is None or isinstance(k, (int, str, bytes)):
+        return False
+    if type(k).__name__ == "NAType":
+        return True     # which says nothing when it is compared
+    unequal = k != k
+    return isinstance(unequal, (bool, np.bool_)) and bool(unequal)
+
+
+cdef object missing_in(ndarray key):
+    """Which items are NaNs, of what NumPy alone can compare, or has several NaNs of; None: there is none."""
+    cdef char kind = key.descr.kind
+    if kind == b"O":
+        found = np.array([is_missing(k) for k in (<object>key).flat], np.bool_).reshape((<object>key).shape)
+    elif kind in b"fc" or (kind == b"T" and is_missing(getattr(key.dtype, "na_object", None))):
+        found = np.isnan(key)
+    else:
+        return None
+    return found if found.any() else None
+
+
 cdef ndarray codes_of(object key, bint descending, bint nones):
     """Integers in the order of items that NumPy alone can compare.  Last in both directions:
     NaNs, then, if it may be one of them, None."""
-    gap = None
-    if key.dtype.kind == "O":
-        gap = [2 if nones and k is None else isinstance(k, float) and k != k for k in key.flat]
-        gap = np.array(gap, np.int64).reshape(key.shape)
-    elif key.dtype.kind in "fc":
-        gap = np.isnan(key).astype(np.int64)
+    gap = missing_in(key)
+    if gap is not None:
+        gap = gap.astype(np.int64)
+    if nones and key.dtype.kind == "O":
+        none = np.array([k is None for k in key.flat], np.bool_).reshape(key.shape)
+        gap = 2 * none if gap is None else gap + 2 * none
     result = np.empty(key.shape, np.int64)
     here = slice(None) if gap is None else gap == 0
     # With the index its sort is stable, if all that items know is what is less.
@@ -122,6 +144,18 @@ cdef list downs_of(object descending, int n):
     return [bool(descending)] * n
 
 
+cdef int refuse_rounded(object given, ndarray key, str name) except -1:
+    """Of a column of integers of which some are missing, libraries make doubles."""
+    if cnp.PyArray_CheckExact(given) or key.dtype != np.float64:
+        return 0
+    if not str(getattr(given, "dtype", getattr(given, "type", ""))).lower().startswith(("int", "uint")):
+        return 0
+    if (np.abs(key) >= 2.0 ** 53).any():
+        raise ValueError(f"{name}: integers of which some are missing are compared as doubles, which do not tell "
+                         "those beyond 2**53 apart; drop or fill what is missing")
+    return 0
+
+
 cdef list columns_of(object keys, str function):
     """The keys, 1-D and of one length; None: there is one, which is no member of a list."""
     cdef list result
@@ -130,8 +164,10 @@ cdef list columns_of(object keys, str function):
         result = [member(key, f"keys[{i}]", function) for i, key in enumerate(keys)]
     else:
         result = [member(keys, "keys", function)]
+        keys = [keys]
     for i, key in enumerate(result):
         name = "keys" if len(result) == 1 else f"keys[{i}]"
+        refuse_rounded(keys[i], key, name)
         if key.ndim != 1:
             raise ValueError(f"{name}: must have one dimension, not {key.ndim}")
         if key.size != result[0].size:
@@ -232,6 +268,8 @@ def par_lexsort(keys, axis=-1, *, descending=False):
     array([2, 0, 1])
     """
     cdef bint down = any_down(descending)
+    if type(keys) is tuple or type(keys) is list:
+        downs_of(descending, len(keys))     # raises, if it does not match them
     if (not down and (type(keys) is tuple or type(keys) is list) and keys and cnp.PyArray_CheckExact(keys[0])
             and not pays(cnp.PyArray_SIZE(<ndarray>keys[0]), ORDER_NS)):
         return too_small
@@ -255,8 +293,9 @@ def par_lexsort(keys, axis=-1, *, descending=False):
             return left("keys of different shapes")
         if not is_sortable(key):
             return left_dtype(key.dtype)
-        if key.dtype.kind == "U" and not key.dtype.isnative and not down:
-            return left("big-endian text")      # np.lexsort (2.4.6) compares the bytes
+        if key.dtype.kind in "Uc" and not key.dtype.isnative and not down:
+            # np.lexsort (2.4.6) compares the bytes.
+            return left("big-endian text or complex numbers")
     downs = downs_of(descending, len(rows))
     if not rows or rows[0].ndim == 0 or rows[0].size == 0 or (not down and not pays(rows[0].size, ORDER_NS)):
         return too_small
@@ -289,7 +328,7 @@ cdef object sort_by_key(object keys, tuple values, object descending, bint alone
     order = found
     columns = [picked(key, order) for key in columns]
     first = columns[0]
-    if type(keys) in (tuple, list) and (len(columns) > 1 or ndim_of(keys[0]) > 0):
+    if type(keys) in (tuple, list) and keys and (len(columns) > 1 or ndim_of(keys[0]) > 0):
         first = tuple(columns)
     return (first, *[picked(value, order) for value in values])
 
@@ -521,8 +560,9 @@ cdef object rank_array(object a, object method, object axis, bint alone):
     shape = (<object>x).shape
     if x.size == 0:
         return np.empty((<object>r.array).shape, dtype)
-    gaps = x.dtype.kind in "fc" and missing_rank(x) is not None
-    if gaps and len(shape) == 1:
+    # Of many numbers all threads look first whether there is one.
+    gaps = None if x.dtype.kind in "fc" and missing_rank(x) is None else missing_in(x)
+    if gaps is not None and len(shape) == 1:
         return np.full(shape, np.nan)
     n = shape[-1]
     if alone:
@@ -542,9 +582,9 @@ cdef object rank_array(object a, object method, object axis, bint alone):
         along = longest_axis(shape, range(len(shape) - 1))
         slices("rank", partial(rank_part, x, result, method, along),
                max(1, SLICE_OF_ROWS * shape[along] // x.size), shape[along], None)
-    if gaps:
+    if gaps is not None:
         result = result.astype(np.float64, copy=False)
-        result[np.isnan(x).any(axis=-1)] = np.nan
+        result[gaps.any(axis=-1)] = np.nan
     return np.moveaxis(result, -1, r.along)
 
 

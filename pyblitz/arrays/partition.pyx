@@ -24,7 +24,7 @@ from pyblitz.arrays.select import par_flatnonzero
 from pyblitz.arrays.order cimport is_sortable, order_by_columns, plain_column
 from pyblitz.arrays.reduce import par_count_nonzero
 from pyblitz.arrays.sort cimport sort
-from pyblitz.arrays.sorting cimport key_kinds, sort_fields
+from pyblitz.arrays.sorting cimport MANY_ROWS, key_kinds, sort_fields
 from pyblitz.kernels.numbers cimport NUMBER_TIME
 from pyblitz.kernels.select cimport (
     ALL_BUT_SURE, First, Parts, Split, first_run, parts_run, ranks_around, split_blocks, split_count,
@@ -36,7 +36,7 @@ from pyblitz.runtime.pool cimport Worker
 cnp.import_array()
 
 cdef enum:
-    # Items of a row, on two threads; see is_numpys.
+    # Items of a row that NumPy partitions as fast as two threads do; see is_numpys.
     FAST_FLOATS = 1048576
     FAST_INTEGERS = 2097152
     FAST_NARROW = 33554432
@@ -48,8 +48,6 @@ cdef enum:
     # Items of a row that one thread parts by vectors, and from which on that is faster than NumPy.
     ALONE_ITEMS = 131072
     LEAST_ALONE = 256
-    # So many rows are shared, each by one thread, whatever their length.
-    MANY_ROWS = 16
     # Two-byte items of so many are sorted by counting; of fewer, NumPy's kernel is faster.
     COUNTED_ITEMS = 1048576
     MAX_SAMPLES = 16384
@@ -448,9 +446,10 @@ def par_argpartition(a, kth, axis=-1, kind="introselect", order=None):
     Notes
     -----
     As ``par_partition``, with indices written instead of items, and faster than NumPy's with any vectors.
-    Equal items are in their order.  What is too small is NumPy's, in whose order they are not: arrays of
-    some 32,000 items or fewer; but of rows along the last axis, of four or eight bytes, with one
-    position, only those of fewer than 256 items, where there is AVX2.
+    Equal items are in their order.  What is NumPy's is in an order of its own: arrays of some 32,000 items
+    or fewer (but of rows along the last axis, of four or eight bytes, with one position, only those of
+    fewer than 256 items, where there is AVX2), one row of two-byte items or of complex numbers, and of
+    shorter rows those with several positions.
 
     Examples
     --------

@@ -128,8 +128,9 @@ cdef tuple stands_for(object what, object dtype, str name):
     if is_value(what, dtype):
         return STANDS_VALUE, of_kind(what, dtype.kind)
     mask = convert(known(what) if has_unknowns(what) and is_boolean(what) else what)
-    if isinstance(mask, np.ndarray) and mask.ndim > 0 and mask.dtype == np.bool_:
-        return STANDS_MASK, np.asarray(mask)
+    if isinstance(mask, np.ndarray) and mask.ndim > 0 and (
+            mask.dtype == np.bool_ or (mask.size == 0 and isinstance(what, (list, tuple)))):
+        return STANDS_MASK, np.asarray(mask, np.bool_)
     given = f"an array of {mask.dtype}" if isinstance(mask, np.ndarray) else type(what).__name__
     raise TypeError(f"{name}: expected booleans, a value, a ufunc, a compiled kernel or a callable, not {given}")
 

@@ -9,12 +9,12 @@ from numpy cimport ndarray
 
 from pyblitz.host.interpreter cimport check
 from pyblitz.arrays.common cimport (
-    PyArray_ArrFuncs, PyDataType_GetArrFuncs, is_half, may_overlap, numpys, run, run_fn)
+    PyArray_ArrFuncs, PyDataType_GetArrFuncs, may_overlap, numpys, run, run_fn)
 from pyblitz.arrays.front cimport SORT_NS, left, left_dtype, too_small
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.sorting cimport (
-    Fields, Rows, array_to_sort, check_sorted_out, goes_down, key_kinds, merge_rows, rows_of, sort_by,
-    sort_by_numpy, sort_fields, wants_stable)
+    Fields, Rows, are_halves, array_to_sort, check_sorted_out, each_row_alone, goes_down, key_kinds, merge_rows,
+    rows_of, sort_by, sort_by_numpy, sort_fields, wants_stable)
 from pyblitz.kernels.blocks cimport sort_fn
 from pyblitz.kernels.merge cimport ORDER_COMPARE, MergeSort, order_by
 from pyblitz.kernels.gather cimport INDEX_READY, Take, take_run
@@ -29,7 +29,6 @@ cdef enum:
     # Rows of fewer are not counted: a histogram has as many places as there are values.
     COUNTED_BYTES = 512
     COUNTED_PAIRS = 131072
-    MANY_ROWS = 16
 
 # NumPy's sort of a dtype, which needs no GIL.
 cdef sort_fn leaf_of(str name):
@@ -49,7 +48,7 @@ cdef struct RowsOfKeys:
 cdef int run_key_rows(Worker* w, RowsOfKeys* r) noexcept nogil:
     cdef int64_t row
     cdef int rc
-    if r.rows > 1 and (r.rows >= MANY_ROWS or r.k.n < SHARED_WORDS):
+    if each_row_alone(r.rows, r.k.n):
         return sort_rows_of_keys(w, &r.k, r.rows)
     for row in range(r.rows):
         rc = sort_keys(w, &r.k)
@@ -182,9 +181,9 @@ def sorted_by_numpy(a, axis=-1, kind=None, order=None, *, stable=None, descendin
         return sort_by(a, axis, kind, order, stable, descending, out, less, False)
     down = goes_down(descending, kind)
     check_sorted_out(out, a, axis, False)
-    # Of halves NumPy's default kernel (seen in 2.4.6 with AVX-512) leaves arrays of some 10,000 items
+    # Of halves NumPy's default kernel (seen in 2.4.6 with AVX-512) leaves arrays of some 1,000 items
     # and more out of order; its stable one is right.
-    if cnp.PyArray_CheckExact(a) and is_half(a.dtype):
+    if are_halves(a):
         if stable is None and (kind is None or kind == "quicksort" or kind == "heapsort"):
             # By its name, or by the keyword that goes with descending= (from NumPy 2.5 on).
             kind, stable = (None, True) if down else ("stable", None)

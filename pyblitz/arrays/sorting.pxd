@@ -5,6 +5,7 @@ from numpy cimport ndarray
 from pyblitz.kernels.argsort cimport Field
 from pyblitz.kernels.merge cimport MergeSort
 from pyblitz.kernels.numbers cimport KeyKind
+from pyblitz.kernels.radix cimport SHARED_WORDS
 
 # The KeyKind of each dtype.kind that kernels sort by keys.
 cdef dict key_kinds
@@ -25,6 +26,16 @@ cdef ndarray array_to_sort(object fn, object a, object axis, object kind, object
 
 # ---- rows
 
+cdef enum:
+    # So many rows are shared, each by one thread, whatever their length.
+    MANY_ROWS = 16
+
+cdef inline bint each_row_alone(int64_t rows, int64_t n) noexcept nogil:
+    """Whether rows of n items are sorted by one thread each, or by all threads one after another."""
+    return rows > 1 and (rows >= MANY_ROWS or n < SHARED_WORDS)
+
+# Whether a is an array of half-precision numbers, of a class that computes as arrays do.
+cdef bint are_halves(object a) except -1
 # Whether kernels can read a as it lies.
 cdef bint is_direct(ndarray a)
 

@@ -10,10 +10,11 @@ from libc.stdlib cimport free, realloc
 from numpy cimport ndarray
 
 from pyblitz.host.interpreter cimport check
-from pyblitz.arrays.common cimport axis_of, may_overlap, numpys, run, run_fn
+from pyblitz.arrays.common cimport axis_of, is_half, may_overlap, numpys, run, run_fn
 from pyblitz.arrays.compiled cimport CompiledKernel, as_less
 from pyblitz.arrays.evaluate cimport apply, find_node
-from pyblitz.arrays.front cimport ARGSORT_NS, COMPLEX_NS, DIGIT_NS, as_array, check_out, is_masked, pays, private_copy
+from pyblitz.arrays.front cimport (
+    ARGSORT_NS, COMPLEX_NS, DIGIT_NS, as_array, check_out, computes_alike, is_masked, member, pays, private_copy)
 from pyblitz.kernels.argsort cimport Field, sort_order, sort_order_of_rows
 from pyblitz.kernels.find cimport FIND_ANY
 from pyblitz.kernels.merge cimport (
@@ -25,10 +26,6 @@ from pyblitz.kernels.radix cimport SHARED_WORDS
 from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()
-
-cdef enum:
-    # Rows of more, if they are few, are shared one after another.
-    MANY_ROWS = 16
 
 key_kinds = {
     "b": KEY_UNSIGNED, "u": KEY_UNSIGNED, "i": KEY_SIGNED, "f": KEY_FLOAT,
@@ -196,7 +193,7 @@ cdef struct Orders:
 cdef int run_orders(Worker* w, Orders* o) noexcept nogil:
     cdef int64_t row
     cdef int k, rc
-    if o.rows > 1 and (o.rows >= MANY_ROWS or o.n < SHARED_WORDS):
+    if each_row_alone(o.rows, o.n):
         return sort_order_of_rows(w, o.fields, o.n_fields, o.n, o.rows, o.out)
     for row in range(o.rows):
         rc = sort_order(w, o.fields, o.n_fields, o.n, o.out + row * o.n, o.begins)
@@ -340,6 +337,10 @@ cdef list sort_fields(ndarray a, object order):
     return fields
 
 
+cdef bint are_halves(object a) except -1:
+    return isinstance(a, np.ndarray) and is_half(a.dtype) and not is_masked(a) and computes_alike(type(a))
+
+
 cdef object missing_rank(ndarray a):
     """Among complex numbers, R + nan j comes before nan + R j, and that before nan + nan j."""
     if a.dtype.kind in "fc" and a.size >= SHARED_WORDS and find_node(
@@ -366,7 +367,7 @@ cdef struct Merges:
 cdef int run_merges(Worker* w, Merges* m) noexcept nogil:
     cdef int64_t row
     cdef int rc
-    if m.rows > 1 and (m.rows >= MANY_ROWS or m.s.n < SHARED_WORDS):
+    if each_row_alone(m.rows, m.s.n):
         return sort_rows(w, m.s, m.rows)
     for row in range(m.rows):
         rc = merge_sort(w, m.s)
@@ -427,10 +428,13 @@ cdef int sort_rows_by(ndarray rows, ndarray result, CompiledKernel less, bint de
 
 cdef object sort_by(object given, object axis, object kind, object order, object stable, object descending,
                     object out, object less, bint indices):
-    cdef ndarray a = np.asarray(given), target
+    cdef str function = "par_argsort" if indices else "par_sort"
+    cdef ndarray a = member(given, "a", function), target
     cdef CompiledKernel k
     cdef Rows r
     cdef bint down
+    if is_masked(out):
+        member(out, "out", function)        # which refuses it
     if order is not None:
         raise ValueError("less: cannot be combined with order")
     numpys.sort(np.empty(0), -1, kind, stable=stable)       # NumPy's opinion of them

@@ -19,7 +19,7 @@ from pyblitz.arrays.join import par_repeat
 from pyblitz.arrays.select import par_flatnonzero
 from pyblitz.arrays.search import par_searchsorted
 from pyblitz.arrays.sort cimport sort
-from pyblitz.arrays.sorting cimport sort_fields, sorting_order, sorting_runs
+from pyblitz.arrays.sorting cimport are_halves, sort_fields, sorting_order, sorting_runs
 from pyblitz.kernels.distinct cimport (
     DISTINCT_LIMIT, Distinct, distinct_free, distinct_inverse, distinct_may_be_few, distinct_run)
 from pyblitz.kernels.member cimport (
@@ -47,6 +47,11 @@ cdef bint axis_merges_nans = np.unique(np.full(2, np.nan), axis=0).size == 1
 def unique_by_numpy(ar, return_index=False, return_inverse=False, return_counts=False, axis=None, *,
                     equal_nan=True, sorted=True):
     """The namesake, whatever the version of NumPy."""
+    if are_halves(ar):
+        # Which it may sort wrong: see sorted_by_numpy in arrays/sort.
+        made = unique_by_numpy(ar.astype(np.float32), return_index, return_inverse, return_counts, axis,
+                               equal_nan=equal_nan, sorted=sorted)
+        return (made[0].astype(ar.dtype), *made[1:]) if type(made) is tuple else made.astype(ar.dtype)
     if cnp.PyArray_CheckExact(ar):
         if has_sorted:
             return numpys.unique(

@@ -73,6 +73,19 @@ def native_order(a: da.Array) -> da.Array:
     return a if a.dtype.isnative else a.astype(a.dtype.newbyteorder("="))
 
 
+def _single(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if dtype.names:
+        return np.dtype([(name, _single(dtype[name])) for name in dtype.names])
+    return np.dtype(np.float32) if dtype.char == "e" else dtype
+
+
+def comparable(a: da.Array) -> da.Array:
+    """The same in a type that NumPy's functions compare in one way: in records of half precision
+    some of them take NaNs for the least."""
+    a = native_order(a)
+    return a if a.dtype.names is None or _single(a.dtype) == a.dtype else a.astype(_single(a.dtype))
+
+
 def flat(a: da.Array) -> da.Array:
     """The array in one axis.  dask cannot ravel every array of no elements: those are made anew."""
     return a.ravel() if a.size else da.empty(0, dtype=a.dtype)

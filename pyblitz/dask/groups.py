@@ -15,7 +15,7 @@ import numpy as np
 from dask.base import tokenize
 
 import pyblitz as pb
-from pyblitz.dask.arguments import beside, dask_row, native_order, need_sizes
+from pyblitz.dask.arguments import beside, comparable, dask_row, need_sizes
 from pyblitz.dask.cuts import Sorted
 from pyblitz.dask.graphs import Indices, Values, lazy_array, member_of, task_names
 from pyblitz.dask.sort import sort_row
@@ -100,7 +100,7 @@ def _rows(keys: Any) -> list[da.Array]:
     rows: list[da.Array] = []
     for i, key in enumerate(keys if several else [keys]):
         name = f"keys[{i}]" if several else "keys"
-        row = native_order(dask_row(key, "par_group_by", name))
+        row = comparable(dask_row(key, "par_group_by", name))
         need_sizes(row, name)
         if row.dtype.kind == "c":
             row = row.map_blocks(_one_nan, dtype=row.dtype)
@@ -113,7 +113,7 @@ def _one_key(rows: list[da.Array]) -> da.Array:
     if len(rows) == 1:
         return rows[0]
     dtype = np.dtype([(f"f{i}", row.dtype) for i, row in enumerate(rows)])
-    return da.map_blocks(_records, *rows, dtype=dtype, meta=np.empty(0, dtype))
+    return comparable(da.map_blocks(_records, *rows, dtype=dtype, meta=np.empty(0, dtype)))
 
 
 def _groups_of(key: da.Array, descending: bool) -> Any:
@@ -164,7 +164,7 @@ def par_group_by(keys: Any, *, descending: Any = False) -> Any:
     Notes
     -----
     The work is that of :func:`par_argsort`.  A group may be in several chunks of the order.  None
-    among objects cannot be compared here.
+    and NaN among objects cannot be compared here.
 
     Examples
     --------

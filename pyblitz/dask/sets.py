@@ -205,9 +205,10 @@ def _results(a: da.Array, axis: Any, wanted: _Wanted, equal_nan: bool) -> list[d
         need_sizes(laid_out, "ar")
     subarrays = axis is not None
     how = {"axis": 0 if subarrays else None, "equal_nan": equal_nan}
-    merged, inverse = _ranges(native_order(laid_out), wanted, how)
+    laid_out = native_order(laid_out)
+    merged, inverse = _ranges(laid_out, wanted, how)
     chunks = (merged.chunks[0], *laid_out.chunks[1:]) if subarrays else merged.chunks
-    values = member_of(merged, 0, chunks, a.dtype.newbyteorder("=")).astype(a.dtype)
+    values = member_of(merged, 0, chunks, laid_out.dtype).astype(a.dtype)
     results = [da.moveaxis(values, 0, axis) if subarrays else values]
     if wanted.places:
         results.append(member_of(merged, 1, merged.chunks, np.intp))

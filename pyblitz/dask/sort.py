@@ -16,9 +16,9 @@ from dask.base import tokenize
 
 import pyblitz as pb
 from pyblitz.dask.arguments import (
+    comparable,
     dask_array,
     flat,
-    native_order,
     need_sizes,
     one_element,
     refuse,
@@ -37,6 +37,10 @@ from pyblitz.dask.graphs import Values, lazy_array, task_names
 
 
 def _sort_block(values: Values, start: int, descending: bool, places: bool) -> Sorted:
+    if values.dtype.hasobject and any(x != x for x in values.tolist()):
+        raise ValueError(
+            "NaN among objects has no place in an order, so blocks cannot be joined; give numbers"
+        )
     if not places:
         return Sorted(pb.par_sort(values, stable=True, descending=descending), None)
     if values.dtype.names and all(values.dtype[x].kind in "biufmMSU" for x in values.dtype.names):
@@ -106,8 +110,8 @@ def _sorted(a: Any, axis: Any, places: bool, descending: Any, **options: Any) ->
         if a.size == 0:
             return da.empty(a.shape, dtype=dtype)
     if a.ndim == 1:
-        result = sort_row(native_order(a), bool(descending), places)
-        return result if a.dtype.isnative or places else result.astype(dtype)
+        result = sort_row(comparable(a), bool(descending), places)
+        return result if places else result.astype(dtype)
     a = whole(a, [axis])
     return a.map_blocks(fn, axis=axis, stable=True, descending=bool(descending), dtype=dtype)
 
