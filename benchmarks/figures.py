@@ -1249,7 +1249,7 @@ ratios of times: below 1 the other policy is faster):
 
 - **A waiting worker leapfrogs**, it does not take any job. Any job would be faster on
   unbalanced trees, and slower on many small calls and with many workers; it runs strangers'
-  work under the waiter's locks, on stacks many times as deep. That is not for sale.
+  work under the waiter's locks, on stacks many times as deep. So it stays as it is.
 - **Victims are visited from a random start**, not the nearest first, and **a poster wakes one
   worker**, which wakes the next if it finds more: no difference.
 - **Joins are lazy or eager as the author says**: lazy ones are a little faster up to 64

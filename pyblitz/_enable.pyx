@@ -341,8 +341,9 @@ def enable(*, ufuncs=True, sorts=True, sums=False):
     sorts : bool, optional
         ``np.sort``, ``a.sort()``, ``np.argsort``, ``np.unique`` and what else sorts numbers and times
         along an axis, each row for itself.  NumPy 2.5 keeps its sorts where they cannot be
-        reached; there, functions of these names are put into NumPy's namespace, and a
-        RuntimeWarning says what they do not cover.
+        reached; there, functions with the names of ``np.sort``, ``np.argsort``, ``np.lexsort`` and
+        ``np.unique`` are put into NumPy's namespace, and a RuntimeWarning says what they do not
+        cover.
     sums : bool, optional
         Also sums and products of floats and complex numbers, whose last bits then are others
         than NumPy's; they do not depend on the number of threads.

@@ -86,6 +86,19 @@ def test_figures_are_the_last_results():
         assert path.read_text() == text, path
 
 
+def test_every_public_name_is_on_a_page():
+    text = "\n".join(page.read_text() for page in PAGES)
+    names = {name.split(".")[-1] for name, _ in public()}
+    assert not [name for name in sorted(names) if not re.search(rf"\b{name}\b", text)]
+
+
+def test_environment_variables_are_listed():
+    config = (ROOT / "pyblitz" / "host" / "config.py").read_text()
+    page = (ROOT / "docs" / "from-numpy.md").read_text()
+    listed = re.findall(r"^\| `(PYBLITZ_[A-Z_]+)`", page, re.M)
+    assert sorted(listed) == sorted(set(re.findall(r"PYBLITZ_[A-Z_]+", config)))
+
+
 def test_what_the_guarantees_name_exists():
     text = (ROOT / "docs" / "guarantees.md").read_text()
     named = re.findall(r"`([\w/]+\.py)::(\w+)`", text)

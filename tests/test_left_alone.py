@@ -11,6 +11,7 @@ import array
 import functools
 import sys
 import tempfile
+import textwrap
 import warnings
 from pathlib import Path
 
@@ -22,7 +23,7 @@ import pyblitz as pb
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "left-to-numpy.md"
 N = 200_000
-ROUNDED = {"sum", "mean", "var", "std", "nansum", "cumsum", "dot"}
+ROUNDED = {"sum", "prod", "mean", "var", "std", "nansum", "cumsum", "cumprod", "dot"}
 
 # Of each function: what is called with a module's functions (NumPy's, or ours) and an array.
 # ours and NumPy's namesake, as functions of one array.
@@ -39,6 +40,7 @@ CALLS = {
         name: (getattr(pb, "par_" + name), getattr(np, name))
         for name in [
             "sum",
+            "prod",
             "min",
             "max",
             "mean",
@@ -53,6 +55,7 @@ CALLS = {
             "nanmin",
             "nanmax",
             "cumsum",
+            "cumprod",
             "sort",
             "unique",
             "flatnonzero",
@@ -79,6 +82,11 @@ CALLS = {
         lambda a: np.asarray(pb.par_partition(a, 1000))[1000],
         lambda a: np.asarray(np.partition(a, 1000))[1000],
     ),
+    "argpartition": (
+        lambda a: as_numpys(a)[np.asarray(pb.par_argpartition(a, 1000))[1000]],
+        lambda a: as_numpys(a)[np.asarray(np.argpartition(a, 1000))[1000]],
+    ),
+    "put": (lambda a: put(pb.par_put, a), lambda a: put(np.put, a)),
     "lexsort": (lambda a: pb.par_lexsort([a, a]), lambda a: np.lexsort([a, a])),
     "copy": (pb.par_copy, np.array),
 }
@@ -87,8 +95,18 @@ BY_VECTORS = "one row that its vector instructions partition"
 INDEX = np.random.default_rng(1).integers(0, N, N)
 
 
+def put(fn, a):
+    b = as_numpys(a).copy()
+    fn(b, INDEX, 1)
+    return b
+
+
+def as_numpys(a):
+    return np.from_dlpack(a) if isinstance(a, HasDlpack) else np.asarray(a)
+
+
 def in_order(a):
-    return np.sort(np.from_dlpack(a) if isinstance(a, HasDlpack) else np.asarray(a))
+    return np.sort(as_numpys(a))
 
 
 class Sub(np.ndarray):
@@ -340,32 +358,41 @@ def test_options_are_shared():
     assert not alone
 
 
+def names_of(calls):
+    return {"map" if name.startswith("map") else name for name in calls}
+
+
 def page(seen):
     """The list, as a table: of each reason, the functions and what they were given."""
     rows = {}
     for what, calls in seen.items():
         for name, why in calls.items():
             if why not in ("shared", "refused"):
-                rows.setdefault((what, why), []).append("map" if name.startswith("map") else name)
+                rows.setdefault((what, why), []).append(name)
+    text = (
+        "`pb.stats()` names each large call that was left to NumPy, or to a container's own code: "
+        "`left to NumPy: par_sort of dtype object, 3 calls`. This list is written by "
+        "`tests/test_left_alone.py`, which calls these functions with every dtype, layout and "
+        f"container: {', '.join(sorted(names_of(CALLS)))}. What is not in the table is shared, "
+        "or NumPy refuses it. A call with unusual options can be left to NumPy for other reasons, "
+        "which are not listed. What is too small to share, and what a pool of one thread "
+        "leaves to NumPy because it is as fast, is not named. One thing more depends on the "
+        "processor: where NumPy partitions by fast vector instructions (AVX2, or AVX-512 but on "
+        "Zen 4), one row of up to a million floats, two million integers of 8 bytes or 32 million "
+        f"integers of 4 bytes is left to it (`{BY_VECTORS}`); "
+        "`par_argpartition` of up to half a million numbers is left to it only where pyblitz has "
+        "no such instructions."
+    )
     lines = [
         "# What NumPy does alone",
         "",
-        "`pb.stats()` names each large call that was left to NumPy, or to a container's own code:",
-        "`left to NumPy: par_sort of dtype object, 3 calls`. This list is written by",
-        "`tests/test_left_alone.py`, which calls most functions that have a namesake with every",
-        "dtype, layout and container: what is not in it is shared, or NumPy refuses it. Options",
-        "have reasons of their own. What is too small to share, and what a pool of one thread",
-        "leaves to NumPy because it is as fast, is not named. One thing more depends on the",
-        "processor: where NumPy partitions by fast vector instructions (AVX2, or AVX-512 but on",
-        "Zen 4), one row of up to a million floats, two million integers of 8 bytes or 32 million",
-        f"integers of 4 bytes is left to it (`{BY_VECTORS}`);",
-        "an order, of up to half a million numbers, only where pyblitz has no such instructions.",
+        *textwrap.wrap(text, 96, break_long_words=False, break_on_hyphens=False),
         "",
         "| given | why | functions (`par_`) |",
         "| --- | --- | --- |",
     ]
     for (what, why), names in rows.items():
-        lines.append(f"| {what} | {why} | {', '.join(sorted(set(names)))} |")
+        lines.append(f"| {what} | {why} | {', '.join(sorted(names_of(names)))} |")
     return "\n".join(lines) + "\n"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -47,6 +48,26 @@ def simulate(workload, workers, policy=None, machine=MACHINES[0], seed=1):
     sim = Sim(machine, workers, policy, seed, trace=True)
     sim.run(lambda w: workload.root(sim, w))
     return sim
+
+
+def test_the_policy_has_the_constants_of_the_runtime():
+    runtime = ROOT / "pyblitz" / "runtime"
+    source = "".join(path.read_text() for path in sorted(runtime.glob("*.p[xy][dx]")))
+    source += (runtime / "atomic.h").read_text()
+    names = {
+        "SHARE_AWAKE_NS": Policy.share_awake,
+        "SHARE_ASLEEP_NS": Policy.share_asleep,
+        "BEAT_NS": Policy.beat,
+        "WAITED_ASLEEP_NS": Policy.beat_asleep,
+        "ROUNDS_UNTIL_SLEEPY": Policy.rounds,
+        "SPIN_ROUNDS": Policy.looks,
+        "BATCH_TURN": Policy.turn,
+        "PYBLITZ_BIAS_AFTER": Policy.bias_after,
+    }
+    for name, ours in names.items():
+        assert re.findall(rf"^(?:#define)? +{name} =? ?(\d+)", source, re.M) == [str(int(ours))], (
+            name
+        )
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -31,7 +31,7 @@ class Policy:
     rounds: int = 32  # empty sweeps before an idle worker sleeps
     looks: int = 200  # of a wait, before it sleeps
     share_awake: float = 5_000.0
-    share_asleep: float = 40_000.0
+    share_asleep: float = 80_000.0
     beat: float = 5_000.0
     beat_asleep: float = 10_000.0
     bias_after: int = 4096  # fenced pops, until a deque is biased

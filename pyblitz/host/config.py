@@ -1,4 +1,4 @@
-"""How many threads the machine grants this process.
+"""What the environment says: how many threads the machine grants this process, and its variables.
 
 The default honours what the process may really use: the CPUs of its affinity
 mask, and the quota of its control group (v1 or v2), which neither
