@@ -513,7 +513,9 @@ class Missing:
 
 
 @pytest.mark.parametrize(
-    "nan", [float("nan"), np.float32("nan"), np.datetime64("NaT"), Missing()], ids=repr
+    "nan",
+    [float("nan"), np.float32("nan"), np.datetime64("NaT"), Missing()],
+    ids=["float", "float32", "NaT", "of its own"],
 )
 def test_what_is_missing_among_objects_is_last_and_one(nan):
     keys = np.array([3, nan, 1, nan, 3, 1], object)
