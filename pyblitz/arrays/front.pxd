@@ -167,7 +167,6 @@ cdef class Operation:
     cdef object for_namesake(self, object where, object x)
     cdef object converted(self, object where, object given, object mine)
     cdef bint is_small(self, PyObject* x) noexcept
-    cdef PyObject* sized_of(self, Received r)
     cdef dict without_own(self, dict kwargs)
     cdef object go_back(self, str why, tuple args, dict kwargs, int64_t bytes=*)
     cdef bint take_axis(self, list given, dict named) except -1

@@ -862,10 +862,8 @@ cdef class Operation:
         return PyObject_Vectorcall(fn if self.method is None else getattr(fn, self.method), args + 1, n - 1, names)
 
     cdef bint is_small(self, PyObject* x) noexcept:
-        """Whether x, which `ns` is about, is too small to share.  What is no array is one item; what was not
-        given is the plan's to refuse."""
-        return x != NULL and not pays(
-            cnp.PyArray_SIZE(<ndarray><object>x) if Py_TYPE(x) == &PyArray_Type else 1, self.ns)
+        """Whether x, which `ns` is about, is too small to share.  What is no array is one item."""
+        return not pays(cnp.PyArray_SIZE(<ndarray><object>x) if Py_TYPE(x) == &PyArray_Type else 1, self.ns)
 
     cdef dict without_own(self, dict kwargs):
         return {name: x for name, x in kwargs.items() if name not in self.own} if self.own else kwargs
@@ -1053,9 +1051,12 @@ cdef class Operation:
             r.wrapper = None
         if r.wrapper is not None and bytes_of(r.given) + bytes_of(r.named.values()) <= NOTED_BYTES:
             return self.go_back(None, args, kwargs)
-        result = too_small
-        if self.ns == 0 or not self.is_small(self.sized_of(r)):
-            result = self.plan(*r.given, **r.named)
+        # What was not given is the plan's to refuse.
+        sized = absent
+        if self.ns > 0:
+            sized = r.given[self.sized] if self.sized < len(r.given) else r.named.get(self.names[self.sized], absent)
+        small = sized is not absent and self.is_small(<PyObject*>sized)
+        result = too_small if small else self.plan(*r.given, **r.named)
         if type(result) is Left:
             args = tuple([self.converted(i, x, r.given[i]) for i, x in enumerate(args)])
             kwargs = {name: self.converted(name, x, r.named[name]) for name, x in kwargs.items()}
@@ -1070,11 +1071,6 @@ cdef class Operation:
             result if type(result) is tuple else (result,))]
         return tuple(results) if type(result) is tuple else results[0]
 
-    cdef PyObject* sized_of(self, Received r):
-        """Borrowed; NULL: it was not given."""
-        x = r.given[self.sized] if self.sized < len(r.given) else r.named.get(self.names[self.sized], absent)
-        return NULL if x is absent else <PyObject*>x
-
     cdef object written_or(self, Received r, tuple args, object result, int i):
         """A ufunc's result: the very array that was given for it, or one of the caller's type."""
         for mine, given in zip(r.given, args):
@@ -1087,25 +1083,15 @@ cdef class Operation:
         return rewrap(result, r.wrapper, self.gives, (args[0], args[1:], i))
 
 
-cdef PyObject* named_value(object name, PyObject** values, PyObject* names):
-    """Borrowed; NULL: there is none of this name."""
-    cdef Py_ssize_t i
-    if names != NULL:
-        for i in range(len(<tuple>names)):
-            if (<tuple>names)[i] == name:
-                return values[i]
-    return NULL
-
-
 cdef object operate(object self, PyObject** args, size_t nargsf, PyObject* names):
     """What CPython calls when an Operation is called."""
     cdef Operation op = <Operation>self
     cdef Py_ssize_t n = PyVectorcall_NARGS(nargsf)
-    if (op.of_ufunc and (n == 0 or type(<object>args[0]) is Ufunc)) or not op.all_plain(args, n, names):
+    if ((op.of_ufunc and (n == 0 or type(<object>args[0]) is Ufunc)) or (op.ns > 0 and op.sized >= n)
+            or not op.all_plain(args, n, names)):
         given, kwargs = unpacked(args, n, names)
         return op.receive(tuple(given), kwargs)
-    if op.ns > 0 and op.is_small(args[op.sized] if op.sized < n else named_value(
-            op.names[op.sized], args + n, names)):
+    if op.ns > 0 and op.is_small(args[op.sized]):
         return op.ask_namesake(args, n, names)
     result = PyObject_Vectorcall(op.plan, args, n, names)
     if type(result) is not Left:

@@ -74,8 +74,8 @@ cdef object tracing = threading.local()
 
 cdef ParIter wrap(list parts, bint traced=False):
     cdef ParIter x = ParIter.__new__(ParIter)
-    if traced and np.geterr() != tracing.errors:
-        raise _Untraceable("steps do not know of np.errstate")
+    if traced and np.geterr() != getattr(tracing, "errors", None):
+        raise _Untraceable("a step knows no np.errstate, and is made while its function is traced")
     x.parts = parts
     x.traced = traced
     return x
@@ -435,7 +435,6 @@ cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
     """``fn`` of lazy arrays, element by element."""
     cdef CompiledKernel k
     cdef ParIter x = values[0]
-    cdef Node n
     fn = bare(fn)
     if dtype is not None:
         dtype = number_dtype(dtype, None)
@@ -453,22 +452,32 @@ cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
     if k is not None:
         check_dtype(k, dtype)
         return wrap([call_kernel(k, row) for row in rows])
-    # A function of arrays can be asked for the expression that it stands for.
+    made = expressions_of(fn, rows, dtype)
+    return wrap(mapped_blocks(fn, rows, dtype, checked) if made is None else made)
+
+
+cdef list expressions_of(object fn, list rows, object dtype):
+    """Of a function of arrays, which is asked for the expression that it stands for; None: for none."""
+    cdef Node n
     made = []
     for row in rows:
         result = asked_for_expression(fn, row)
         if not isinstance(result, ParIter) or len((<ParIter>result).parts) != 1:
-            break
+            return None
         n = (<ParIter>result).parts[0]
         if n.shape != (<Node>row[0]).shape or n.domain is not (<Node>row[0]).domain:
-            break
+            return None
         wanted = n.dtype if dtype is None else number_dtype(dtype, n.dtype)
         if not np.can_cast(n.dtype, wanted, "same_kind"):
             raise TypeError(f"dtype: what fn gives, {n.dtype}, is not cast to {wanted}: that is no cast of the same "
                             "kind")
         made.append(n if n.dtype == wanted else cast(n, wanted))
-    else:
-        return wrap(made)
+    return made
+
+
+cdef list mapped_blocks(object fn, list rows, object dtype, bint checked):
+    """Of one that is called with blocks."""
+    cdef Node n
     made = []
     for row in rows:
         n = row[0]
@@ -486,7 +495,7 @@ cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
             check_items(fn, [some_items(v) for v in row])
             checked = False
         made.append(operation_node(NODE_BLOCKS, fn, row, dtype))
-    return wrap(made)
+    return made
 
 
 @cython.auto_pickle(False)
