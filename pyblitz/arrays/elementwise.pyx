@@ -253,7 +253,6 @@ cdef object why_no_loop(list given):
 cdef object compute(UfuncCall c, Resolved r, tuple outs, object casting):
     """The results, by the ufunc's loop or by NumPy on slices."""
     cdef Map m
-    cdef int64_t begun
     cdef int i
     cdef bint fast = c.fits(r)
     cdef list ops = c.ops
@@ -266,10 +265,10 @@ cdef object compute(UfuncCall c, Resolved r, tuple outs, object casting):
     if fast:
         fill_map(&m, ops, c.ndim, c.shape, c.inputs)
         map_of_loop(&m, r.loop, r.data)
-        begun = now_ns()
+        m.pace = r.pace
         run_map(&m, ops, c.fn.__name__)
         # As if it had run alone: an estimate from below.
-        r.pace = <double>(now_ns() - begun) / c.size
+        r.pace = m.pace
     else:
         slice_map(c.fn, ops, c.inputs, c.mask, c.signature, casting, c.ndim, c.shape, c.size)
     for i in range(c.outputs):

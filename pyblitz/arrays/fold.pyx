@@ -272,6 +272,7 @@ cdef void map_of_row(Map* m, ndarray a) noexcept:
     m.sizes[0] = m.strides[0][0] = cnp.PyArray_ITEMSIZE(a)
     m.base[0] = <char*>cnp.PyArray_DATA(a)
     m.block = INT64_MAX
+    m.pace = 0
 
 
 cdef object fold_row(object op, ndarray a, Resolved r):

@@ -3,7 +3,7 @@ from libc.errno cimport ENOMEM
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove
 from pyblitz.kernels.blocks cimport run_blocks, sum_counts
-from pyblitz.kernels.map cimport Block, map_begin, map_walk
+from pyblitz.kernels.map cimport Block, map_blocks, map_walk
 
 cdef struct Buffer:
     Collect* collect
@@ -68,8 +68,7 @@ cdef int collect_begin(Collect* c) noexcept nogil:
 
 
 cdef int collect_run(Worker* w, Collect* c) noexcept nogil:
-    map_begin(c.map)
-    return run_blocks(w, collect_leaf, c, c.grain, c.map.size)
+    return map_blocks(w, c.map, collect_leaf, NULL, c, c.grain)
 
 
 cdef int64_t collect_place(Collect* c) noexcept nogil:

@@ -1,7 +1,6 @@
 """Searches; see find.pxd."""
 from libc.stdint cimport INT64_MAX, uint8_t, uint32_t, uint64_t
-from pyblitz.kernels.blocks cimport run_blocks
-from pyblitz.kernels.map cimport Block, map_begin, map_walk
+from pyblitz.kernels.map cimport Block, map_begin, map_blocks, map_walk
 from pyblitz.kernels.filter cimport count_true
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport (
@@ -193,5 +192,4 @@ cdef int nonzero_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexce
 
 
 cdef int count_nonzero_run(Worker* w, CountNonzero* c) noexcept nogil:
-    map_begin(c.map)
-    return run_blocks(w, nonzero_count_leaf, c, c.grain, c.map.size)
+    return map_blocks(w, c.map, nonzero_count_leaf, NULL, c, c.grain)

@@ -10,6 +10,7 @@ No Python, no NumPy.
 """
 from libc.stdint cimport int64_t, intptr_t
 from pyblitz.runtime.atomic cimport atomic_u32
+from pyblitz.runtime.bridge cimport combine_halves_fn, leaf_fn
 from pyblitz.runtime.pool cimport Worker
 
 # n = dims[0] elements; operand k's are at args[k], steps[k] bytes apart.
@@ -79,6 +80,8 @@ cdef struct Map:
     Step* steps
     Step one                                # the only step of most maps: `steps` points here
     int64_t block                           # how many elements a step takes at a time
+    # How many ns an element took when it ran last, on all threads that it had; 0: not known.
+    double pace
 
 # A block as a sink sees it.
 cdef struct Block:
@@ -99,6 +102,10 @@ cdef int64_t map_grain(int64_t bytes_per_item) noexcept nogil
 cdef int map_run(Worker* w, Map* m, int64_t grain) noexcept nogil
 # Clears the steps' flags, before leaves that call map_walk.
 cdef void map_begin(Map* m) noexcept nogil
+# Runs leaves, each of which calls map_walk, and then combine for neighbours, if it is not NULL.  Without
+# a worker: one after the other, and nothing is combined.
+cdef int map_blocks(Worker* w, Map* m, leaf_fn leaf, combine_halves_fn combine, void* ctx,
+                    int64_t grain) noexcept nogil
 # Does elements lo .. hi of the whole, for leaves that have a sink.
 cdef int map_walk(Worker* w, Map* m, int64_t lo, int64_t hi, sink_fn sink, void* state) noexcept nogil
 cdef int64_t compress(char* to, const char* items, intptr_t step, intptr_t itemsize,

@@ -5,7 +5,13 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from pyblitz.kernels.blocks cimport LEAF_BYTES, gather_flags, run_blocks
 from pyblitz.runtime.atomic cimport u32_store_relaxed
-from pyblitz.runtime.os cimport fe_clear, fe_test
+from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
+from pyblitz.runtime.os cimport fe_clear, fe_test, now_ns
+
+cdef enum:
+    # How many bytes one thread reads and writes in a ns at most: two cache lines a cycle are one or two
+    # times as much, but no loop does nothing else.
+    BYTES_IN_NS = 64
 
 
 # ---- shape ------------------------------------------------------------------
@@ -19,6 +25,7 @@ cdef void map_of_loop(Map* m, loop_fn loop, void* data) noexcept nogil:
     for k in range(m.operands):
         m.one.slots[k] = k
     m.n_steps = 1
+    m.pace = 0
     m.steps = &m.one
     m.registers = m.constants = 0
     m.block = INT64_MAX
@@ -299,13 +306,38 @@ cdef void map_begin(Map* m) noexcept nogil:
             u32_store_relaxed(&(<PairLoops*>m.steps[i].data).flags, 0)
 
 
+cdef double least_ns(const Map* m) noexcept nogil:
+    """What all elements take at least on one thread."""
+    cdef intptr_t bytes = 0
+    cdef int k
+    for k in range(m.operands):
+        bytes += min(max(m.strides[m.dims - 1][k], -m.strides[m.dims - 1][k]), <intptr_t>64)
+    return m.size * max(m.pace, <double>bytes / BYTES_IN_NS)
+
+
+cdef int map_blocks(Worker* w, Map* m, leaf_fn leaf, combine_halves_fn combine, void* ctx,
+                    int64_t grain) noexcept nogil:
+    cdef Bridge b
+    cdef int64_t begun = now_ns()
+    cdef int rc
+    map_begin(m)
+    if w == NULL:
+        rc = run_blocks(NULL, leaf, ctx, grain, m.size)
+    else:
+        bridge_init(&b, leaf, combine, ctx, grain)
+        b.least_ns = least_ns(m)
+        rc = bridge_run(w, &b, m.size)
+    if m.size > 0:
+        m.pace = <double>(now_ns() - begun) / m.size
+    return rc
+
+
 cdef int map_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     return map_walk(w, <Map*>ctx, lo, hi, NULL, NULL)
 
 
 cdef int map_run(Worker* w, Map* m, int64_t grain) noexcept nogil:
-    map_begin(m)
-    return run_blocks(w, map_leaf, m, grain, m.size)
+    return map_blocks(w, m, map_leaf, NULL, m, grain)
 
 
 cdef intptr_t map_bits(const Map* m, int first) noexcept nogil:

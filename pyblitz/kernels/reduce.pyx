@@ -4,8 +4,8 @@ from libc.math cimport NAN
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from pyblitz.kernels.blocks cimport combine_blocks, gather_flags
-from pyblitz.kernels.map cimport Block, map_begin, map_walk
+from pyblitz.kernels.blocks cimport gather_flags
+from pyblitz.kernels.map cimport Block, map_blocks, map_walk
 from pyblitz.kernels.numbers cimport Real
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport u32_store_relaxed
@@ -424,8 +424,7 @@ cdef int reduce_run(Worker* w, Reduce* r) noexcept nogil:
     r.partials = <Partial*>malloc((n + r.grain - 1) // r.grain * sizeof(Partial))
     if r.partials == NULL:
         return ENOMEM
-    map_begin(r.map)
-    rc = combine_blocks(w, reduce_leaf, reduce_combine, r, r.grain, n)
+    rc = map_blocks(w, r.map, reduce_leaf, reduce_combine, r, r.grain)
     r.result = r.partials[0]
     free(r.partials)
     r.partials = NULL

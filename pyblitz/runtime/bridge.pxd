@@ -8,7 +8,8 @@ runs:
 
 - A worker walks the tree depth first and keeps the right halves that it has
   yet to do in a list that nobody else sees (Spice's lazy forks): an operation
-  begins alone, at the price of a loop.
+  begins alone, at the price of a loop.  But one that is known to take long, while
+  another worker is awake, is open to others from its first half on.
 - After a leaf, when the time that its leaves took says that what is left is
   worth a wake, it promotes them all into its deque, the largest first, and from
   then on every further one at once.  Thieves take the largest.
@@ -48,6 +49,9 @@ cdef struct Bridge:
     # Of grain 0, unless another is set after bridge_init: a few microseconds, and
     # one item at first.
     int64_t leaf_ns
+    # What all items take at least on one thread, as far as is known; 0 unless it is set
+    # after bridge_init.
+    double least_ns
     atomic_i64 span             # the present size of a leaf
     int64_t n                   # the number of items
     # Items at or past it are not wanted.

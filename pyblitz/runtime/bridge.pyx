@@ -26,6 +26,9 @@ cdef enum:
     # halted, and the wake costs the caller 3 to 15 us).
     SHARE_AWAKE_NS = 5000
     SHARE_ASLEEP_NS = 80000
+    # What an operation must be known to take for others to be called in before its
+    # first leaf: one half must pay for the theft, as above.
+    SHARE_AT_ONCE_NS = 2 * SHARE_AWAKE_NS
 
 cdef struct BridgeNode:
     Fork fork           # first: the fork's context is the node
@@ -41,6 +44,7 @@ cdef void bridge_init(Bridge* b, leaf_fn leaf, combine_halves_fn combine, void* 
     b.ctx = ctx
     b.grain = grain
     b.leaf_ns = LEAF_NS
+    b.least_ns = 0
     i64_store_relaxed(&b.limit, INT64_MAX)
     i64_store_relaxed(&b.span, 1)
     ptr_store_relaxed(&b.failures, NULL)
@@ -61,6 +65,8 @@ cdef int bridge_run(Worker* w, Bridge* b, int64_t n) noexcept nogil:
     b.n = n
     b.done = 0
     b.start = now_ns()
+    if b.least_ns >= SHARE_AT_ONCE_NS and not sharing:
+        w.sharing = is_somebody_awake(w)
     if n > 0:
         bridge_node(w, b, 0, n)
     w.sharing = sharing
@@ -269,8 +275,13 @@ cdef void count_progress(Worker* w, Bridge* b, int64_t items) noexcept nogil:
         progress_told(b.progress, True)
 
 
+cdef bint is_somebody_awake(Worker* w) noexcept nogil:
+    """Whether a worker looks for something to do."""
+    cdef uint64_t c = counters_load(&w.pool.sleep.counters)
+    return count_inactive(c) != count_sleeping(c)
+
+
 cdef bint worth_sharing(Worker* w, Bridge* b, int64_t now) noexcept nogil:
-    cdef uint64_t c
     cdef double rest
     if w.pool.n_background == 0:
         return False
@@ -278,8 +289,7 @@ cdef bint worth_sharing(Worker* w, Bridge* b, int64_t now) noexcept nogil:
     rest = (now - b.start) * <double>(b.n - b.done)
     if rest < SHARE_AWAKE_NS * <double>b.done:
         return False
-    c = counters_load(&w.pool.sleep.counters)
-    if count_inactive(c) != count_sleeping(c) or rest >= SHARE_ASLEEP_NS * <double>b.done:
+    if is_somebody_awake(w) or rest >= SHARE_ASLEEP_NS * <double>b.done:
         return True
     if wished_for(&w.pool.sleep, b.start, now):
         wake_any(&w.pool.sleep, True)

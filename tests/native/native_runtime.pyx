@@ -115,3 +115,44 @@ def halves():
         rc = join(e.worker, left_half, &h, right_half, &h)
         leave(&e, rc)
     return h.left, i64_load_relaxed(&h.right)
+
+
+cdef struct Leaves:
+    atomic_i64 second   # whether the second one has begun
+    bint seen           # whether it has while the first one waited
+
+cdef int leaf_of_two(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    cdef Leaves* l = <Leaves*>ctx
+    cdef int64_t until = now_ns() + 20000000
+    if lo == 1:
+        i64_store_relaxed(&l.second, 1)
+        return 0
+    while i64_load_relaxed(&l.second) == 0 and now_ns() < until:
+        pass
+    l.seen = i64_load_relaxed(&l.second)
+    return 0
+
+
+def second_leaf_begins_beside_the_first(double least_ns):
+    """With a worker that has just run half of a join, and looks for more unless it sleeps again."""
+    cdef Bridge b
+    cdef Leaves l
+    cdef Halves h
+    cdef Entry e
+    cdef int64_t until
+    cdef int rc
+    i64_store_relaxed(&h.right, -1)
+    i64_store_relaxed(&l.second, 0)
+    bridge_init(&b, leaf_of_two, NULL, &l, 1)
+    b.least_ns = least_ns
+    with nogil:
+        enter(&e)
+        rc = join(e.worker, left_half, &h, right_half, &h)
+        # It is done with that half, but may not yet be looking.
+        until = now_ns() + 2000
+        while now_ns() < until:
+            pass
+        if rc == 0:
+            rc = bridge_run(e.worker, &b, 2)
+        leave(&e, rc)
+    return l.seen

@@ -216,3 +216,20 @@ def test_stress_early_exit(native, pool_size, crowd):
 
 def test_the_limit_only_sinks(native):
     assert native.runtime.limit_sinks([50, 60, 50, 7, 8, 0, 3]) == [50, 50, 50, 7, 7, 0, 0]
+
+
+# ---- whom it is shared with --------------------------------------------------
+
+
+def test_what_takes_long_is_shared_before_its_first_leaf(native, pool_size):
+    """Where a worker is awake.  (It may be asleep again by then, or not have been given a CPU: so
+    once in many times.)"""
+    pool_size(2)
+    shared = native.runtime.second_leaf_begins_beside_the_first
+    assert any(shared(10_000) for _ in range(500))
+
+
+def test_what_may_take_no_time_begins_alone(native, pool_size):
+    pool_size(2)
+    shared = native.runtime.second_leaf_begins_beside_the_first
+    assert not any(shared(9_999) for _ in range(20))
