@@ -124,6 +124,10 @@ COSTS = {
     "COUNT_NS": Cost("item", lambda n: both(np.histogram, pb.par_histogram, doubles(n))),
     "BIN_NS": Cost("item", lambda n: both(np.bincount, pb.par_bincount, RNG.integers(0, 64, n))),
     "FACTOR_NS": Cost("item", lambda n: both(np.prod, pb.par_prod, RNG.integers(1, 9, n))),
+    "DEAR_NS": Cost(
+        "item",
+        lambda n: both(np.logaddexp.reduce, lambda a: pb.par_reduce(np.logaddexp, a), doubles(n)),
+    ),
     "LOOP_NS": Cost(
         "item",
         lambda n: both(np.maximum.accumulate, lambda a: pb.par_scan(np.maximum, a), doubles(n)),

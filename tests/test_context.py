@@ -122,8 +122,8 @@ def test_errstate_of_kernels(mode):
         assert raised[0] is FloatingPointError
         assert raised[1].startswith("divide by zero encountered in float64 (float64)")
     else:
-        with np.errstate(all="ignore"):
-            assert result == np.log(LOGS).tobytes()
+        # The C library's: the NaN of NumPy's log has another sign where it goes by AVX2.
+        assert result == np.array([log(x) for x in LOGS]).tobytes()
 
 
 # ---- everything else that belongs to a context --------------------------------

@@ -589,6 +589,22 @@ def test_leaves_of_a_map_end_where_simd_steps_do(native):
     """All but the last: so a result does not depend on where leaves are cut, even where a
     loop of NumPy does otherwise with what is left over at its end."""
     for size in (0, 1, 2, 3, 8, 12, 24, 100, 4096, 10**6):
-        grain = native.kernels.grain(size)
-        assert grain >= 64
-        assert grain % 64 == 0
+        for pace in (0, 0.1, 3, 77, 10**6, 1e300):
+            grain = native.kernels.grain(size, pace)
+            assert grain >= 64
+            assert grain % 64 == 0
+
+
+def test_a_leaf_of_a_map_is_short_once_its_pace_is_known(native):
+    assert native.kernels.grain(16, 0) == 8192
+    assert native.kernels.grain(16, 10) < 1000
+
+
+def test_a_reduction_has_a_block_for_each_thread_where_its_items_are_dear(native):
+    """An expression with a sine of 10,000 numbers takes 100 us."""
+    block = native.kernels.reduction_block
+    for size in (2, 4, 8, 16):
+        assert block(10_000, size, True) <= 2500
+        for n in (1 << k for k in range(11, 40)):
+            assert block(n, size, True) <= max(n // 8, 2048)
+            assert block(n, size, True) <= block(2 * n, size, True) <= block(1 << 40, size, False)

@@ -446,3 +446,39 @@ def test_a_product_of_negative_zeros_is_a_positive_one():
         assert got == expected
         assert np.signbit(got) == np.signbit(expected)
         assert type(got) is type(expected)
+
+
+# ---- dear operations ---------------------------------------------------------
+
+
+def test_what_was_folded_before_decides_no_bits(pool_size):
+    """Equal expressions are one program, and a dear ufunc has it cut into smaller blocks."""
+    pool_size(2)
+    x = np.random.default_rng(3).random(20_000)
+
+    def expression():
+        return pb.par_iter(x) * x * 0.7
+
+    before = expression().sum()
+    pb.par_reduce(np.logaddexp, expression())
+    assert expression().sum() == before
+
+
+DEAR = [np.logaddexp, np.logaddexp2, np.hypot, np.gcd, np.lcm]
+
+
+@pytest.mark.parametrize("op", DEAR, ids=lambda op: op.__name__)
+@pytest.mark.parametrize("n", [2000, 2048, 2049, 5000, 33_000])
+def test_reductions_by_dear_ufuncs(pool_size, op, n):
+    """They are shared from some 2,000 items on, in blocks that depend on their number alone."""
+    rng = np.random.default_rng(n)
+    x = rng.integers(1, 9, n) if op in (np.gcd, np.lcm) else rng.random(n)
+    expected = op.reduce(x)
+    results = set()
+    for threads in (1, 2, 3):
+        pool_size(threads)
+        found = pb.par_reduce(op, x)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        assert found.dtype == expected.dtype
+        results.add(found.tobytes())
+    assert len(results) == 1

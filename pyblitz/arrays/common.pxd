@@ -99,6 +99,7 @@ cdef class Resolved:
     cdef double pace
     cdef bint numeric       # whether it is elementwise, and all dtypes are native numbers or times
     cdef bint associative   # whether neighbours may be combined in any grouping
+    cdef bint dear          # whether an element takes it several times as long as to read one
 
 # A table of what was asked for lately is a list of LATELY_PLACES.  The addresses of up to three things
 # say which two of these places an answer may be in: with one, two questions that are asked in turn
@@ -124,6 +125,9 @@ cdef Resolved resolved_of(ufunc fn, object first, object second)
 # What ``op.reduce`` does with items of this dtype.
 cdef Resolved resolve_reduction(ufunc op, object dtype)
 cdef bint is_numpys(object fn)
+# Whether it is not dear for any numbers but halves.
+cdef bint is_quick(object fn)
+cdef bint is_dear(object fn, tuple dtypes) except -1
 # The ufunc inside an object that Numba's vectorize or guvectorize makes, or None.
 cdef object numbas_ufunc(object fn)
 # The ufunc that np.clip calls.

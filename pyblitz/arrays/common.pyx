@@ -250,6 +250,29 @@ cdef object clip = np.empty(0).clip(_Asked(), _Asked())
 numpy_ufuncs.add(clip)
 
 
+# What takes no longer than a division, and of single precision what NumPy does by vectors everywhere.
+cdef set quick_ufuncs = {np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.absolute,
+                         np.fabs, np.square, np.sqrt, np.reciprocal, np.conjugate, np.maximum, np.minimum, np.fmax,
+                         np.fmin, np.sign, np.signbit, np.copysign, np.equal, np.not_equal, np.less, np.less_equal,
+                         np.greater, np.greater_equal, np.logical_and, np.logical_or, np.logical_xor,
+                         np.logical_not, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.left_shift,
+                         np.right_shift, np.isnan, np.isinf, np.isfinite, np.isnat, np.floor, np.ceil, np.trunc,
+                         np.rint, np.deg2rad, np.rad2deg, np.radians, np.degrees, clip}
+cdef set quick_singles = {np.exp, np.log, np.sin, np.cos, np.tanh}
+cdef object single = np.dtype(np.float32)
+
+
+cdef bint is_quick(object fn):
+    return fn in quick_ufuncs
+
+
+cdef bint is_dear(object fn, tuple dtypes) except -1:
+    """See Resolved.  By these alone: it decides how sums are rounded."""
+    if any([is_half(dtype) for dtype in dtypes]):
+        return True
+    return fn not in quick_ufuncs and not (fn in quick_singles and dtypes[0] == single)
+
+
 cdef class Resolved:
     """What a ufunc does for given dtypes, as NumPy resolved it."""
 
@@ -380,6 +403,7 @@ cdef Resolved resolve_anew(ufunc fn, tuple given, object signature, str casting,
         if dtype.hasobject:
             r.dtypes = None
             return r
+    r.dear = is_dear(fn, r.dtypes)
     r.numeric = fn.signature is None and all([dtype.isnative and dtype.kind in "biufcmM" for dtype in r.dtypes])
     if fn not in numpy_ufuncs or not may_skip_gil(fn, r.dtypes):
         return r
@@ -599,7 +623,7 @@ cdef object run_map(Map* m, list ops, str name):
     if m.size > 0:
         with nogil:
             enter(&e)
-            rc = map_run(e.worker, m, map_grain(bytes))
+            rc = map_run(e.worker, m, map_grain(bytes, m.pace))
             rc = leave(&e, rc)
         check(rc, "the map")
         report_flags(name, u32_load_relaxed(&m.one.flags))

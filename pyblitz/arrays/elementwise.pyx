@@ -8,14 +8,20 @@ from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
-    FIRST_ITEMS, SLICE_ITEMS, Resolved, Slices, allocated, at, broadcast_shape, fill_map, is_numpys,
+    FIRST_ITEMS, SLICE_ITEMS, Resolved, Slices, allocated, at, broadcast_shape, fill_map, is_numpys, is_quick,
     longest_axis, make_outputs, outputs_are_safe, report_flags, resolve, resolved_lately, run_map)
-from pyblitz.arrays.front cimport DIRECT_NS, alone, left, left_dtype, too_small
+from pyblitz.arrays.front cimport DEAR_NS, DIRECT_NS, alone, left, left_dtype, too_small
 from pyblitz.kernels.blocks cimport LEAF_BYTES
 from pyblitz.kernels.map cimport MAP_DIMS, Map, map_of_loop
 from pyblitz.runtime.os cimport now_ns
 
 cnp.import_array()
+
+cdef enum:
+    # No call of arrays of fewer bytes is shared, and of fewer of the other if the ufunc is quick.
+    SMALL_BYTES = 8192
+    SMALL_QUICK_BYTES = 32768
+
 
 cdef bint are_small(tuple arrays, int64_t limit) except -1:
     cdef int64_t bytes = 0
@@ -265,7 +271,7 @@ cdef object compute(UfuncCall c, Resolved r, tuple outs, object casting):
     if fast:
         fill_map(&m, ops, c.ndim, c.shape, c.inputs)
         map_of_loop(&m, r.loop, r.data)
-        m.pace = r.pace
+        m.pace = r.pace if r.pace > 0 or not r.dear else DEAR_NS
         run_map(&m, ops, c.fn.__name__)
         # As if it had run alone: an estimate from below.
         r.pace = m.pace
@@ -285,10 +291,12 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
     cdef Resolved r
     cdef int64_t size
     cdef int i
+    cdef bint quick = is_quick(fn), small
     cdef tuple outs
     cdef object given
     if len(arrays) == fn.nin and where is True:
-        if are_small(arrays, LEAF_BYTES >> 2) or (dtype is None and as_fast_alone(fn, arrays)):
+        small = are_small(arrays, SMALL_QUICK_BYTES)
+        if (small and (quick or are_small(arrays, SMALL_BYTES))) or (dtype is None and as_fast_alone(fn, arrays)):
             return too_small
         if (fn.nout == 1 and dtype is None and not options and casting == "same_kind"
                 and are_alike(arrays, out)):
@@ -297,6 +305,8 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
             size = cnp.PyArray_SIZE(<ndarray>arrays[0])
             if r is not None and 0 < r.pace * size < DIRECT_NS:
                 return call_timed(r, size, fn, arrays, {} if out is None else {"out": out})
+        elif small:
+            return too_small
     c = UfuncCall.__new__(UfuncCall)
     c.fn, c.inputs, c.outputs, c.ops, c.given, c.order = fn, fn.nin, fn.nout, [], [], "K"
     if len(arrays) != c.inputs:
@@ -309,7 +319,7 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
     if type(casting) is not str or len(outs) != c.outputs:
         return left("an unusual casting= or out=")
     declined = c.take_operands(arrays, outs, where)
-    if declined is None and c.size * c.bytes <= LEAF_BYTES:
+    if declined is None and c.size * c.bytes <= (LEAF_BYTES if quick else 2 * SMALL_BYTES):
         return too_small
     if declined is None:
         declined = c.take_options(dtype, options)

@@ -13,7 +13,7 @@ from pyblitz.arrays.common cimport (
 from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.arrays.evaluate cimport (
     apply, array_of, count_node, find_node, is_few_items, program_of)
-from pyblitz.arrays.front cimport no_value
+from pyblitz.arrays.front cimport DEAR_NS, no_value
 from pyblitz.arrays.memory cimport empty
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CALL, NODE_CONSTANT, NODE_INPUT, Node, cast, node_of, operation_node,
@@ -121,9 +121,12 @@ cdef void set_dot(Fold* f, object dtype, int first, int second):
     start_sum(f, wide)
 
 
-cdef int fold_in_pool(Reduce* red) except -1:
-    """Leaves the result in red.result, and what it met in red.flags."""
-    red.grain = 0
+cdef int fold_in_pool(Reduce* red, bint dear) except -1:
+    """Leaves the result in red.result, and what it met in red.flags.  dear: to fold one element takes
+    several times as long as to read it."""
+    red.grain = block_items(red.map.size, red.fold[0].itemsize, dear or red.map.dear)
+    if dear:
+        red.map.pace = max(red.map.pace, DEAR_NS)
     run(<run_fn>reduce_run, red, "the reduction")
     return 0
 
@@ -142,13 +145,13 @@ cdef int report_all(Reduce* red, Program p) except -1:
     return 0
 
 
-cdef list reduce_program(Program p, Reduce* red, list dtypes):
+cdef list reduce_program(Program p, Reduce* red, list dtypes, bint dear):
     """The values of the folds; red.result.items says of how many items.  For `report_all`, if they
     are what is asked for."""
     red.map = &p.m
     red.arg = NULL
     red.folds = len(dtypes)
-    fold_in_pool(red)
+    fold_in_pool(red, dear)
     return [value_of(red, i, dtypes[i]) for i in range(red.folds)]
 
 
@@ -198,7 +201,7 @@ cdef tuple fold_node(object op, Node node, Resolved r):
         # Where a step calls a function, nothing is tried that may have to be done once more.
         if p is not None and p.calls is None:
             set_dot(&red.fold[0], node.dtype, p.slots[0], p.slots[1])
-            value = reduce_program(p, &red, [r.dtypes[0]])[0]
+            value = reduce_program(p, &red, [r.dtypes[0]], False)[0]
             if not is_told(u32_load_relaxed(&red.flags)):
                 p.end()
                 return value if red.result.items else None, red.result.items
@@ -207,7 +210,7 @@ cdef tuple fold_node(object op, Node node, Resolved r):
     p = program_of([node], None, False)
     if not set_fold(&red.fold[0], op, r, p.slots[0], node.dtype):
         return None
-    value = reduce_program(p, &red, [r.dtypes[0]])[0]
+    value = reduce_program(p, &red, [r.dtypes[0]], r.dear)[0]
     if red.result.items and is_lost(op, value, u32_load_relaxed(&red.flags)):
         return None
     report_all(&red, p)
@@ -245,7 +248,7 @@ cdef object fold_kernel(CompiledKernel k, CompiledKernel combine, list nodes, ob
             memcpy(red.fold[0].start, cnp.PyArray_DATA(start), node.dtype.itemsize)
         p = program_of([node], None, True)
         red.fold[0].slots[0] = p.slots[0]
-        value = reduce_program(p, &red, [node.dtype])[0]
+        value = reduce_program(p, &red, [node.dtype], True)[0]
         report_all(&red, p)
         if red.result.items:
             result = value if result is None else fold_kernel(
@@ -273,6 +276,7 @@ cdef void map_of_row(Map* m, ndarray a) noexcept:
     m.base[0] = <char*>cnp.PyArray_DATA(a)
     m.block = INT64_MAX
     m.pace = 0
+    m.dear = False
 
 
 cdef object fold_row(object op, ndarray a, Resolved r):
@@ -284,7 +288,9 @@ cdef object fold_row(object op, ndarray a, Resolved r):
     red.arg = NULL
     red.folds = 1
     set_fold(&red.fold[0], op, r, 0, a.dtype)
-    fold_in_pool(&red)
+    m.pace = r.pace
+    fold_in_pool(&red, r.dear)
+    r.pace = m.pace
     result = value_of(&red, 0, r.dtypes[0])
     if is_lost(op, result, u32_load_relaxed(&red.flags)):
         return None
@@ -304,7 +310,7 @@ cdef object dot_row(ndarray x, ndarray y):
     red.arg = NULL
     red.folds = 1
     set_dot(&red.fold[0], x.dtype, 0, 1)
-    fold_in_pool(&red)
+    fold_in_pool(&red, False)
     report_flags("dot", u32_load_relaxed(&red.flags))
     # NumPy starts from a zero, whose sign stays.
     if x.descr.type_num == cnp.NPY_DOUBLE:
@@ -367,7 +373,7 @@ cdef tuple extremes_row(ndarray a):
     red.map = &m
     red.arg = NULL
     red.folds = 1
-    red.grain = block_items(m.size, m.sizes[0])
+    red.grain = block_items(m.size, m.sizes[0], False)
     run(<run_fn>reduce_run, &red, "the reduction")
     pair = np.empty(2, a.dtype)
     memcpy(cnp.PyArray_DATA(pair), red.result.acc[0], red.fold[0].itemsize)
@@ -533,7 +539,7 @@ cdef tuple reduce_two(object op1, Node one, object op2, Node two):
     if not (set_fold(&red.fold[0], op1, r1, p.slots[0], r1.dtypes[1])
             and set_fold(&red.fold[1], op2, r2, p.slots[1], r2.dtypes[1])):
         return None
-    values = reduce_program(p, &red, [r1.dtypes[0], r2.dtypes[0]])
+    values = reduce_program(p, &red, [r1.dtypes[0], r2.dtypes[0]], r1.dear or r2.dear)
     report_all(&red, p)
     return (values[0][()], values[1][()]) if red.result.items else None
 
@@ -617,5 +623,5 @@ cdef object arg_row(ndarray x, arg_fn f):
     red.arg = f
     red.arr = <void*>x
     red.fold[0].itemsize = cnp.PyArray_ITEMSIZE(x)
-    fold_in_pool(&red)
+    fold_in_pool(&red, False)
     return np.intp(red.result.at)

@@ -65,7 +65,7 @@ cdef enum:
 # A call is shared if it takes NumPy longer than this: another thread needs so long to come.
 cdef double SHARE_NS = 4000.0
 # The same for calls of ufuncs that have been timed.
-cdef double DIRECT_NS = 45000.0
+cdef double DIRECT_NS = 20000.0
 
 # What NumPy needs for one byte: to move it, to reduce it, to find something in it, in a gufunc,
 # in a product of two rows by its BLAS, to look whether it is true.
@@ -78,13 +78,15 @@ cdef double TRUTH_NS = 0.0105
 
 # What NumPy needs for one item: in its fastest reductions, to look whether it is zero, to count it
 # into a bin of a histogram and into that of its own number, to multiply it, to accumulate it, to put
-# it somewhere, to search for it, to sort it; and, of a few hundred: to sort its index stably, the same
-# by two keys, to find out by a hash or by comparisons whether it occurs twice.
+# it somewhere, to search for it, to sort it, to call a ufunc of it that is dear; and, of a few hundred: to
+# sort its index stably, the same by two keys, to find out by a hash or by comparisons whether it occurs
+# twice.
 cdef double ITEM_NS = 0.25
 cdef double NONZERO_NS = 0.25
 cdef double COUNT_NS = 0.125
 cdef double BIN_NS = 1.0
 cdef double FACTOR_NS = 0.5
+cdef double DEAR_NS = 2.0
 cdef double SCAN_NS = 0.25
 cdef double PUT_NS = 2.0
 cdef double KEY_NS = 2.0

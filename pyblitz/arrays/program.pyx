@@ -9,8 +9,9 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport Resolved, Slices, fill_map, may_overlap, report_flags
+from pyblitz.arrays.common cimport Resolved, Slices, fill_map, is_half, may_overlap, report_flags
 from pyblitz.arrays.compiled cimport CompiledKernel
+from pyblitz.arrays.front cimport DEAR_NS
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INDEX, NODE_INPUT, NODE_KEPT, NODE_KERNEL,
     NODE_LOOK, NODE_PAIR, NODE_WHERE, Domain, common_shape, items_at, visit)
@@ -465,6 +466,7 @@ cdef class Program:
         m.steps = self.steps
         for k in range(self.n_lines):
             self.fill_step(k, p)
+        m.pace = DEAR_NS if m.dear else 0
         return 0
 
     cdef int bind(self, tuple shape, list outs, bint in_order) except -1:
@@ -547,6 +549,7 @@ cdef class Program:
             s.slots[k] = slot_of(l.args[k], p)
         if l.kind == NODE_CALL:
             r = self.resolved[i]
+            self.m.dear = self.m.dear or r.dear
             if r.loop != NULL:
                 s.loop = r.loop
                 s.data = r.data
@@ -558,6 +561,7 @@ cdef class Program:
             s.data = &(<PairStep>what).loops
         elif l.kind == NODE_CAST:
             of, to = what
+            self.m.dear = self.m.dear or is_half(of) or is_half(to)
             aligned = l.args[0] >= CONSTANT or cnp.PyArray_ISALIGNED(<ndarray>self.operands[l.args[0]])
             if of == to:
                 s.loop = copy_loop(of.itemsize, of.alignment if aligned else 1)
@@ -584,6 +588,7 @@ cdef class Program:
             s.loop = block_loop if kernel.block else scalar_loop(
                 <char>ord(kernel.dtype.kind), kernel.kernel.itemsize)
             s.data = &kernel.kernel
+            self.m.dear = True
             self.owners.append(kernel)
         else:
             self.call(s, l.kind, what, [self.type_at(l.args[k]) for k in range(s.args)], l.ins)
@@ -613,7 +618,7 @@ cdef class Program:
         for a in self.operands:
             if cnp.PyArray_NDIM(<ndarray>a) > 0:
                 bytes += cnp.PyArray_ITEMSIZE(<ndarray>a)
-        found = map_grain(bytes)
+        found = map_grain(bytes, self.m.pace)
         if self.calls is not None:
             return max(found, <int64_t>CALL_ITEMS)
         # Several steps take as much longer: a leaf of a block or two is enough.

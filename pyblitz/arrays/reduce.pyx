@@ -12,7 +12,7 @@ from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
     SLICE_ITEMS, PyArray_ArrFuncs, PyDataType_GetArrFuncs, Resolved, Slices, at, axes_of,
-    idempotent, is_half, longest_axis, made_like, numbas_ufunc, report_flags, resolve, resolve_reduction,
+    idempotent, is_half, is_quick, longest_axis, made_like, numbas_ufunc, report_flags, resolve, resolve_reduction,
     slices)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
@@ -21,7 +21,7 @@ from pyblitz.arrays.fold cimport (
     any_of, arg_row, dot_row, extremes_of, extremes_row, fold_kernel, is_lost, is_row, mean_of, mean_type, reduce_node,
     sum_rounded, variance_of)
 from pyblitz.arrays.front cimport (
-    DOT_NS, FACTOR_NS, ITEM_NS, REDUCE_NS, TRUTH_NS, alone, as_array, Left, left, left_dtype, no_value, pays,
+    DEAR_NS, DOT_NS, FACTOR_NS, ITEM_NS, REDUCE_NS, TRUTH_NS, alone, as_array, Left, left, left_dtype, no_value, pays,
     too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.arrays.nodes cimport Node, call_kernel, cast, node_of
@@ -123,10 +123,13 @@ cdef int truth_of(object flag) except -2:
     return bool(flag) if isinstance(flag, (bool, int, np.bool_, np.integer)) else -1
 
 
-cdef bint is_slow_product(object op, ndarray x) except -1:
-    """Whether NumPy multiplies one after another, and so many that we are faster."""
+cdef bint is_slow(object op, ndarray x) except -1:
+    """Whether NumPy takes longer for an item than to read it, and so many are there that we are faster.  It
+    multiplies integers one after another."""
     cdef cnp.dtype d = x.descr
-    return d.kind in b"iu" and d.itemsize >= 4 and pays(cnp.PyArray_SIZE(x), FACTOR_NS) and op is np.multiply
+    if d.kind in b"iu" and d.itemsize >= 4 and pays(cnp.PyArray_SIZE(x), FACTOR_NS) and op is np.multiply:
+        return True
+    return pays(cnp.PyArray_SIZE(x), DEAR_NS) and (d.type_num == cnp.NPY_FLOAT16 or not is_quick(op))
 
 
 cdef bint is_same_alone(object op, ndarray x) except -1:
@@ -147,7 +150,7 @@ cdef object reduce_ufunc(object op, ndarray x, object axis, object dtype, object
         return left("where= that is not of booleans")
     plain = ((axis is None or (ndim == 1 and type(axis) is int and axis == 0)) and out is None and dtype is None
              and (where is True or where is no_value) and (keepdims is False or keepdims is no_value))
-    if ndim == 0 or not (pays(cnp.PyArray_NBYTES(x), REDUCE_NS) or (plain and is_slow_product(op, x))) or (
+    if ndim == 0 or not (pays(cnp.PyArray_NBYTES(x), REDUCE_NS) or (plain and is_slow(op, x))) or (
             plain and is_same_alone(op, x)):
         # NumPy's namesakes are slower than their ufunc's method.
         return direct_reduce(op, x, axis, dtype, out, keepdims, initial, where)

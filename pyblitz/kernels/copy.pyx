@@ -179,7 +179,7 @@ cdef int copy_run(Worker* w, Map* m, intptr_t itemsize) noexcept nogil:
     # are few of them to lose lines for, a loop is faster.
     if (t.unit == 0 or t.along == last or size_of(m.strides[last][0]) < 64
             or m.shape[t.along] < 4):
-        return map_run(w, m, map_grain(2 * itemsize))
+        return map_run(w, m, map_grain(2 * itemsize, 0))
     t.map = m
     edge = 32 if itemsize >= 8 else 64
     t.high = min(edge, m.shape[last])

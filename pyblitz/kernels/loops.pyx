@@ -4,7 +4,7 @@ from libc.string cimport memcpy
 from pyblitz.kernels.blocks cimport gather_flags, run_blocks
 from pyblitz.kernels.map cimport Map, map_grain
 from pyblitz.kernels.numbers cimport FloatBits, infinity, sign_bit
-from pyblitz.kernels.reduce cimport ACC_DOUBLES, Reduce, reduce_run
+from pyblitz.kernels.reduce cimport ACC_DOUBLES, Reduce, block_items, reduce_run
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, i64_fetch_add_relaxed, i64_load_relaxed, i64_store_relaxed, u32_fetch_or_relaxed,
     u32_load_relaxed, u32_store_relaxed, unlikely)
@@ -223,7 +223,7 @@ cdef int64_t grain_of(const LoopCall* c, int64_t share_from) noexcept nogil:
     for k in range(kind.args):
         if c.steps[k] != 0:
             bytes += kind.sizes[k]
-    grain = map_grain(bytes)
+    grain = map_grain(bytes, 0)
     # A multiple of 64, as there.
     return max(min(grain, dear & ~<int64_t>63), 64)
 
@@ -271,6 +271,7 @@ cdef bint reduce_items(LoopCall* c) noexcept nogil:
     r.map.dims = 1
     r.map.registers = r.map.constants = r.map.n_steps = 0
     r.map.block = INT64_MAX
+    r.map.pace = 0
     r.map.strides[0][0] = c.steps[1]
     r.reduce.map = &r.map
     r.reduce.folds = 1
@@ -294,8 +295,9 @@ cdef bint reduce_items(LoopCall* c) noexcept nogil:
             r.map.size = min(r.map.size, max(done, <intptr_t>SEARCH_ITEMS))
         r.map.shape[0] = r.map.size
         r.map.base[0] = c.args[1] + done * c.steps[1]
-        # 0: as usual.
-        r.reduce.grain = 0 if i64_load_relaxed(&forced_from) == 0 else c.grain
+        r.reduce.grain = c.grain
+        if i64_load_relaxed(&forced_from) == 0:
+            r.reduce.grain = block_items(r.map.size, kind.sizes[0], False)
         if enter_to_end(run_loop_reduction, &r, &ran) != 0 or not ran:
             return False        # the first time: later ones are of bools
         # relaxed: read after the join

@@ -82,6 +82,7 @@ cdef struct Map:
     int64_t block                           # how many elements a step takes at a time
     # How many ns an element took when it ran last, on all threads that it had; 0: not known.
     double pace
+    bint dear                               # in a program: whether a step takes several times as long as to read
 
 # A block as a sink sees it.
 cdef struct Block:
@@ -98,7 +99,7 @@ cdef void map_of_loop(Map* m, loop_fn loop, void* data) noexcept nogil
 # Orders the axes for speed and joins those that can be one; called when all else is set.  out is the
 # operand whose strides decide the order; with -1, the axes keep their order.
 cdef void map_normalize(Map* m, int out) noexcept nogil
-cdef int64_t map_grain(int64_t bytes_per_item) noexcept nogil
+cdef int64_t map_grain(int64_t bytes_per_item, double pace) noexcept nogil
 cdef int map_run(Worker* w, Map* m, int64_t grain) noexcept nogil
 # Clears the steps' flags, before leaves that call map_walk.
 cdef void map_begin(Map* m) noexcept nogil

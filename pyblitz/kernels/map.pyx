@@ -12,6 +12,8 @@ cdef enum:
     # How many bytes one thread reads and writes in a ns at most: two cache lines a cycle are one or two
     # times as much, but no loop does nothing else.
     BYTES_IN_NS = 64
+    # How long a leaf should take, where that is known: some hundred times what a theft costs.
+    LEAF_NS = 8000
 
 
 # ---- shape ------------------------------------------------------------------
@@ -85,10 +87,12 @@ cdef void map_normalize(Map* m, int out) noexcept nogil:
             m.strides[0][k] = 0
 
 
-cdef int64_t map_grain(int64_t bytes_per_item) noexcept nogil:
+cdef int64_t map_grain(int64_t bytes_per_item, double pace) noexcept nogil:
     """Items of a leaf: a multiple of 64, so that only the last leaf ends inside
     a SIMD step and results do not depend on where leaves are cut."""
     cdef int64_t grain = LEAF_BYTES // (bytes_per_item if bytes_per_item > 0 else 1)
+    if grain * pace > LEAF_NS:
+        grain = <int64_t>(LEAF_NS / pace)
     return grain & ~63 if grain >= 64 else 64
 
 

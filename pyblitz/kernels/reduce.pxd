@@ -1,8 +1,8 @@
 """Reductions of what a map gives, in fixed blocks.
 
-The blocks and the tree that joins their results depend on the length alone, so
-the bits of a floating-point sum do not depend on the number of threads.  Sums of
-floats are pairwise inside a block and in the tree above, so the error bound is
+The blocks and the tree that joins their results depend on the length and on the
+operations alone, so the bits of a floating-point sum do not depend on the number of
+threads.  Sums of floats are pairwise inside a block and in the tree above, so the error bound is
 that of one pairwise sum.  No Python, no NumPy.
 """
 from libc.stdint cimport int64_t, intptr_t
@@ -43,13 +43,14 @@ cdef struct Reduce:
     # NULL, or what is done in the place of folds: then folds is 0, and fold[0] has slot and size.
     arg_fn arg
     void* arr               # arg's last argument
-    int64_t grain           # how many items a block has; 0: the usual number
+    int64_t grain           # how many items a block has
     Partial* partials       # one for each block; NULL while it does not run
     Partial result
     atomic_u32 flags        # the floating-point errors that were met, as bits
 
-# How many items a block has if `grain` is 0.
-cdef int64_t block_items(int64_t n, intptr_t itemsize) noexcept nogil
+# How many items a block should have.  dear: to compute or to fold one takes several times as long as to
+# read it.
+cdef int64_t block_items(int64_t n, intptr_t itemsize, bint dear) noexcept nogil
 # 0, ENOMEM, or what a step failed with.
 cdef int reduce_run(Worker* w, Reduce* r) noexcept nogil
 # Pairwise sums and sums of products of float and double, as loops for a Fold.

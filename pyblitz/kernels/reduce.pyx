@@ -15,6 +15,7 @@ cdef enum:
     BLOCK_BYTES = 262144
     LEAST_BLOCK_BYTES = 131072  # a block costs 0.15 us beside its items
     ALONE_ITEMS = 32768
+    LEAST_DEAR_ITEMS = 2048
     ROW_ITEMS = 512     # PB_ROW of simd/lanes.h
 
 
@@ -400,14 +401,16 @@ cdef int reduce_combine(Worker* w, void* ctx, int64_t lo, int64_t mid, int64_t h
     return 0
 
 
-cdef int64_t block_items(int64_t n, intptr_t itemsize) noexcept nogil:
+cdef int64_t block_items(int64_t n, intptr_t itemsize, bint dear) noexcept nogil:
     """By these alone, for where the blocks end decides how sums are rounded.  Smaller ones where few
     of the largest would be: the first is done before others are called in, and the last while they
     wait."""
     # Of two bytes are also halves, each of which takes as long as several wider numbers.
     cdef intptr_t size = max(itemsize, <intptr_t>4)
     cdef int64_t items = LEAST_BLOCK_BYTES // size
-    while items * size < BLOCK_BYTES and (16 * items < n or n <= ALONE_ITEMS):
+    if dear:
+        items = LEAST_DEAR_ITEMS
+    while items * size < BLOCK_BYTES and (16 * items < n or (n <= ALONE_ITEMS and not dear)):
         items *= 2
     return items
 
@@ -419,8 +422,6 @@ cdef int reduce_run(Worker* w, Reduce* r) noexcept nogil:
     r.result.items = 0
     if n == 0:
         return 0
-    if r.grain == 0:
-        r.grain = block_items(n, r.fold[0].itemsize)
     r.partials = <Partial*>malloc((n + r.grain - 1) // r.grain * sizeof(Partial))
     if r.partials == NULL:
         return ENOMEM

@@ -2,6 +2,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 cimport pyblitz.arrays.partition as partition
 from pyblitz.kernels.map cimport map_grain
+from pyblitz.kernels.reduce cimport block_items
 from pyblitz.kernels.radix cimport set_paces
 from pyblitz.kernels.simd.levels cimport NarrowSplitters, WideSplitters, simd
 from pyblitz.runtime.atomic cimport atomic_i64, i64_fetch_add_relaxed
@@ -68,9 +69,14 @@ cdef api int less_until(const void* a, const void* b, void* user) except? -1 nog
     return (<const long long*>a)[0] < (<const long long*>b)[0]
 
 
-def grain(bytes_per_item):
+def grain(bytes_per_item, pace):
     """Items of a leaf of a map."""
-    return map_grain(bytes_per_item)
+    return map_grain(bytes_per_item, pace)
+
+
+def reduction_block(n, itemsize, dear):
+    """Items of a block of a reduction."""
+    return block_items(n, itemsize, dear)
 
 
 def parts_of(keys, splitters):
