@@ -608,3 +608,12 @@ def test_a_reduction_has_a_block_for_each_thread_where_its_items_are_dear(native
         for n in (1 << k for k in range(11, 40)):
             assert block(n, size, True) <= max(n // 8, 2048)
             assert block(n, size, True) <= block(2 * n, size, True) <= block(1 << 40, size, False)
+
+
+def test_copies_between_any_offsets_in_a_page(native):
+    """Those where glibc's memcpy is slow on some processors go another way."""
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 255, 2047, 2048, 2049, 2303, 10_000):
+        source = rng.bytes(n)
+        for difference in (1, 2, 16, 31, 62, 63, 64, 65, 100, 2048):
+            assert native.kernels.copied(source, difference) == (source, 77, 77)

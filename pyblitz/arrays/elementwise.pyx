@@ -20,7 +20,7 @@ cnp.import_array()
 cdef enum:
     # No call of arrays of fewer bytes is shared, and of fewer of the other if the ufunc is quick.
     SMALL_BYTES = 8192
-    SMALL_QUICK_BYTES = 32768
+    SMALL_QUICK_BYTES = 65536
 
 
 cdef bint are_small(tuple arrays, int64_t limit) except -1:

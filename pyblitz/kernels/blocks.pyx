@@ -1,5 +1,4 @@
 """What kernels have in common; see blocks.pxd."""
-from libc.string cimport memcpy
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 
 cdef enum:
@@ -42,7 +41,7 @@ cdef struct Copying:
 
 cdef int copy_bytes_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Copying* c = <Copying*>ctx
-    memcpy(c.to + lo, c.source + lo, hi - lo)
+    copy_bytes(c.to + lo, c.source + lo, hi - lo)
     return 0
 
 

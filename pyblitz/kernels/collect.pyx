@@ -1,8 +1,8 @@
 """Gathering of filtered elements; see collect.pxd."""
 from libc.errno cimport ENOMEM
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy, memmove
-from pyblitz.kernels.blocks cimport run_blocks, sum_counts
+from libc.string cimport memmove
+from pyblitz.kernels.blocks cimport copy_bytes, run_blocks, sum_counts
 from pyblitz.kernels.map cimport Block, map_blocks, map_walk
 
 cdef struct Buffer:
@@ -27,7 +27,7 @@ cdef int append(void* state, const Block* b) noexcept nogil:
     cdef char* at = p.buffer
     cdef int k
     for k in range(c.values):
-        memcpy(at + p.count * c.sizes[k], b.at[c.slots[k]], b.n * c.sizes[k])
+        copy_bytes(at + p.count * c.sizes[k], b.at[c.slots[k]], b.n * c.sizes[k])
         at += p.room * c.sizes[k]
     p.count += b.n
     return 0
@@ -84,7 +84,7 @@ cdef int collect_write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexce
         at = c.buffers[i]
         count = c.counts[i + 1] - c.counts[i]
         for k in range(c.values):
-            memcpy(c.out[k] + c.counts[i] * c.sizes[k], at, count * c.sizes[k])
+            copy_bytes(c.out[k] + c.counts[i] * c.sizes[k], at, count * c.sizes[k])
             at += count * c.sizes[k]
         free(c.buffers[i])
         c.buffers[i] = NULL

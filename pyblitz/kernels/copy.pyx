@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from pyblitz.kernels.blocks cimport (
-    Pair, Unit, leaf_items, part_at, run_blocks, run_bytes, unit_of)
+    Pair, Unit, copy_bytes, leaf_items, part_at, run_blocks, run_bytes, unit_of)
 from pyblitz.kernels.map cimport map_bits, map_grain, map_of_loop, map_run
 
 
@@ -18,7 +18,7 @@ cdef int join_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
         begin = j.ends[part - 1] if part > 0 else 0
         size = j.ends[part] - begin
         n = min(j.ends[part] - at, hi - lo)
-        memcpy(j.dst + lo, j.src[part] + row * size + (at - begin), n)
+        copy_bytes(j.dst + lo, j.src[part] + row * size + (at - begin), n)
         lo += n
         at += n
         part += 1
@@ -43,7 +43,7 @@ cdef void copy_units(char** args, const intptr_t* dims, const intptr_t* steps,
     cdef char* dst = args[1]
     cdef Unit x
     if d == <intptr_t>sizeof(Unit) and s == d:
-        memcpy(dst, src, n * s)
+        copy_bytes(dst, src, n * s)
     elif d == <intptr_t>sizeof(Unit) and s == 0:
         x = (<const Unit*>src)[0]
         for i in range(n):
@@ -56,11 +56,11 @@ cdef void copy_units(char** args, const intptr_t* dims, const intptr_t* steps,
             (<Unit*>(dst + i * d))[0] = (<const Unit*>(src + i * s))[0]
 
 
-cdef void copy_bytes(char** args, const intptr_t* dims, const intptr_t* steps,
+cdef void copy_items(char** args, const intptr_t* dims, const intptr_t* steps,
                      void* data) noexcept nogil:
     cdef intptr_t i, n = dims[0], s = steps[0], d = steps[1], size = <intptr_t>data
     if s == size and d == size:
-        memcpy(args[1], args[0], n * size)
+        copy_bytes(args[1], args[0], n * size)
         return
     for i in range(n):
         memcpy(args[1] + i * d, args[0] + i * s, size)
@@ -78,7 +78,7 @@ cdef loop_fn copy_loop(intptr_t itemsize, intptr_t bits) noexcept nogil:
         return <loop_fn>(copy_units[uint16_t])
     if unit == 16:
         return <loop_fn>(copy_units[Pair])
-    return copy_bytes
+    return copy_items
 
 
 # ---- between orders of axes -------------------------------------------------

@@ -1,7 +1,7 @@
 """Items where a mask is true; see filter.pxd."""
 from libc.stdint cimport intptr_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
-from pyblitz.kernels.blocks cimport Pair, Unit, leaf_items, run_blocks, sum_counts, unit_of
+from pyblitz.kernels.blocks cimport Pair, Unit, copy_bytes, leaf_items, run_blocks, sum_counts, unit_of
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport u32_store_relaxed
 
@@ -206,11 +206,11 @@ cdef bint filter_items(const Filter* f, int64_t lo, int64_t hi) noexcept nogil:
         no = f.no + (lo - first) * size
         no_end = f.no + (hi - last) * size
     if last - first == hi - lo:
-        memcpy(yes, f.src + lo * size, (hi - lo) * size)
+        copy_bytes(yes, f.src + lo * size, (hi - lo) * size)
         return True
     if last == first:
         if f.no != NULL:
-            memcpy(no, f.src + lo * size, (hi - lo) * size)
+            copy_bytes(no, f.src + lo * size, (hi - lo) * size)
         return True
     unit = unit_of(size, <intptr_t>f.src | <intptr_t>f.yes | <intptr_t>f.no)
     if unit == 8:

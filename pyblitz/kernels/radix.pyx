@@ -4,7 +4,7 @@ from libc.stdint cimport INT32_MAX, UINT32_MAX, uint8_t
 from libc.math cimport log2
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
-from pyblitz.kernels.blocks cimport SAMPLE_SEED, next_random, run_blocks, sample_place
+from pyblitz.kernels.blocks cimport SAMPLE_SEED, copy_bytes, next_random, run_blocks, sample_place
 from pyblitz.kernels.numbers cimport Word
 from pyblitz.kernels.prefetch cimport prefetch_write
 from pyblitz.kernels.simd.levels cimport MAX_PARTS, NarrowSplitters, WideSplitters, simd
@@ -438,7 +438,7 @@ cdef int sort_unturned(const Words* s, char* room) noexcept nogil:
     was sorted."""
     cdef int64_t bytes = s.n * (8 if s.wide else 4)
     cdef int rc
-    memcpy(room, s.src, bytes)
+    copy_bytes(room, s.src, bytes)
     if not s.floats:
         rc = ENOMEM if s.whole(room, s.n, NULL) < 0 else 0
     elif s.wide:
@@ -446,7 +446,7 @@ cdef int sort_unturned(const Words* s, char* room) noexcept nogil:
     else:
         rc = sort_floats(<uint32_t*>room, s.n)
     if rc == 0 and room != s.dst:
-        memcpy(s.dst, room, bytes)
+        copy_bytes(s.dst, room, bytes)
     return rc
 
 
@@ -793,7 +793,7 @@ cdef struct Inner:
 cdef void load_inner(void* ctx, int64_t lo, int64_t hi, void* words) noexcept nogil:
     cdef Inner* i = <Inner*>ctx
     cdef int size = 8 if i.outer.wide else 4
-    memcpy(words, i.src + lo * size, (hi - lo) * size)
+    copy_bytes(words, i.src + lo * size, (hi - lo) * size)
 
 
 cdef void fill_words(Word* to, int64_t n, Word key) noexcept nogil:

@@ -1,7 +1,7 @@
 """Runs; see runs.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
-from pyblitz.kernels.blocks cimport run_blocks, sum_counts
+from pyblitz.kernels.blocks cimport copy_bytes, run_blocks, sum_counts
 from pyblitz.kernels.numbers cimport (
     NUMBER_C128, NUMBER_C64, NUMBER_F16, NUMBER_F32, NUMBER_F64, Raw, Real)
 
@@ -125,7 +125,7 @@ cdef void write_chunk(Runs* r, int64_t lo, int64_t n, const uint8_t* flags, int6
     cdef intptr_t size = r.itemsize
     if r.values != NULL:
         if count == n:
-            memcpy(r.values + before * size, r.items + lo * size, n * size)
+            copy_bytes(r.values + before * size, r.items + lo * size, n * size)
         elif size == 8:
             write_values(<const uint64_t*>r.items + lo, flags, n, <uint64_t*>r.values + before, count)
         elif size == 4:

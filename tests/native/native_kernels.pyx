@@ -1,6 +1,9 @@
 """Functions that a user's Cython module would offer in its ``__pyx_capi__``."""
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, intptr_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 cimport pyblitz.arrays.partition as partition
+from pyblitz.kernels.blocks cimport copy_bytes
 from pyblitz.kernels.map cimport map_grain
 from pyblitz.kernels.reduce cimport block_items
 from pyblitz.kernels.radix cimport set_paces
@@ -72,6 +75,24 @@ cdef api int less_until(const void* a, const void* b, void* user) except? -1 nog
 def grain(bytes_per_item, pace):
     """Items of a leaf of a map."""
     return map_grain(bytes_per_item, pace)
+
+
+def copied(bytes source, int64_t difference):
+    """source, after a copy from the beginning of a page to so many bytes behind one; and what is beside it."""
+    cdef int64_t n = len(source)
+    cdef char* room = <char*>malloc(2 * n + 4 * 4096)
+    cdef char* of
+    cdef char* to
+    if room == NULL:
+        raise MemoryError()
+    of = room + (-<intptr_t>room & 4095)
+    to = of + (n + 4096 & ~4095) + difference
+    memcpy(of, <char*>source, n)
+    to[-1] = to[n] = 77
+    copy_bytes(to, of, n)
+    result = to[:n], to[-1], to[n]
+    free(room)
+    return result
 
 
 def reduction_block(n, itemsize, dear):

@@ -52,7 +52,8 @@
     intptr_t i = 0, end;                                                      \
     while (i < n) {                                                           \
       T some = 0; /* of less than what T counts */                            \
-      for (end = n - i < 65536 ? n : i + 65536; i < end; i++)                 \
+      end = n - i < 65536 ? n : i + 65536;                                    \
+      _Pragma("GCC unroll 4") for (; i < end; i++)                            \
         some += (T)(words[i] << shift) != 0;                                  \
       found += (int64_t)some;                                                 \
     }                                                                         \
@@ -85,11 +86,11 @@
       y = other;                                                              \
     }                                                                         \
     if (strict)                                                               \
-      for (i = 0; i < n; i++)                                                 \
-        bad |= !(x[i] < y[i]);                                                \
+      _Pragma("GCC unroll 4") for (i = 0; i < n; i++)                         \
+        bad |= -(SIGNED)!(x[i] < y[i]);                                       \
     else                                                                      \
-      for (i = 0; i < n; i++)                                                 \
-        bad |= !(x[i] <= y[i]);                                               \
+      _Pragma("GCC unroll 4") for (i = 0; i < n; i++)                         \
+        bad |= -(SIGNED)!(x[i] <= y[i]);                                      \
     return bad != 0;                                                          \
   }
 
@@ -103,8 +104,9 @@
     for (; n > 0 && (uintptr_t)items % 64 != 0; items++, n--)                 \
       some |= *items == value;                                                \
     line = (const T *)__builtin_assume_aligned(items, 64);                    \
-    for (i = 0; i < n; i++)                                                   \
-      some |= line[i] == value;                                               \
+    /* Minus one is what a comparison of vectors gives. */                    \
+    _Pragma("GCC unroll 4") for (i = 0; i < n; i++)                           \
+      some |= -(SIGNED)(line[i] == value);                                    \
     return some != 0;                                                         \
   }
 
