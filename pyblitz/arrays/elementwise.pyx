@@ -18,7 +18,7 @@ from pyblitz.runtime.os cimport now_ns
 cnp.import_array()
 
 cdef enum:
-    # No call of arrays of fewer bytes is shared, and of fewer of the other if the ufunc is quick.
+    # No call whose arrays have no more bytes is shared; of a quick ufunc it is the second number.
     SMALL_BYTES = 8192
     SMALL_QUICK_BYTES = 65536
 

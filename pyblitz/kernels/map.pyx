@@ -322,17 +322,15 @@ cdef double least_ns(const Map* m) noexcept nogil:
 cdef int map_blocks(Worker* w, Map* m, leaf_fn leaf, combine_halves_fn combine, void* ctx,
                     int64_t grain) noexcept nogil:
     cdef Bridge b
-    cdef int64_t begun = now_ns()
     cdef int rc
     map_begin(m)
     if w == NULL:
-        rc = run_blocks(NULL, leaf, ctx, grain, m.size)
-    else:
-        bridge_init(&b, leaf, combine, ctx, grain)
-        b.least_ns = least_ns(m)
-        rc = bridge_run(w, &b, m.size)
+        return run_blocks(NULL, leaf, ctx, grain, m.size)
+    bridge_init(&b, leaf, combine, ctx, grain)
+    b.least_ns = least_ns(m)
+    rc = bridge_run(w, &b, m.size)
     if m.size > 0:
-        m.pace = <double>(now_ns() - begun) / m.size
+        m.pace = <double>(now_ns() - b.start) / m.size
     return rc
 
 
