@@ -91,6 +91,20 @@ MUTATIONS = [
         "runtime/test_bridge.py",
     ),
     Mutation(
+        "bridge: what takes long begins alone",
+        "runtime/bridge.pyx",
+        "        w.sharing = is_somebody_awake(w)\n",
+        "        pass\n",
+        "runtime/test_bridge.py",
+    ),
+    Mutation(
+        "bridge: what may take no time is shared at once",
+        "runtime/bridge.pyx",
+        "if b.least_ns >= SHARE_AT_ONCE_NS and not sharing:",
+        "if not sharing:",
+        "runtime/test_bridge.py",
+    ),
+    Mutation(
         "join: the second half after a failure",
         "runtime/join.pyx",
         "return ra if ra else (<fork_fn>f.lazy.fn)(w, f.lazy.ctx)",
@@ -885,6 +899,27 @@ MUTATIONS = [
         "        return (x != 0).filled(False)\n",
         "        return (x != 0).filled(True)\n",
         "test_find.py test_move.py test_front.py test_containers.py",
+    ),
+    Mutation(
+        "fold: a dear reduction makes its program dear for all that come",
+        "arrays/fold.pyx",
+        "        red.map.pace = max(red.map.pace, DEAR_NS)\n",
+        "        red.map.dear = True\n",
+        "test_reduce.py",
+    ),
+    Mutation(
+        "fold: a sine is as quick as a sum",
+        "arrays/program.pyx",
+        "            self.m.dear = self.m.dear or r.dear\n",
+        "",
+        "test_reduce.py",
+    ),
+    Mutation(
+        "copies: a piece of those from the end is left out",
+        "kernels/blocks.pxd",
+        "            memcpy(<char*>to + n, <const char*>source + n, 256)\n",
+        "            memcpy(<char*>to + n, <const char*>source + n, 128)\n",
+        "test_kernels.py",
     ),
     Mutation(
         "fold: the sign of a zero is as it comes",

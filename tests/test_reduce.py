@@ -482,3 +482,26 @@ def test_reductions_by_dear_ufuncs(pool_size, op, n):
         assert found.dtype == expected.dtype
         results.add(found.tobytes())
     assert len(results) == 1
+
+
+DEAR_CALLS = {
+    "sum of sines": lambda x: pb.par_iter(x).map(np.sin).sum(),
+    "logaddexp": lambda x: pb.par_reduce(np.logaddexp, x),
+    "map": lambda x: pb.par_map(np.sin, x),
+}
+
+
+@pytest.mark.parametrize("call", DEAR_CALLS.values(), ids=list(DEAR_CALLS))
+def test_a_few_thousand_dear_items_are_shared(pool_size, call):
+    """They take 40 us.  (Whether another thread is there in time is up to the system: so once in
+    many calls.)"""
+    pool_size(2)
+    x = np.random.default_rng(4).random(4000)
+
+    def steals():
+        with pb.stats() as recording:
+            for _ in range(50):
+                call(x)
+        return sum(worker.steals for worker in recording.workers)
+
+    assert any(steals() for _ in range(100))
