@@ -82,7 +82,7 @@ cdef struct Map:
     int64_t block                           # how many elements a step takes at a time
     # How many ns an element took when it ran last, on all threads that it had; 0: not known.
     double pace
-    bint dear                               # in a program: whether a step takes several times as long as to read
+    bint dear                               # whether a step takes several times as long as to read an element
 
 # A block as a sink sees it.
 cdef struct Block:
