@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,9 +9,15 @@ from typing import Any
 COLOURS = {"busy": "#2b7a3d", "waiting": "#d9a514", "searching": "#c4551f", "sleeping": "#b9c0c7"}
 
 
+def _escape(text: str) -> str:
+    import html  # whose table of entities few programs need
+
+    return html.escape(text)
+
+
 def plan(lazy: object) -> str:
     """A lazy array, as it prints itself."""
-    return f"<pre>{html.escape(repr(lazy))}</pre>"
+    return f"<pre>{_escape(repr(lazy))}</pre>"
 
 
 def _bar(times: Mapping[str, float], seconds: float) -> str:
@@ -31,11 +36,11 @@ def bars(workers: Iterable[Any], seconds: float, remarks: Iterable[str]) -> str:
         f'<span style="color:{colour}">&#9632;</span> {what}' for what, colour in COLOURS.items()
     )
     rows = "".join(
-        f"<tr><td>{html.escape(w.name)}</td><td>{_bar(w._asdict(), seconds)}</td>"
+        f"<tr><td>{_escape(w.name)}</td><td>{_bar(w._asdict(), seconds)}</td>"
         f"<td>{w.jobs}</td><td>{w.steals}</td></tr>"
         for w in workers
     )
-    said = "".join(f"<li>{html.escape(remark)}</li>" for remark in remarks)
+    said = "".join(f"<li>{_escape(remark)}</li>" for remark in remarks)
     return (
         f"<table><caption>{seconds:.6f} s: {legend}</caption>"
         f"<thead><tr><th>worker</th><th>time</th><th>jobs</th><th>steals</th></tr></thead>"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from types import TracebackType
@@ -159,6 +158,8 @@ class Trace(Stats):
         super().__init__()
 
     def _ended(self) -> None:
+        import json
+
         with open(self._path, "w") as f:
             json.dump({"traceEvents": self._events(), "displayTimeUnit": "ns"}, f)
 

@@ -57,6 +57,11 @@ def pytest_addoption(parser):
         metavar="MINUTES",
         help="only the tests of random examples, with new ones for about so many minutes",
     )
+    parser.addoption(
+        "--full",
+        action="store_true",
+        help="also what is marked as full; and what goes on for long at its full length",
+    )
 
 
 def pytest_configure(config):
@@ -78,9 +83,12 @@ def pytest_collection_modifyitems(config, items):
     """Begins with a long file, which alone would be left at last; with --explore, what has no
     random examples would only do again what it does by default."""
     items.sort(key=lambda item: item.path.name != "test_writers.py")
-    if not config.getoption("explore"):
+    if config.getoption("explore"):
+        chosen = [item for item in items if getattr(item.obj, "is_hypothesis_test", False)]
+    elif not config.getoption("full"):
+        chosen = [item for item in items if not item.get_closest_marker("full")]
+    else:
         return
-    chosen = [item for item in items if getattr(item.obj, "is_hypothesis_test", False)]
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = chosen
 
@@ -231,6 +239,12 @@ def native(request, tmp_path_factory):
     finally:
         sys.path.remove(str(target))
     return types.SimpleNamespace(path=target, **modules)
+
+
+@pytest.fixture(scope="session")
+def full(request):
+    """Whether what goes on for long has its full length."""
+    return request.config.getoption("full")
 
 
 @pytest.fixture

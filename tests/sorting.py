@@ -43,7 +43,10 @@ def stable_order(a, axis=-1, descending=None, order=None):
         a, axis = a.ravel(), 0
     n = a.shape[axis]
     perm = n - 1 - np.flip(np.argsort(np.flip(a, axis), axis, kind="stable", order=order), axis)
-    missing = np.take_along_axis(missing_parts(a), perm, axis)
+    missing = missing_parts(a)
+    if not missing.any():
+        return perm
+    missing = np.take_along_axis(missing, perm, axis)
     return np.take_along_axis(perm, np.argsort(missing, axis, kind="stable"), axis)
 
 

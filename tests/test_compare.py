@@ -45,6 +45,7 @@ def test_a_slower_call_is_seen(tmp_path, which, mark):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_native_rows(tmp_path):
     """Kernels that are built against each of the two."""
     for name in ("before", "after"):

@@ -10,22 +10,23 @@ if importlib.util.find_spec("numpy._core.tests") is None:
     pytest.skip("NumPy was installed without its tests", allow_module_level=True)
 
 
-def test_numpy():
-    row, only = judge(["numpy._core.tests.test_umath"], ["plain", "forced"])
-    assert not only["forced"]
-    assert row["forced"] == row["plain"]
-    assert row["calls, forced"][0] > 100
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "modules",
     [
         ["numpy._core.tests.test_ufunc"],
-        [f"numpy.lib.tests.{name}" for name in ("test_arraysetops", "test_nanfunctions")],
+        pytest.param(["numpy._core.tests.test_umath"], marks=pytest.mark.full),
+        pytest.param(
+            [f"numpy.lib.tests.{name}" for name in ("test_arraysetops", "test_nanfunctions")],
+            marks=pytest.mark.full,
+        ),
     ],
-    ids=["ufunc", "lib"],
+    ids=["ufunc", "umath", "lib"],
 )
-def test_namespace(modules):
-    row, only = judge(modules, ["plain", "namespace"])
+def test_numpy(modules):
+    row, only = judge(modules, ["plain", "forced", "namespace"])
+    assert not only["forced"]
+    assert row["forced"] == row["plain"]
+    assert row["calls, forced"][0] > 100
     assert not only["namespace"]
     assert row["modules, namespace"] == len(modules)

@@ -650,7 +650,7 @@ def test_orders(dtype):
     ("dtype", "n"),
     [("u1", 9_999), ("F", 599), *((t, 199) for t in ("?", "u1", "i2", "u2", "f2", "f8", "F"))],
 )
-def test_orders_of_few(dtype, n, form):
+def test_orders_of_few(dtype, n, form, full):
     """NumPy's own, which read an item more than once, are given what nobody else writes."""
     rng = np.random.default_rng(9)
     states = rng.integers(0, 60_000, (8, n)).astype(dtype)
@@ -659,7 +659,7 @@ def test_orders_of_few(dtype, n, form):
     a, everything = states[0].copy(), np.arange(n)
     x, rows = FORMS[form](a), FORMS[form](a.reshape(1, n))
     with repeatedly(a, *states):
-        for _ in range(500):
+        for _ in range(500 if full else 100):
             for order in (
                 pb.par_argsort(x),
                 pb.par_argsort(rows)[0],

@@ -198,6 +198,8 @@ cdef object lexsort_rows(list rows, object axis, list downs):
 
 
 cdef bint any_down(object descending):
+    if descending is False:
+        return False
     return bool(descending) if not isinstance(descending, (list, tuple, np.ndarray)) else any(descending)
 
 
@@ -208,14 +210,18 @@ cdef object privately(object key):
     return key if owns_functions(type(key)) else np.array(key)
 
 
+cdef object lexsorted_upwards(object keys, object axis):
+    if isinstance(keys, ndarray):
+        keys = private_copy(keys)
+    elif type(keys) is tuple or type(keys) is list:
+        keys = [privately(key) for key in keys]
+    return numpys.lexsort(keys, axis)
+
+
 def lexsorted_by_numpy(keys, axis=-1, *, descending=False):
     """The namesake; with another direction, that of integers in the order of the keys."""
     if not any_down(descending):
-        if isinstance(keys, ndarray):
-            keys = private_copy(keys)
-        elif type(keys) is tuple or type(keys) is list:
-            keys = [privately(key) for key in keys]
-        return numpys.lexsort(keys, axis)
+        return lexsorted_upwards(keys, axis)
     rows = [member(key, f"keys[{i}]", "par_lexsort") for i, key in enumerate(keys)]
     downs = downs_of(descending, len(rows))
     numpys.lexsort([np.broadcast_to(False, key.shape) for key in rows], axis)   # what is wrong with them
@@ -267,13 +273,13 @@ def par_lexsort(keys, axis=-1, *, descending=False):
     >>> pb.par_lexsort((names, ages), descending=[False, True])
     array([2, 0, 1])
     """
-    cdef bint down = any_down(descending)
-    if type(keys) is tuple or type(keys) is list:
+    cdef bint down = any_down(descending), several = type(keys) is tuple or type(keys) is list
+    if several and descending is not False:
         downs_of(descending, len(keys))     # raises, if it does not match them
-    if (not down and (type(keys) is tuple or type(keys) is list) and keys and cnp.PyArray_CheckExact(keys[0])
+    if (not down and several and keys and cnp.PyArray_CheckExact(keys[0])
             and not pays(cnp.PyArray_SIZE(<ndarray>keys[0]), ORDER_NS)):
-        return too_small
-    if type(keys) is not tuple and type(keys) is not list:
+        return lexsorted_upwards(keys, axis)
+    if not several:
         if (isinstance(keys, ndarray) and not computes_alike(type(keys))) or (
                 owns_functions(type(keys)) and type(keys).__array_function__ is not np.ndarray.__array_function__):
             return left(own_code(type(keys)))

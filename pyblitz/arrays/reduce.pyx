@@ -379,6 +379,8 @@ def par_max(a, axis=None, out=None, keepdims=np._NoValue, initial=np._NoValue, w
 
 
 def least_and_greatest(a, axis=None):
+    if type(a) is ndarray:
+        return np.minimum.reduce(a, axis), np.maximum.reduce(a, axis)   # what these do, after some Python
     return np.min(a, axis), np.max(a, axis)
 
 
@@ -402,12 +404,13 @@ def par_minmax(a, axis=None):
     (np.float64(1.0), np.float64(3.0))
     """
     x = as_array(a)
-    if x.nbytes >= EXTREMES_BYTES and (axis is None or x.ndim == 1 and len(axes_of(axis, 1)) == 1):
-        if not pays(x.nbytes, REDUCE_NS):
-            found = extremes_row(x)
-            return least_and_greatest(x, axis) if found is None else found
-        if x.dtype.kind in "biufmM":
-            return extremes_of(x)
+    cdef bint flat = x.nbytes >= EXTREMES_BYTES and (
+        axis is None or (x.ndim == 1 and len(axes_of(axis, 1)) == 1))
+    if not pays(x.nbytes, REDUCE_NS):
+        found = extremes_row(x) if flat else None
+        return too_small if found is None else found
+    if flat and x.dtype.kind in "biufmM":
+        return extremes_of(x)
     least = reduce_ufunc(np.minimum, x, axis, None, None, False, no_value, True)
     return least if type(least) is Left else (
         least, reduce_ufunc(np.maximum, x, axis, None, None, False, no_value, True))

@@ -38,8 +38,9 @@ cdef enum:
     MOST_KEYS = 1 << 24
 
 cdef bint has_sorted = "sorted" in inspect.signature(np.unique).parameters
-# NumPy 2.2 makes records of what lies along an axis, and compares those.
-cdef bint axis_merges_nans = np.unique(np.full(2, np.nan), axis=0).size == 1
+# NumPy 2.2 makes records of what lies along an axis, and compares those.  With no index asked for, it
+# would import numpy.ma to look for a mask.
+cdef bint axis_merges_nans = np.unique(np.full(2, np.nan), return_index=True, axis=0)[0].size == 1
 
 
 # ---- unique -----------------------------------------------------------------
