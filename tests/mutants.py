@@ -1288,9 +1288,23 @@ MUTATIONS = [
     Mutation(
         "front: a buffer is sorted as NumPy sorts buffers, not stably",
         "arrays/front.pyx",
-        "return mine if self.is_read_twice(where) else given",
-        "return given",
+        "return mine if others or self.is_read_twice(where) else given",
+        "return mine if others else given",
         "test_argsort.py",
+    ),
+    Mutation(
+        "front: what is small goes to a method that takes other arguments",
+        "arrays/front.pyx",
+        "return mine if others or self.is_read_twice(where) else given",
+        "return mine if self.is_read_twice(where) else given",
+        "test_front.py",
+    ),
+    Mutation(
+        "search: what is computed beyond the hit depends on the time",
+        "arrays/evaluate.pyx",
+        "f.grain = p.grain(False)",
+        "f.grain = p.grain()",
+        "test_iter.py",
     ),
     Mutation(
         "order: few keys of lexsort are read twice",

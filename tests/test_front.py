@@ -264,6 +264,17 @@ def test_polars_and_xarray_keep_what_is_their_own():
     assert not s.left
 
 
+@pytest.mark.parametrize("n", [3, 100])
+def test_what_is_small_and_has_methods_of_its_own_is_given_to_numpy_as_an_array(n):
+    """NumPy's functions would call these methods, which take no axis and no out."""
+    pl = pytest.importorskip("polars")
+    a = np.random.default_rng(1).random(n)
+    names = "sum prod min max minmax mean var std any all argmin argmax cumsum cumprod sort argsort"
+    for name in names.split():
+        ours = getattr(pb, "par_" + name)
+        assert_same(np.asarray(ours(pl.Series("x", a))), np.asarray(ours(a)))
+
+
 def test_calls_import_nothing(script):
     """A program that has given up its rights, or its files, can still call."""
     calls = """

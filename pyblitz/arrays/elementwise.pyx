@@ -21,6 +21,8 @@ cdef enum:
     # No call whose arrays have no more bytes is shared; of a quick ufunc it is the second number.
     SMALL_BYTES = 8192
     SMALL_QUICK_BYTES = 65536
+    # Of a slice whose items take long.
+    DEAR_SLICE_ITEMS = 16384
 
 
 cdef bint are_small(tuple arrays, int64_t limit) except -1:
@@ -129,6 +131,11 @@ cdef object broadcast(ndarray a, tuple shape):
     return a if (<object>a).shape == shape else np.broadcast_to(a, shape)
 
 
+cdef int64_t slice_items(ufunc fn):
+    """Of a slice, by what an item takes NumPy; of a user's ufunc nobody knows, and the first is small."""
+    return FIRST_ITEMS if not is_numpys(fn) else SLICE_ITEMS if is_quick(fn) else DEAR_SLICE_ITEMS
+
+
 cdef object slice_map(ufunc fn, list ops, int inputs, object mask, tuple signature, object casting,
                       int ndim, cnp.npy_intp* shape, int64_t size):
     cdef SlicedMap s
@@ -149,13 +156,13 @@ cdef object slice_map(ufunc fn, list ops, int inputs, object mask, tuple signatu
     if size > 0:
         n = full[s.axis]
         if is_numpys(fn):
-            s.run(max(1, SLICE_ITEMS * n // size), n, False)
+            s.run(max(1, slice_items(fn) * n // size), n, False)
         else:
-            # Nobody knows what a user's ufunc takes: slices are sized by time, in
-            # steps that leave each element where it was in a SIMD loop.
+            # Those after the first are sized by time, in steps that leave each element where it was in a
+            # SIMD loop.
             s.unit = 64 if ndim == 1 else 1
             s.n = n
-            s.run(-max(1, FIRST_ITEMS * n // size // s.unit), (n + s.unit - 1) // s.unit, False)
+            s.run(-max(1, slice_items(fn) * n // size // s.unit), (n + s.unit - 1) // s.unit, False)
         report_flags(fn.__name__, s.flags.seen)
 
 
@@ -334,6 +341,8 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
         return call_timed(r, c.size, fn, arrays, {**options, "where": where, "casting": casting})
     if r.dtypes is None:
         return why_no_loop(c.given)
+    if not c.fits(r) and (c.size <= slice_items(fn) or alone(c.size * c.bytes)):
+        return too_small        # it would be one slice, or nobody's beside this thread
     ops = separate_outputs(c)
     if ops is None:
         return left("outputs that overlap")

@@ -435,7 +435,8 @@ cdef object find_node(Node node, int which):
         f.items.equal = True
         memcpy(&f.items.value, cnp.PyArray_DATA(value), f.items.size)
     f.which = <FindWhich>which
-    f.grain = p.grain()
+    # What is computed beyond the hit, and may warn, is the same each time.
+    f.grain = p.grain(False)
     if p.m.size == 0:
         p.end()
         return -1

@@ -613,12 +613,12 @@ cdef class Program:
         s.data = <void*>c
         return True
 
-    cdef int64_t grain(self):
+    cdef int64_t grain(self, bint timed=True):
         cdef int64_t bytes = 8, found
         for a in self.operands:
             if cnp.PyArray_NDIM(<ndarray>a) > 0:
                 bytes += cnp.PyArray_ITEMSIZE(<ndarray>a)
-        found = map_grain(bytes, self.m.pace)
+        found = map_grain(bytes, self.m.pace if timed else DEAR_NS if self.m.dear else 0)
         if self.calls is not None:
             return max(found, <int64_t>CALL_ITEMS)
         # Several steps take as much longer: a leaf of a block or two is enough.

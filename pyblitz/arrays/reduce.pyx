@@ -265,7 +265,7 @@ def par_reduce(op, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._
     Notes
     -----
     O(n) work.  The elements are cut into blocks, and the blocks' results are
-    combined in a tree, both of which depend on the shape alone: the result has
+    combined in a tree, both of which depend on shape, dtype and ``op`` alone: the result has
     the same bits for any number of threads, run after run.  Rounding operations
     (sums and products of floats, ``np.logaddexp``, ``np.hypot``) are grouped
     otherwise than in NumPy, so they may be rounded otherwise; the error bound of
@@ -323,7 +323,7 @@ def par_sum(a, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=np
     Notes
     -----
     O(n) work. Floats are summed pairwise (Higham, 1993), in blocks and a tree that depend on
-    the shape alone: the same bits for any number of threads, and an error bound no greater
+    the shape and dtype: the same bits for any number of threads, and an error bound no greater
     than NumPy's.
 
     Examples
