@@ -141,7 +141,7 @@ def test_ufuncs_that_raise_in_their_loops(threads):
     exponent = np.where(base < 300_000, 1, -1)
     with pytest.raises(ValueError, match="Integers to negative integer powers") as e:
         pb.par_map(np.power, base, exponent)
-    if sys.version_info >= (3, 11):
+    if sys.version_info >= (3, 11) and threads > 1:  # one leaves it to NumPy
         assert e.value.__notes__ == ["pyblitz: in power[262144:327680]"]
     numba = pytest.importorskip("numba")
 

@@ -222,6 +222,17 @@ def test_numba_cfunc(n):
     np.testing.assert_array_equal(pb.par_map(square_cfunc("i4"), i[::-1]), i[::-1] * i[::-1])
 
 
+def test_what_takes_long_is_shared_though_it_is_cast(pool_size):
+    """By slices, of which there are several."""
+    pool_size(2)
+    a = np.random.default_rng(0).random(40_000)
+    b = a.astype("f4")
+    with pb.stats() as s:
+        got = pb.par_map(np.arctan2, a, b)
+    assert sum(w.promotions + w.steals for w in s.workers) > 0
+    assert_same(got, np.arctan2(a, b))
+
+
 def test_numba_vectorize():
     numba = pytest.importorskip("numba", reason="the extra that has Numba is not installed")
     twice = numba.vectorize(lambda x: 2 * x)

@@ -131,12 +131,14 @@ cdef object broadcast(ndarray a, tuple shape):
     return a if (<object>a).shape == shape else np.broadcast_to(a, shape)
 
 
-cdef int64_t slice_items(ufunc fn):
+cdef int64_t slice_items(ufunc fn, Resolved r):
     """Of a slice, by what an item takes NumPy; of a user's ufunc nobody knows, and the first is small."""
-    return FIRST_ITEMS if not is_numpys(fn) else SLICE_ITEMS if is_quick(fn) else DEAR_SLICE_ITEMS
+    if not is_numpys(fn):
+        return FIRST_ITEMS
+    return DEAR_SLICE_ITEMS if r.dear and r.dtypes[0].kind in "fc" else SLICE_ITEMS
 
 
-cdef object slice_map(ufunc fn, list ops, int inputs, object mask, tuple signature, object casting,
+cdef object slice_map(ufunc fn, Resolved r, list ops, int inputs, object mask, tuple signature, object casting,
                       int ndim, cnp.npy_intp* shape, int64_t size):
     cdef SlicedMap s
     cdef int64_t n
@@ -156,13 +158,13 @@ cdef object slice_map(ufunc fn, list ops, int inputs, object mask, tuple signatu
     if size > 0:
         n = full[s.axis]
         if is_numpys(fn):
-            s.run(max(1, slice_items(fn) * n // size), n, False)
+            s.run(max(1, slice_items(fn, r) * n // size), n, False)
         else:
             # Those after the first are sized by time, in steps that leave each element where it was in a
             # SIMD loop.
             s.unit = 64 if ndim == 1 else 1
             s.n = n
-            s.run(-max(1, slice_items(fn) * n // size // s.unit), (n + s.unit - 1) // s.unit, False)
+            s.run(-max(1, slice_items(fn, r) * n // size // s.unit), (n + s.unit - 1) // s.unit, False)
         report_flags(fn.__name__, s.flags.seen)
 
 
@@ -283,7 +285,7 @@ cdef object compute(UfuncCall c, Resolved r, tuple outs, object casting):
         # As if it had run alone: an estimate from below.
         r.pace = m.pace
     else:
-        slice_map(c.fn, ops, c.inputs, c.mask, c.signature, casting, c.ndim, c.shape, c.size)
+        slice_map(c.fn, r, ops, c.inputs, c.mask, c.signature, casting, c.ndim, c.shape, c.size)
     for i in range(c.outputs):
         if outs[i] is not None and outs[i] is not ops[c.inputs + i]:
             # It was computed apart.
@@ -341,8 +343,8 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
         return call_timed(r, c.size, fn, arrays, {**options, "where": where, "casting": casting})
     if r.dtypes is None:
         return why_no_loop(c.given)
-    if not c.fits(r) and (c.size <= slice_items(fn) or alone(c.size * c.bytes)):
-        return too_small        # it would be one slice, or nobody's beside this thread
+    if not c.fits(r) and (c.size <= slice_items(fn, r) or (is_numpys(fn) and alone(c.size * c.bytes))):
+        return too_small        # it would be one slice, or all of them this thread's
     ops = separate_outputs(c)
     if ops is None:
         return left("outputs that overlap")
