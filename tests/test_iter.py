@@ -1486,7 +1486,7 @@ def test_what_a_search_warns_of_does_not_depend_on_what_ran_before(pool_size):
     a[5] = 0.01
     for zero in (300, 600, 900):
         a[zero] = 0
-        found = pb.par_iter(a) ** -0.7 > 20
+        found = np.float_power(pb.par_iter(a), -0.7) >= 20  # a form that no other test has
         first = outcome(found.any)
         for _ in range(3):
             with np.errstate(all="ignore"):
