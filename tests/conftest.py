@@ -81,7 +81,8 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(config, items):
     """Begins with a long file, which alone would be left at last; with --explore, what has no
-    random examples would only do again what it does by default."""
+    random examples would only do again what it does by default; and without --full, what is marked
+    so is left out."""
     items.sort(key=lambda item: item.path.name != "test_writers.py")
     if config.getoption("explore"):
         chosen = [item for item in items if getattr(item.obj, "is_hypothesis_test", False)]

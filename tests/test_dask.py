@@ -744,14 +744,14 @@ def body(client):
 
 
 def test_more_than_memory(cluster):
-    """Two workers that keep 24 MB each sort 80 MB; the rest they spill, and none is killed."""
+    """Two workers that keep 45 MB each sort 160 MB; the rest they spill, and none is killed."""
     assert (
         cluster(
             """
 import dask
-dask.config.set({"distributed.worker.memory.target": 0.08})
+dask.config.set({"distributed.worker.memory.target": 0.15})
 def body(client):
-    x = da.random.default_rng(1).random(10_000_000, chunks=500_000)
+    x = da.random.default_rng(1).random(20_000_000, chunks=1_000_000)
     pids = client.run(os.getpid)
     y = pb.par_sort(x).persist()
     ordered = da.all(y[1:] >= y[:-1])

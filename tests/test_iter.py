@@ -1484,10 +1484,13 @@ def test_what_a_search_warns_of_does_not_depend_on_what_ran_before(pool_size):
     pool_size(1)
     a = np.ones(100_000)
     a[5] = 0.01
-    for zero in (300, 600, 900):
+    # Each has a form that no other test has, so that nobody knows yet how long it takes.
+    forms = {300: np.greater, 600: np.greater_equal, 900: np.not_equal}
+    for zero, compare in forms.items():
         a[zero] = 0
-        found = np.float_power(pb.par_iter(a), -0.7) >= 20  # a form that no other test has
+        found = compare(np.float_power(pb.par_iter(a), -0.7), 1.5 if zero < 900 else 1.0)
         first = outcome(found.any)
+        assert first == (True, {"divide by zero encountered in float_power"})
         for _ in range(3):
             with np.errstate(all="ignore"):
                 assert found.sum() == 2

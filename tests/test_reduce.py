@@ -488,6 +488,7 @@ DEAR_CALLS = {
     "sum of sines": lambda x: pb.par_iter(x).map(np.sin).sum(),
     "logaddexp": lambda x: pb.par_reduce(np.logaddexp, x),
     "map": lambda x: pb.par_map(np.sin, x),
+    "extremes of halves": lambda x: pb.par_minmax(np.tile(x, 5).astype("f2")),
 }
 
 

@@ -406,7 +406,7 @@ def par_minmax(a, axis=None):
     x = as_array(a)
     cdef bint flat = x.nbytes >= EXTREMES_BYTES and (
         axis is None or (x.ndim == 1 and len(axes_of(axis, 1)) == 1))
-    if not pays(x.nbytes, REDUCE_NS):
+    if not pays(x.nbytes, REDUCE_NS) and not is_slow(np.minimum, x):
         found = extremes_row(x) if flat else None
         return too_small if found is None else found
     if flat and x.dtype.kind in "biufmM":
