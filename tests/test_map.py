@@ -205,6 +205,32 @@ def test_results_do_not_depend_on_the_number_of_threads(pool_size):
     assert len(seen) == 1
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "F", "D", "g"])
+def test_numpys_loops_give_the_same_wherever_a_row_is_cut(dtype):
+    """Rows that are no one stretch of memory are cut where the clock says: no result may tell."""
+    rng = np.random.default_rng(0)
+    for fn in list(vars(np).values()):
+        if not isinstance(fn, np.ufunc) or fn.signature is not None:
+            continue
+        rows = [(rng.standard_normal(1001) * 50).astype(dtype) for _ in range(fn.nin)]
+        for row in rows:
+            row[rng.integers(0, 1001, 20)] = rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan], 20)
+        with np.errstate(all="ignore"):
+            try:
+                whole = fn(*rows)
+            except TypeError:
+                continue  # it has no loop of them
+            for cut in (1, 37, 513, 998):
+                parts = fn(*[row[:cut] for row in rows]), fn(*[row[cut:] for row in rows])
+                if fn.nout == 1:
+                    np.testing.assert_array_equal(np.concatenate(parts), whole, fn.__name__)
+                else:
+                    for first, second, expected in zip(*parts, whole, strict=True):
+                        np.testing.assert_array_equal(
+                            np.concatenate([first, second]), expected, fn.__name__
+                        )
+
+
 # ---- kernels ----------------------------------------------------------------
 
 
