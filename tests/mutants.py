@@ -838,6 +838,27 @@ MUTATIONS = [
         "test_front.py",
     ),
     Mutation(
+        "evaluate: each block of a few elements is the first one",
+        "arrays/evaluate.pyx",
+        "(lo * steps[k] if f.passes[slot] else 0)",
+        "(lo * steps[k] if False else 0)",
+        "test_iter.py",
+    ),
+    Mutation(
+        "evaluate: a few dear elements are not shared",
+        "arrays/evaluate.pyx",
+        " or (f.ns > 0 and pays(f.size, f.ns)):",
+        ":",
+        "test_iter.py",
+    ),
+    Mutation(
+        "evaluate: a few elements of any order in memory are side by side",
+        "arrays/evaluate.pyx",
+        "<= few_bytes and cnp.PyArray_IS_C_CONTIGUOUS(a)",
+        "<= few_bytes and True",
+        "test_iter.py",
+    ),
+    Mutation(
         "evaluate: a number of another type is wrapped where it is searched for",
         "arrays/evaluate.pyx",
         "    if value.dtype is not None and value.dtype != d:",

@@ -1642,6 +1642,89 @@ def test_a_shared_step_is_done_once(n):
         set_few_bytes(0)
 
 
+@pytest.fixture
+def small_ones_without_programs():
+    set_few_bytes(FEW)
+    yield
+    set_few_bytes(0)
+
+
+def used_the_pool(call):
+    with pb.stats() as s:
+        call()
+    return any(w.busy for w in s.workers)
+
+
+EXPRESSIONS = [
+    lambda x, y: x * 2 + y,
+    lambda x, y: (x - y) * (x - y) + x,
+    lambda x, y: np.where(x > y, x, 3) + np.minimum(x, y),
+    lambda x, y: (x > 1).astype("f4") + y,
+    lambda x, y: ((x == y) | (x < 1)) & ~(y > 2),
+    lambda x, y: abs(x) / (y + 1) - 0.5,
+    lambda x, y: x + (x + (x + (x + (x + (x + (x + (x + (x + y)))))))),
+]
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "i4", "i8", "u8", "f2", "f4", "f8", "g", "D", ">f8"])
+@pytest.mark.parametrize("shape", [(0,), (1,), (5, 7), (500,), (501,), (2049,), (8192,), (9000,)])
+@pytest.mark.filterwarnings("ignore:invalid", "ignore:divide", "ignore:overflow")
+@pytest.mark.usefixtures("small_ones_without_programs")
+def test_a_few_elements_are_those_of_a_program(dtype, shape):
+    """And NumPy's; what is made of them is what is made of the array."""
+    x, y = values(dtype, shape, 3), values(dtype, shape, 4)
+    for expression in EXPRESSIONS:
+        got, _ = outcome(lambda f=expression: f(*pb.par_iter(x, y)).collect())
+        expected, _ = outcome(lambda f=expression: f(x, y))
+        if isinstance(expected, Exception):
+            assert type(got) is type(expected)
+            continue
+        assert_same(got, expected)
+        if max(x.nbytes, expected.nbytes) > FEW:
+            continue
+        for end in ("sum", "prod", "max", "any") if x.size else ("sum", "prod", "any"):
+            of_few = getattr(expression(*pb.par_iter(x, y)), end)()
+            assert_same(np.asarray(of_few), np.asarray(getattr(pb.par_iter(expected), end)()))
+
+
+@pytest.mark.usefixtures("small_ones_without_programs")
+def test_what_a_few_elements_met_is_told_of_each_step():
+    a = np.ones(8192, "f4")
+    a[5000] = 0  # beyond the first block
+    x = pb.par_iter(a)
+    steps = [lambda x: 1 / x, lambda x: x - x, lambda x: (x + 1e30) * 1e30]
+    for dtype, names in (
+        ("f4", ["divide", "subtract", "multiply"]),
+        ("f8", ["divide", "subtract"]),
+    ):
+        y = x.astype(dtype)
+        made = steps[0](y) * steps[1](steps[0](y)) + steps[2](y)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            made.collect()
+        assert [str(w.message).split()[-1] for w in seen] == [names[0], names[0], *names[1:]]
+        with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="in divide"):
+            made.collect()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        (pb.par_iter(a.astype("f8") * 1e300).astype("f4") + np.float32(1)).collect()
+    assert [str(w.message) for w in seen] == ["overflow encountered in cast"]
+
+
+@pytest.mark.usefixtures("small_ones_without_programs")
+def test_a_few_elements_need_no_pool_and_dear_ones_do():
+    x = pb.par_iter(np.ones(8000))
+    few = x.take(100)
+    assert not used_the_pool(lambda: np.sin(few).collect())
+    assert not used_the_pool(lambda: (np.sin(few) + few).collect())
+    assert not used_the_pool(lambda: (x * 2 + x).collect())
+    assert used_the_pool(lambda: np.sin(x).collect())
+    assert used_the_pool(lambda: (np.sin(x) + x).collect())
+    # Long ones are not made short by a short result.
+    wide = pb.par_iter(np.ones(60_000))
+    assert used_the_pool(lambda: ((wide > 0) & (wide < 3)).collect())
+
+
 def test_sums_of_products():
     """They are added as they are made."""
     a = np.random.default_rng(3).random(70_001)

@@ -15,6 +15,9 @@ cdef Node apply_where(list args)
 # The program of these nodes, or None where several are too large for one.  Of a single node that is
 # too large, parts are computed first.
 cdef Program program_of(list nodes, list outs, bint in_order)
+# The values of one step or several of a few elements, by this thread alone; None: it is something else, or
+# takes long enough to be shared.  quick: only of what no step is dear.
+cdef ndarray few_values(Node node, bint quick)
 # Whether NumPy's call takes less time than a program for such an array.
 cdef bint is_few_items(ndarray a) noexcept
 cdef object array_of(Node node)

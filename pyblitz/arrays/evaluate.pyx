@@ -3,26 +3,30 @@
 import numpy as np
 
 cimport numpy as cnp
-from libc.stdint cimport int64_t
+from cpython.ref cimport PyObject
+from libc.stdint cimport int64_t, intptr_t, uint32_t, uintptr_t
 from libc.string cimport memcpy
 from numpy cimport ndarray, ufunc
 
 from pyblitz.host.config import share_from
 from pyblitz.host.interpreter cimport check
-from pyblitz.arrays.common cimport may_overlap, numpys, run, run_fn, same_memory
-from pyblitz.arrays.front cimport check_out, overlaps_itself
-from pyblitz.arrays.memory cimport empty_of
+from pyblitz.arrays.common cimport is_half, may_overlap, numpys, report_flags, run, run_fn, same_memory
+from pyblitz.arrays.front cimport DEAR_NS, check_out, overlaps_itself, pays
+from pyblitz.arrays.memory cimport empty, empty_of
 from pyblitz.arrays.nodes cimport (
     NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INDEX, NODE_INPUT, NODE_KEPT, NODE_WHERE, Domain, Node,
     again, ufunc_node, call_where, common_shape, depends, items_at, keep, kept_node, node_of, sliced, visit)
 from pyblitz.arrays.program cimport MAX_STEPS, Program, one_program
+from pyblitz.kernels.cast cimport cast_loop
 from pyblitz.kernels.collect cimport (
     Collect, collect_begin, collect_free, collect_place, collect_run, collect_write)
 from pyblitz.kernels.find cimport (
     FIND_ZERO, CountNonzero, Find, FindWhich, Items, count_nonzero_run, find_run)
-from pyblitz.kernels.map cimport MAP_DIMS, MAP_OPERANDS, STEP_ARGS, Map, map_run
+from pyblitz.kernels.map cimport MAP_DIMS, MAP_OPERANDS, STEP_ARGS, Map, loop_fn, map_run
 from pyblitz.kernels.simd.levels cimport simd
+from pyblitz.kernels.where cimport where_loop
 from pyblitz.runtime.atomic cimport i64_load_relaxed
+from pyblitz.runtime.os cimport fe_clear, fe_test
 from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()
@@ -210,8 +214,18 @@ cdef int run_only(Program p) except -1:
 
 # ---- a few elements ---------------------------------------------------------
 
-# A program of one step takes half a microsecond longer than NumPy's call: that does steps whose result
-# has no more bytes than this.
+cdef enum:
+    # What is larger is a program: arrays, numbers and steps; steps.
+    FEW_SLOTS = 16
+    FEW_STEPS = 8
+    FEW_ARGS = 4
+    # What lies between the steps is on the stack of a thread that may be the caller's.
+    FEW_DOUBLES = 2048
+    # So many elements NumPy's own calls do without giving the GIL away.
+    BRIEF_ITEMS = 500
+
+# A program takes longer than NumPy's calls, or than `few_values`: these do what has no array of more
+# bytes than this.
 cdef int64_t few_bytes = 0 if share_from() else 65536
 
 
@@ -222,13 +236,181 @@ def set_few_bytes(int64_t n):
     return was
 
 
+cdef struct FewStep:
+    loop_fn loop
+    void* data
+    int args                # the number of slots that it reads, and the one that it writes
+    int slots[FEW_ARGS]
+    uint32_t flags          # the floating-point errors that it met
+    PyObject* node
+
+# An expression of arrays that lie side by side in one order, and of numbers.  It holds no reference.
+cdef struct Few:
+    int64_t size
+    int dims
+    cnp.npy_intp shape[MAP_DIMS]
+    int slots
+    PyObject* same[FEW_SLOTS]       # of each: the array of an input, or else the node itself
+    char* at[FEW_SLOTS]             # its first element; of what lies between the steps: of each block's
+    intptr_t bytes[FEW_SLOTS]       # from one element to the next
+    bint passes[FEW_SLOTS]          # whether it goes on from block to block
+    intptr_t scratch                # bytes of an element of all that lies between the steps
+    int steps
+    FewStep step[FEW_STEPS]
+    double ns                       # that its dear steps take for an element
+
+
+cdef int place_few(Few* f, Node node) except -2:
+    """The slot of its values, after the steps that make them; -1: it is no such expression."""
+    cdef PyObject* same = <PyObject*>node.what if node.kind == NODE_INPUT else <PyObject*>node
+    cdef int i
+    for i in range(f.slots):
+        if f.same[i] == same:
+            return i
+    if node.kind == NODE_INPUT or node.kind == NODE_CONSTANT:
+        if f.slots == FEW_SLOTS or not is_placed(f, node):
+            return -1
+    elif not has_step(f, node) or f.slots == FEW_SLOTS:
+        return -1
+    f.same[f.slots] = same
+    f.slots += 1
+    return f.slots - 1
+
+
+cdef bint is_placed(Few* f, Node node) noexcept:
+    """Whether it is one of the arrays, or a number, which the next slot is then."""
+    cdef ndarray a
+    if not cnp.PyArray_CheckExact(node.what):
+        return False
+    a = node.what
+    if not cnp.PyArray_ISALIGNED(a) or not cnp.PyArray_ISNOTSWAPPED(a):
+        return False
+    f.at[f.slots] = <char*>cnp.PyArray_DATA(a)
+    f.passes[f.slots] = node.kind == NODE_INPUT
+    f.bytes[f.slots] = cnp.PyArray_ITEMSIZE(a) if f.passes[f.slots] else 0
+    if node.kind == NODE_CONSTANT:
+        return True
+    return (f.size * cnp.PyArray_ITEMSIZE(a) <= few_bytes and cnp.PyArray_IS_C_CONTIGUOUS(a)
+            and cnp.PyArray_NDIM(a) == f.dims and cnp.PyArray_CompareLists(cnp.PyArray_DIMS(a), f.shape, f.dims))
+
+
+cdef bint has_step(Few* f, Node node) except -1:
+    """Whether there is a loop for it, which is the next step then, and writes the next slot."""
+    cdef FewStep s
+    cdef cnp.dtype of, to = node.dtype
+    cdef int i, n = len(node.args)
+    if n == 0 or n >= FEW_ARGS or to.itemsize * f.size > few_bytes:
+        return False
+    of = (<Node>node.args[n - 1]).dtype
+    s.loop = NULL
+    s.data = NULL
+    if node.kind == NODE_CALL and len(node.resolved.dtypes) == n + 1:
+        s.loop = node.resolved.loop
+        s.data = node.resolved.data
+        f.ns += DEAR_NS if node.resolved.dear else 0
+    elif node.kind == NODE_CAST and of is not None and of.isnative and to.isnative:
+        s.loop = cast_loop(of.kind, of.itemsize, to.kind, to.itemsize)
+        f.ns += DEAR_NS if is_half(of) or is_half(to) else 0
+    elif node.kind == NODE_WHERE:
+        s.loop = where_loop(to.itemsize, to.alignment)
+        s.data = <void*><intptr_t>to.itemsize
+    if s.loop == NULL:
+        return False
+    for i in range(n):
+        s.slots[i] = place_few(f, node.args[i])
+        if s.slots[i] < 0:
+            return False
+    if f.steps == FEW_STEPS or f.slots == FEW_SLOTS:
+        return False
+    s.slots[n] = f.slots
+    s.args = n + 1
+    s.flags = 0
+    s.node = <PyObject*>node
+    f.step[f.steps] = s
+    f.steps += 1
+    f.bytes[f.slots] = to.itemsize
+    f.passes[f.slots] = False
+    f.scratch += to.itemsize
+    return True
+
+
+cdef void run_few(Few* f) noexcept nogil:
+    """All steps, a block after the other."""
+    cdef double scratch[FEW_DOUBLES + 8 * FEW_STEPS]
+    cdef char* args[FEW_ARGS]
+    cdef intptr_t steps[FEW_ARGS]
+    cdef FewStep* s
+    cdef char* at = <char*>((<uintptr_t>scratch + 63) & ~<uintptr_t>63)
+    cdef int64_t lo = 0
+    cdef intptr_t n, block = f.size
+    cdef uint32_t flags
+    cdef int i, k, slot
+    if f.scratch * f.size > <intptr_t>(FEW_DOUBLES * sizeof(double)):
+        block = <intptr_t>(FEW_DOUBLES * sizeof(double)) // f.scratch & ~<intptr_t>63
+    for i in range(f.steps - 1):
+        slot = f.step[i].slots[f.step[i].args - 1]
+        f.at[slot] = at
+        at += (f.bytes[slot] * block + 63) & ~<intptr_t>63
+    fe_clear()
+    while lo < f.size:
+        n = min(block, <intptr_t>(f.size - lo))
+        for i in range(f.steps):
+            s = &f.step[i]
+            for k in range(s.args):
+                slot = s.slots[k]
+                steps[k] = f.bytes[slot]
+                args[k] = f.at[slot] + (lo * steps[k] if f.passes[slot] else 0)
+            s.loop(args, &n, steps, s.data)
+            flags = fe_test()
+            if flags:
+                s.flags |= flags
+                fe_clear()
+        lo += n
+
+
+cdef ndarray few_values(Node node, bint quick):
+    """The values of one step or several of a few elements, on this thread; None: it is something else,
+    or takes long enough to be shared.  quick: only of what no step is dear."""
+    cdef Few f
+    cdef ndarray made
+    cdef int i, last
+    if few_bytes == 0 or node.args == () or node.shape is None or len(node.shape) > MAP_DIMS or (
+            node.depth > FEW_STEPS):
+        return None
+    f.dims = len(node.shape)
+    f.size = 1
+    f.ns = 0
+    f.slots = f.steps = 0
+    f.scratch = 0
+    for i in range(f.dims):
+        f.shape[i] = node.shape[i]
+        f.size *= f.shape[i]
+    last = place_few(&f, node)
+    if last < 0 or (quick and f.ns > 0) or (f.ns > 0 and pays(f.size, f.ns)):
+        return None
+    made = empty(f.dims, f.shape, node.dtype, False)
+    f.at[last] = <char*>cnp.PyArray_DATA(made)
+    f.passes[last] = True
+    f.scratch -= f.bytes[last]
+    if f.size > BRIEF_ITEMS:
+        with nogil:
+            run_few(&f)
+    elif f.size > 0:
+        run_few(&f)
+    for i in range(f.steps):
+        if f.step[i].flags:
+            node = <Node>f.step[i].node
+            report_flags("cast" if node.kind == NODE_CAST else node.what.__name__, f.step[i].flags)
+    return made
+
+
 cdef bint is_few_items(ndarray a) noexcept:
     return cnp.PyArray_NBYTES(a) <= few_bytes
 
 
 cdef bint is_few(Node node) noexcept:
     """Whether it is one step, which step_by_numpy does faster than a program."""
-    cdef int64_t bytes = (<cnp.dtype>node.dtype).itemsize
+    cdef int64_t items = 1
     if node.shape is None or node.args == ():
         return False
     if node.kind == NODE_CALL:
@@ -240,8 +422,10 @@ cdef bint is_few(Node node) noexcept:
         if (<Node>arg).kind != NODE_INPUT and (<Node>arg).kind != NODE_CONSTANT:
             return False
     for length in node.shape:
-        bytes *= <int64_t>length
-    return bytes <= few_bytes
+        items *= <int64_t>length
+    if node.kind == NODE_CALL and node.resolved.loop != NULL and node.resolved.dear and pays(items, DEAR_NS):
+        return False
+    return items * (<cnp.dtype>node.dtype).itemsize <= few_bytes
 
 
 cdef object step_by_numpy(Node node):
@@ -270,8 +454,12 @@ cdef list collect(list nodes, object out):
     n = nodes[0]
     if n.domain is not None:
         return collect_kept(nodes, out)
-    if out is None and len(nodes) == 1 and is_few(n):
-        return [step_by_numpy(n)]
+    if out is None and len(nodes) == 1:
+        few = few_values(n, False)
+        if few is not None:
+            return [few]
+        if is_few(n):
+            return [step_by_numpy(n)]
     if out is None:
         outs = [empty_for(node) for node in nodes]
         if len(nodes) > 1 and not all([one.flags.c_contiguous for one in outs]):

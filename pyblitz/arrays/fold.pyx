@@ -12,7 +12,7 @@ from pyblitz.arrays.common cimport (
     Flags, Resolved, is_associative, is_half, report_flags, resolve, resolve_reduction, run, run_fn)
 from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.arrays.evaluate cimport (
-    apply, array_of, count_node, find_node, is_few_items, program_of)
+    apply, array_of, count_node, few_values, find_node, is_few_items, program_of)
 from pyblitz.arrays.front cimport DEAR_NS, no_value
 from pyblitz.arrays.memory cimport empty
 from pyblitz.arrays.nodes cimport (
@@ -425,6 +425,9 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
     if op is add and r.dtypes is not None and is_half(r.dtypes[2]):
         found = sum_of_halves([node], initial)
         return op.reduce(array_of(node), axis=None, initial=initial) if found is None else found
+    few = few_values(node, True)
+    if few is not None:
+        node = node_of(few)
     if node.kind == NODE_INPUT and r.dtypes is not None and r.loop != NULL and r.associative:
         a = node.what
         if (a.descr.kind != b"b" and is_row(a) and same(r.dtypes[0], r.dtypes[2]) and same(r.dtypes[1], r.dtypes[2])
