@@ -291,9 +291,10 @@ def test_an_out_that_cannot_be_written():
 
 def test_op_must_be_a_ufunc():
     for op in (sum, None, "add"):
-        for f in (pb.par_scan, lambda op, a: pb.par_reduceat(op, a, [0])):
-            with pytest.raises(TypeError, match="op: expected a ufunc"):
-                f(op, BIG)
+        for f in (pb.par_scan, lambda op, a: pb.par_reduceat(op, a, np.array([0]))):
+            for a in (BIG, BIG[:3]):
+                with pytest.raises(TypeError, match="op: expected a ufunc"):
+                    f(op, a)
 
 
 # ---- reduceat ----------------------------------------------------------------

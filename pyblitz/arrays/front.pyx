@@ -848,7 +848,7 @@ cdef class Operation:
         """With the very arguments of the call, but for copies of what it reads twice."""
         cdef PyObject* mine[MOST_ARGS]
         cdef Py_ssize_t i, count = n + (0 if names == NULL else len(<tuple>names))
-        copies = []
+        cdef list copies = []
         if self.twice and count <= MOST_ARGS:
             for i in range(count):
                 mine[i] = args[i]
@@ -1096,7 +1096,7 @@ cdef object operate(object self, PyObject** args, size_t nargsf, PyObject* names
             or not op.all_plain(args, n, names)):
         given, kwargs = unpacked(args, n, names)
         return op.receive(tuple(given), kwargs)
-    if op.ns > 0 and op.is_small(args[op.sized]):
+    if op.ns > 0 and (not op.of_ufunc or type(<object>args[0]) is ufunc) and op.is_small(args[op.sized]):
         return op.ask_namesake(args, n, names)
     result = PyObject_Vectorcall(op.plan, args, n, names)
     if type(result) is not Left:

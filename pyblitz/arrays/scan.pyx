@@ -163,7 +163,7 @@ cdef object scan(ufunc op, ndarray x, object axis, object dtype, object out):
     return result
 
 
-@operation("a out", of_ufunc=True, method="accumulate", gives="wrap")
+@operation("a out", of_ufunc=True, method="accumulate", gives="wrap", ns=SCAN_NS)
 def par_scan(op, a, axis=0, dtype=None, out=None):
     """Running results of a binary ufunc, on all cores: ``op.accumulate``.
 
@@ -379,7 +379,7 @@ cdef object reduceat(ufunc op, ndarray x, object indices, object axis, object dt
     return result
 
 
-@operation("a indices out", of_ufunc=True, method="reduceat", gives="wrap", twice="indices")
+@operation("a indices out", of_ufunc=True, method="reduceat", gives="wrap", ns=SCAN_NS, twice="indices")
 def par_reduceat(op, a, indices, axis=0, dtype=None, out=None):
     """Reduces segments of an array by a ufunc, on all cores: ``op.reduceat``.
 
