@@ -719,6 +719,35 @@ def test_the_block_raises(threads):
         assert [f.cancelled() for f in futures] == [i not in begun for i in range(30)]
 
 
+def test_a_task_that_is_about_to_begin_when_the_block_raises(pool_size):
+    """Either it begins, or it is cancelled: it has no exception of pyblitz's own."""
+    pool_size(2)
+    held, leave = threading.Event(), threading.Event()
+
+    def hold(future):
+        with future._condition:
+            held.set()
+            leave.wait()
+            # The block's end waits for the task, which may wait for this lock.
+            doze(0.05)
+
+    for _ in range(5):
+        begun = []
+        held.clear()
+        leave.clear()
+        with pytest.raises(Failure, match="the block"), pb.scope() as s:
+            future = s.spawn(begun.append, 1)
+            holder = threading.Thread(target=hold, args=(future,))
+            holder.start()
+            held.wait()
+            doze(0.05)  # a thread of the pool comes to the lock
+            leave.set()
+            fail("the block")
+        holder.join()
+        assert future.cancelled() == (not begun)
+        assert future.cancelled() or future.exception() is None
+
+
 def test_a_result_that_raises_comes_out_of_the_block(threads):
     with pytest.raises(Failure, match="1") as e, pb.scope() as s:
         futures = [s.spawn(fail, 1), s.spawn(doze)]

@@ -32,6 +32,9 @@ from pyblitz.runtime.os cimport FE_DIVIDE, FE_INVALID, FE_OVERFLOW, FE_UNDERFLOW
 
 cnp.import_array()
 
+cdef extern from "numpy/arrayobject.h":
+    cnp.npy_intp PyArray_CountNonzero(ndarray a) except -1
+
 cdef enum:
     # So many are looked through by one thread sooner than reduced by all.
     SINGLE_ITEMS = 65536
@@ -436,7 +439,9 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
             found = fold_row(op, a, r)
             return op.reduce(a, axis=None, initial=initial) if found is None else from_start(op, found, initial)
         if is_few_items(a) and a.descr.kind in b"biu":
-            # Into a wider type, the same in any order: NumPy's call takes less time than a program.
+            # Into a wider type, the same in any order: NumPy's calls take less time than a program.
+            if op is add and a.descr.kind == b"b" and initial is no_value:
+                return np.intp(PyArray_CountNonzero(a))
             return op.reduce(a, axis=None, initial=initial)
     if same(node.dtype, truth) and initial is no_value and node.shape is not None and 0 not in node.shape:
         found = reduce_truths(op, node)

@@ -89,7 +89,6 @@ cdef class Spawned:
         cdef void* mark = NULL
         cdef int64_t last = last_entered()
         cdef scope home = self.home
-        cdef bint dropped = False
         future = self.future
         context, self.context = self.context, None
         fn, self.fn = self.fn, None
@@ -108,17 +107,13 @@ cdef class Spawned:
             # relaxed: a hint that saves work
             if self.index >= i64_load_relaxed(&home._limit):
                 future.cancel()
+            elif w != NULL and must_stop(w, 0):
+                self.drop()
             if begin_future(future):
-                if w != NULL and must_stop(w, 0):
-                    # relaxed: its own limit says so, or the scope's end will say why
-                    dropped = self.index >= i64_load_relaxed(&home._limit)
-                    raised()
                 result = context.run(fn, *args, **kwargs)
         except BaseException as e:
             error = e
-            # What is not wanted any more has not failed; why it is not wanted is known.
-            if not dropped:
-                home._fail(self.index, e)
+            home._fail(self.index, e)
         late = end_future(future, result, error)
         if late is not None:
             home._fail(self.index, late)
@@ -135,6 +130,18 @@ cdef class Spawned:
             home._fail(self.index, late)
         if w != NULL:
             w.part = before
+
+    cdef int drop(self) except -1:
+        """Instead of beginning, for it must stop: raises why, unless it is not wanted any more.  Then it
+        has not failed, and is cancelled; why it is not wanted is known."""
+        try:
+            raised()
+        except BaseException:
+            # relaxed: its own limit says so, or the scope's end will say why
+            if self.index < i64_load_relaxed(&self.home._limit) and not self.future.cancelled():
+                raise
+            self.future.cancel()
+        return 0
 
     cdef void run_at(self, Worker* w, int level) noexcept:
         """At this level, of whoever waits for it or has spawned it, if that is deeper than the scope's:
