@@ -1671,8 +1671,8 @@ EXPRESSIONS = [
 @pytest.mark.parametrize("shape", [(0,), (1,), (5, 7), (500,), (501,), (2049,), (8192,), (9000,)])
 @pytest.mark.filterwarnings("ignore:invalid", "ignore:divide", "ignore:overflow")
 @pytest.mark.usefixtures("small_ones_without_programs")
-def test_a_few_elements_are_those_of_a_program(dtype, shape):
-    """And NumPy's; what is made of them is what is made of the array."""
+def test_a_few_elements_are_numpys(dtype, shape):
+    """And what is made of them is what is made of the array."""
     x, y = values(dtype, shape, 3), values(dtype, shape, 4)
     for expression in EXPRESSIONS:
         got, _ = outcome(lambda f=expression: f(*pb.par_iter(x, y)).collect())

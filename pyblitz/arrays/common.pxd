@@ -146,6 +146,8 @@ cdef object made_like(ndarray a, object dtype)
 cdef list allocated(list ops, int inputs, tuple dtypes, str order)
 cdef int fill_map(Map* m, list ops, int ndim, cnp.npy_intp* shape, int first_output) noexcept
 cdef object run_map(Map* m, list ops, str name)
+# The loop that casts native numbers, each where its type may lie; NULL: there is none.
+cdef loop_fn number_cast(cnp.dtype of, cnp.dtype to) noexcept
 # The kind of number that kernels take this dtype's items for.  NO_NUMBER, if it is none, or has
 # another byte order than the machine's.
 cdef NumberKind number_of(cnp.dtype d) noexcept

@@ -16,6 +16,7 @@ from pyblitz.host.interpreter cimport check
 from pyblitz.host.pools cimport Entry, enter, leave
 from pyblitz.arrays.front cimport overlaps_itself
 from pyblitz.arrays.memory cimport empty
+from pyblitz.kernels.cast cimport cast_loop
 from pyblitz.kernels.map cimport STEP_ARGS, Map, loop_fn, map_grain, map_normalize, map_run
 from pyblitz.kernels.numbers cimport (
     NO_NUMBER, NUMBER_C64, NUMBER_C128, NUMBER_F16, NUMBER_F32, NUMBER_F64, NUMBER_I8, NUMBER_TIME,
@@ -260,6 +261,12 @@ cdef set quick_ufuncs = {np.add, np.subtract, np.multiply, np.divide, np.negativ
                          np.rint, np.deg2rad, np.rad2deg, np.radians, np.degrees, clip}
 cdef set quick_singles = {np.exp, np.log, np.sin, np.cos, np.tanh}
 cdef object single = np.dtype(np.float32)
+
+
+cdef loop_fn number_cast(cnp.dtype of, cnp.dtype to) noexcept:
+    if not cnp.PyDataType_ISNOTSWAPPED(of) or not cnp.PyDataType_ISNOTSWAPPED(to):
+        return NULL
+    return cast_loop(of.kind, of.itemsize, to.kind, to.itemsize)
 
 
 cdef bint is_quick(object fn):

@@ -4,29 +4,29 @@ import numpy as np
 
 cimport numpy as cnp
 from cpython.ref cimport PyObject
-from libc.stdint cimport int64_t, intptr_t, uint32_t, uintptr_t
+from libc.stdint cimport int64_t, intptr_t
 from libc.string cimport memcpy
 from numpy cimport ndarray, ufunc
 
 from pyblitz.host.config import share_from
 from pyblitz.host.interpreter cimport check
-from pyblitz.arrays.common cimport is_half, may_overlap, numpys, report_flags, run, run_fn, same_memory
+from pyblitz.arrays.common cimport (
+    is_half, may_overlap, number_cast, numpys, report_flags, run, run_fn, same_memory)
 from pyblitz.arrays.front cimport DEAR_NS, check_out, overlaps_itself, pays
 from pyblitz.arrays.memory cimport empty, empty_of
 from pyblitz.arrays.nodes cimport (
     NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INDEX, NODE_INPUT, NODE_KEPT, NODE_WHERE, Domain, Node,
     again, ufunc_node, call_where, common_shape, depends, items_at, keep, kept_node, node_of, sliced, visit)
-from pyblitz.arrays.program cimport MAX_STEPS, Program, one_program
-from pyblitz.kernels.cast cimport cast_loop
+from pyblitz.arrays.program cimport CONSTANT, MAX_STEPS, REGISTER, Program, one_program
 from pyblitz.kernels.collect cimport (
     Collect, collect_begin, collect_free, collect_place, collect_run, collect_write)
 from pyblitz.kernels.find cimport (
     FIND_ZERO, CountNonzero, Find, FindWhich, Items, count_nonzero_run, find_run)
-from pyblitz.kernels.map cimport MAP_DIMS, MAP_OPERANDS, STEP_ARGS, Map, loop_fn, map_run
+from pyblitz.kernels.map cimport (
+    MAP_DIMS, MAP_OPERANDS, NEAR_DOUBLES, STEP_ARGS, STEP_LOOP, Map, Step, map_begin, map_run, map_walk)
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.kernels.where cimport where_loop
-from pyblitz.runtime.atomic cimport i64_load_relaxed
-from pyblitz.runtime.os cimport fe_clear, fe_test
+from pyblitz.runtime.atomic cimport i64_load_relaxed, u32_load_relaxed
 from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()
@@ -215,12 +215,10 @@ cdef int run_only(Program p) except -1:
 # ---- a few elements ---------------------------------------------------------
 
 cdef enum:
-    # What is larger is a program: arrays, numbers and steps; steps.
-    FEW_SLOTS = 16
+    # What has more is a program: arrays, numbers and steps in all; steps; inputs of a step.
+    FEW_VALUES = 16
     FEW_STEPS = 8
-    FEW_ARGS = 4
-    # What lies between the steps is on the stack of a thread that may be the caller's.
-    FEW_DOUBLES = 2048
+    FEW_INPUTS = 3
     # So many elements NumPy's own calls do without giving the GIL away.
     BRIEF_ITEMS = 500
 
@@ -236,71 +234,70 @@ def set_few_bytes(int64_t n):
     return was
 
 
-cdef struct FewStep:
-    loop_fn loop
-    void* data
-    int args                # the number of slots that it reads, and the one that it writes
-    int slots[FEW_ARGS]
-    uint32_t flags          # the floating-point errors that it met
-    PyObject* node
-
-# An expression of arrays that lie side by side in one order, and of numbers.  It holds no reference.
+# An expression of arrays that lie side by side in one order, and of numbers: a map whose steps have a
+# register each, but for the last.  It holds no reference.
 cdef struct Few:
-    int64_t size
+    Map m
+    Step steps[FEW_STEPS]
+    PyObject* nodes[FEW_STEPS]      # of each step
+    PyObject* numbers[FEW_VALUES]   # the arrays of the constants
+    intptr_t sizes[FEW_STEPS]       # of the registers
+    intptr_t scratch                # the sum of those
     int dims
     cnp.npy_intp shape[MAP_DIMS]
-    int slots
-    PyObject* same[FEW_SLOTS]       # of each: the array of an input, or else the node itself
-    char* at[FEW_SLOTS]             # its first element; of what lies between the steps: of each block's
-    intptr_t bytes[FEW_SLOTS]       # from one element to the next
-    bint passes[FEW_SLOTS]          # whether it goes on from block to block
-    intptr_t scratch                # bytes of an element of all that lies between the steps
-    int steps
-    FewStep step[FEW_STEPS]
-    double ns                       # that its dear steps take for an element
+    int values
+    PyObject* same[FEW_VALUES]      # of each value so far: the array of an input, or else the node itself
+    int where[FEW_VALUES]           # and where it is, by the numbers of program.pxd
+    double ns                       # that the dear steps take for an element
 
 
 cdef int place_few(Few* f, Node node) except -2:
-    """The slot of its values, after the steps that make them; -1: it is no such expression."""
+    """Where its values are, after the steps that make them; -1: it is no such expression."""
     cdef PyObject* same = <PyObject*>node.what if node.kind == NODE_INPUT else <PyObject*>node
-    cdef int i
-    for i in range(f.slots):
+    cdef int i, where = -1
+    for i in range(f.values):
         if f.same[i] == same:
-            return i
+            return f.where[i]
     if node.kind == NODE_INPUT or node.kind == NODE_CONSTANT:
-        if f.slots == FEW_SLOTS or not is_placed(f, node):
-            return -1
-    elif not has_step(f, node) or f.slots == FEW_SLOTS:
-        return -1
-    f.same[f.slots] = same
-    f.slots += 1
-    return f.slots - 1
+        if f.values < FEW_VALUES and cnp.PyArray_CheckExact(node.what):
+            where = place_array(f, node.what, node.kind == NODE_CONSTANT)
+    else:
+        where = place_step(f, node)
+    if where >= 0:
+        f.same[f.values] = same
+        f.where[f.values] = where
+        f.values += 1
+    return where
 
 
-cdef bint is_placed(Few* f, Node node) noexcept:
-    """Whether it is one of the arrays, or a number, which the next slot is then."""
-    cdef ndarray a
-    if not cnp.PyArray_CheckExact(node.what):
-        return False
-    a = node.what
+cdef int place_array(Few* f, ndarray a, bint is_number) noexcept:
+    cdef Map* m = &f.m
     if not cnp.PyArray_ISALIGNED(a) or not cnp.PyArray_ISNOTSWAPPED(a):
-        return False
-    f.at[f.slots] = <char*>cnp.PyArray_DATA(a)
-    f.passes[f.slots] = node.kind == NODE_INPUT
-    f.bytes[f.slots] = cnp.PyArray_ITEMSIZE(a) if f.passes[f.slots] else 0
-    if node.kind == NODE_CONSTANT:
-        return True
-    return (f.size * cnp.PyArray_ITEMSIZE(a) <= few_bytes and cnp.PyArray_IS_C_CONTIGUOUS(a)
-            and cnp.PyArray_NDIM(a) == f.dims and cnp.PyArray_CompareLists(cnp.PyArray_DIMS(a), f.shape, f.dims))
+        return -1
+    if is_number:
+        f.numbers[m.constants] = <PyObject*>a
+        m.constants += 1
+        return CONSTANT + m.constants - 1
+    if m.size * cnp.PyArray_ITEMSIZE(a) > few_bytes or not cnp.PyArray_IS_C_CONTIGUOUS(a) or (
+            cnp.PyArray_NDIM(a) != f.dims or not cnp.PyArray_CompareLists(cnp.PyArray_DIMS(a), f.shape, f.dims)):
+        return -1
+    return add_operand(m, a)
 
 
-cdef bint has_step(Few* f, Node node) except -1:
-    """Whether there is a loop for it, which is the next step then, and writes the next slot."""
-    cdef FewStep s
+cdef int add_operand(Map* m, ndarray a) noexcept:
+    m.base[m.operands] = <char*>cnp.PyArray_DATA(a)
+    m.sizes[m.operands] = m.strides[0][m.operands] = cnp.PyArray_ITEMSIZE(a)
+    m.operands += 1
+    return m.operands - 1
+
+
+cdef int place_step(Few* f, Node node) except -2:
+    """The same of a node that there is a loop for."""
+    cdef Step s
     cdef cnp.dtype of, to = node.dtype
     cdef int i, n = len(node.args)
-    if n == 0 or n >= FEW_ARGS or to.itemsize * f.size > few_bytes:
-        return False
+    if n == 0 or n > FEW_INPUTS or to.itemsize * f.m.size > few_bytes:
+        return -1
     of = (<Node>node.args[n - 1]).dtype
     s.loop = NULL
     s.data = NULL
@@ -308,99 +305,92 @@ cdef bint has_step(Few* f, Node node) except -1:
         s.loop = node.resolved.loop
         s.data = node.resolved.data
         f.ns += DEAR_NS if node.resolved.dear else 0
-    elif node.kind == NODE_CAST and of is not None and of.isnative and to.isnative:
-        s.loop = cast_loop(of.kind, of.itemsize, to.kind, to.itemsize)
+    elif node.kind == NODE_CAST and of is not None:
+        s.loop = number_cast(of, to)
         f.ns += DEAR_NS if is_half(of) or is_half(to) else 0
     elif node.kind == NODE_WHERE:
         s.loop = where_loop(to.itemsize, to.alignment)
         s.data = <void*><intptr_t>to.itemsize
     if s.loop == NULL:
-        return False
+        return -1
     for i in range(n):
         s.slots[i] = place_few(f, node.args[i])
         if s.slots[i] < 0:
-            return False
-    if f.steps == FEW_STEPS or f.slots == FEW_SLOTS:
-        return False
-    s.slots[n] = f.slots
+            return -1
+    if f.m.n_steps == FEW_STEPS or f.values == FEW_VALUES:
+        return -1
+    s.kind = STEP_LOOP
+    s.slots[n] = REGISTER + f.m.n_steps
     s.args = n + 1
-    s.flags = 0
-    s.node = <PyObject*>node
-    f.step[f.steps] = s
-    f.steps += 1
-    f.bytes[f.slots] = to.itemsize
-    f.passes[f.slots] = False
+    f.nodes[f.m.n_steps] = <PyObject*>node
+    f.sizes[f.m.n_steps] = to.itemsize
     f.scratch += to.itemsize
-    return True
+    f.steps[f.m.n_steps] = s
+    f.m.n_steps += 1
+    return s.slots[n]
 
 
-cdef void run_few(Few* f) noexcept nogil:
-    """All steps, a block after the other."""
-    cdef double scratch[FEW_DOUBLES + 8 * FEW_STEPS]
-    cdef char* args[FEW_ARGS]
-    cdef intptr_t steps[FEW_ARGS]
-    cdef FewStep* s
-    cdef char* at = <char*>((<uintptr_t>scratch + 63) & ~<uintptr_t>63)
-    cdef int64_t lo = 0
-    cdef intptr_t n, block = f.size
-    cdef uint32_t flags
-    cdef int i, k, slot
-    if f.scratch * f.size > <intptr_t>(FEW_DOUBLES * sizeof(double)):
-        block = <intptr_t>(FEW_DOUBLES * sizeof(double)) // f.scratch & ~<intptr_t>63
-    for i in range(f.steps - 1):
-        slot = f.step[i].slots[f.step[i].args - 1]
-        f.at[slot] = at
-        at += (f.bytes[slot] * block + 63) & ~<intptr_t>63
-    fe_clear()
-    while lo < f.size:
-        n = min(block, <intptr_t>(f.size - lo))
-        for i in range(f.steps):
-            s = &f.step[i]
-            for k in range(s.args):
-                slot = s.slots[k]
-                steps[k] = f.bytes[slot]
-                args[k] = f.at[slot] + (lo * steps[k] if f.passes[slot] else 0)
-            s.loop(args, &n, steps, s.data)
-            flags = fe_test()
-            if flags:
-                s.flags |= flags
-                fe_clear()
-        lo += n
+cdef void finish_few(Few* f, ndarray made) noexcept:
+    """The last step writes to this array; slots for what was numbered by kinds."""
+    cdef Map* m = &f.m
+    cdef int i, k, where, out = add_operand(m, made)
+    cdef intptr_t room = NEAR_DOUBLES * sizeof(double) - 72 * m.n_steps
+    m.steps = f.steps
+    m.registers = m.n_steps - 1
+    f.scratch -= m.sizes[out]
+    for k in range(m.registers):
+        m.sizes[m.operands + k] = f.sizes[k]
+    for k in range(m.constants):
+        i = m.operands + m.registers + k
+        m.sizes[i] = cnp.PyArray_ITEMSIZE(<ndarray>f.numbers[k])
+        m.constant[i] = <char*>cnp.PyArray_DATA(<ndarray>f.numbers[k])
+    for i in range(m.n_steps):
+        for k in range(f.steps[i].args):
+            where = f.steps[i].slots[k]
+            if where == REGISTER + m.registers:
+                f.steps[i].slots[k] = out
+            elif where >= REGISTER:
+                f.steps[i].slots[k] = m.operands + where - REGISTER
+            elif where >= CONSTANT:
+                f.steps[i].slots[k] = m.operands + m.registers + where - CONSTANT
+    # Registers that are on the stack.
+    m.block = m.size
+    if f.scratch * m.size > room:
+        m.block = max(<intptr_t>64, (room // f.scratch) & ~<intptr_t>63)
+    map_begin(m)
 
 
 cdef ndarray few_values(Node node, bint quick):
-    """The values of one step or several of a few elements, on this thread; None: it is something else,
-    or takes long enough to be shared.  quick: only of what no step is dear."""
     cdef Few f
     cdef ndarray made
-    cdef int i, last
+    cdef int i, rc = 0
     if few_bytes == 0 or node.args == () or node.shape is None or len(node.shape) > MAP_DIMS or (
             node.depth > FEW_STEPS):
         return None
     f.dims = len(node.shape)
-    f.size = 1
+    f.m.size = f.m.dims = 1
+    f.m.operands = f.m.constants = f.m.n_steps = f.values = 0
     f.ns = 0
-    f.slots = f.steps = 0
     f.scratch = 0
     for i in range(f.dims):
         f.shape[i] = node.shape[i]
-        f.size *= f.shape[i]
-    last = place_few(&f, node)
-    if last < 0 or (quick and f.ns > 0) or (f.ns > 0 and pays(f.size, f.ns)):
+        f.m.size *= f.shape[i]
+    f.m.shape[0] = f.m.size
+    if place_few(&f, node) < 0 or (quick and f.ns > 0) or (f.ns > 0 and pays(f.m.size, f.ns)):
         return None
     made = empty(f.dims, f.shape, node.dtype, False)
-    f.at[last] = <char*>cnp.PyArray_DATA(made)
-    f.passes[last] = True
-    f.scratch -= f.bytes[last]
-    if f.size > BRIEF_ITEMS:
+    finish_few(&f, made)
+    if f.m.size > BRIEF_ITEMS:
         with nogil:
-            run_few(&f)
-    elif f.size > 0:
-        run_few(&f)
-    for i in range(f.steps):
-        if f.step[i].flags:
-            node = <Node>f.step[i].node
-            report_flags("cast" if node.kind == NODE_CAST else node.what.__name__, f.step[i].flags)
+            rc = map_walk(NULL, &f.m, 0, f.m.size, NULL, NULL)
+    elif f.m.size > 0:
+        rc = map_walk(NULL, &f.m, 0, f.m.size, NULL, NULL)
+    check(rc, "the expression")
+    for i in range(f.m.n_steps):
+        if u32_load_relaxed(&f.steps[i].flags):
+            node = <Node>f.nodes[i]
+            report_flags("cast" if node.kind == NODE_CAST else node.what.__name__,
+                         u32_load_relaxed(&f.steps[i].flags))
     return made
 
 

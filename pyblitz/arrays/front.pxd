@@ -22,7 +22,6 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t
 from numpy cimport ndarray
 cimport numpy as cnp
-from libc.string cimport memcpy
 from pyblitz.host.pools cimport is_alone
 
 # What things cost: the table is in front.pyx.
@@ -51,18 +50,10 @@ cdef inline object as_array(object x):
     return x if cnp.PyArray_CheckExact(x) else plain_array(x)
 
 
-cdef inline ndarray private_copy(ndarray a):
-    """Of its own class, for functions of NumPy's that read an item twice and trust that it is the same:
-    argsort, lexsort, argpartition, bincount, repeat, reduceat, nonzero, an index of booleans (2.4.6).
-    Where another thread writes meanwhile, they write or read out of bounds; to a copy it does not."""
-    cdef ndarray made
-    if not (cnp.PyArray_CheckExact(a) and cnp.PyArray_IS_C_CONTIGUOUS(a) and cnp.PyArray_ISNOTSWAPPED(a)
-            and cnp.PyArray_TYPE(a) < cnp.NPY_OBJECT):
-        return cnp.PyArray_NewCopy(a, cnp.NPY_KEEPORDER)
-    # A third of the instructions, of a few items.
-    made = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(a), cnp.PyArray_DIMS(a), cnp.PyArray_TYPE(a), 0)
-    memcpy(cnp.PyArray_DATA(made), cnp.PyArray_DATA(a), cnp.PyArray_NBYTES(a))
-    return made
+# Of its own class, for functions of NumPy's that read an item twice and trust that it is the same:
+# argsort, lexsort, argpartition, bincount, repeat, reduceat, nonzero, an index of booleans (2.4.6).
+# Where another thread writes meanwhile, they write or read out of bounds; to a copy it does not.
+cdef ndarray private_copy(ndarray a)
 
 
 cdef class Left:

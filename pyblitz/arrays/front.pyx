@@ -127,6 +127,17 @@ if share_from():
 
 # ---- what is left to NumPy --------------------------------------------------
 
+cdef ndarray private_copy(ndarray a):
+    cdef ndarray made
+    if not (cnp.PyArray_CheckExact(a) and cnp.PyArray_IS_C_CONTIGUOUS(a) and cnp.PyArray_ISNOTSWAPPED(a)
+            and cnp.PyArray_TYPE(a) < cnp.NPY_OBJECT):
+        return cnp.PyArray_NewCopy(a, cnp.NPY_KEEPORDER)
+    # Without what NumPy makes ready for a cast: most are small.
+    made = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(a), cnp.PyArray_DIMS(a), cnp.PyArray_TYPE(a), 0)
+    memcpy(cnp.PyArray_DATA(made), cnp.PyArray_DATA(a), cnp.PyArray_NBYTES(a))
+    return made
+
+
 cdef class Left:
     def __cinit__(self, str why):
         self.why = why

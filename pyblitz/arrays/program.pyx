@@ -9,13 +9,13 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp
 from numpy cimport ndarray
 
-from pyblitz.arrays.common cimport Resolved, Slices, fill_map, is_half, may_overlap, report_flags
+from pyblitz.arrays.common cimport (
+    Resolved, Slices, fill_map, is_half, may_overlap, number_cast, report_flags)
 from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.arrays.front cimport DEAR_NS
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INDEX, NODE_INPUT, NODE_KEPT, NODE_KERNEL,
     NODE_LOOK, NODE_PAIR, NODE_WHERE, Domain, common_shape, items_at, visit)
-from pyblitz.kernels.cast cimport cast_loop
 from pyblitz.kernels.copy cimport copy_loop
 from pyblitz.kernels.map cimport (
     MAP_DIMS, MAP_OPERANDS, MAP_SLOTS, SCRATCH_BYTES, STEP_CALL, STEP_COMPRESS, STEP_INDEX,
@@ -566,8 +566,8 @@ cdef class Program:
             if of == to:
                 s.loop = copy_loop(of.itemsize, of.alignment if aligned else 1)
                 s.data = <void*><intptr_t>of.itemsize
-            elif aligned and of.isnative and to.isnative:
-                s.loop = cast_loop(<char>ord(of.kind), of.itemsize, <char>ord(to.kind), to.itemsize)
+            elif aligned:
+                s.loop = number_cast(of, to)
             if s.loop == NULL:
                 self.call(s, l.kind, None, what, 1)
         elif l.kind == NODE_WHERE:

@@ -10,11 +10,10 @@ from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
     SLICE_ITEMS, Resolved, at, axis_of, idempotent, longest_axis, may_overlap, numbas_ufunc,
-    made_like, outputs_are_safe, report_flags, resolve, run, run_fn, slices)
+    made_like, number_cast, outputs_are_safe, report_flags, resolve, run, run_fn, slices)
 from pyblitz.arrays.front cimport (
     LOOP_NS, SCAN_NS, alone, as_array, check_out, count_left, Left, left, left_dtype, pays, too_small)
 from pyblitz.arrays.front import operation
-from pyblitz.kernels.cast cimport cast_loop
 from pyblitz.kernels.map cimport loop_fn
 from pyblitz.kernels.scan cimport (
     SCAN_F32, SCAN_F64, SCAN_LOOP, SCAN_U32, SCAN_U64, Scan, scan_run)
@@ -51,9 +50,9 @@ cdef int copy_row(ndarray a, ndarray out) except -1:
 
 cdef loop_fn cast_without_flags(ndarray a, object dtype):
     """NULL: none, or one that may have something to say."""
-    if not cnp.PyArray_ISALIGNED(a) or not a.dtype.isnative or not np.can_cast(a.dtype, dtype):
+    if not cnp.PyArray_ISALIGNED(a) or not np.can_cast(a.dtype, dtype):
         return NULL
-    return cast_loop(ord(a.dtype.kind), cnp.PyArray_ITEMSIZE(a), ord(dtype.kind), dtype.itemsize)
+    return number_cast(a.dtype, dtype)
 
 
 cdef int scan_row(ufunc op, ndarray a, ndarray out, Resolved r) except -1:
