@@ -11,6 +11,7 @@ from pyblitz.arrays.common cimport (
     FIRST_ITEMS, SLICE_ITEMS, Resolved, Slices, allocated, at, broadcast_shape, fill_map, is_numpys, is_quick,
     longest_axis, make_outputs, outputs_are_safe, report_flags, resolve, resolved_lately, run_map)
 from pyblitz.arrays.front cimport DEAR_NS, DIRECT_NS, alone, left, left_dtype, too_small
+from pyblitz.host.pools cimport is_alone
 from pyblitz.kernels.blocks cimport LEAF_BYTES
 from pyblitz.kernels.map cimport MAP_DIMS, Map, map_of_loop
 from pyblitz.runtime.os cimport now_ns
@@ -23,6 +24,14 @@ cdef enum:
     SMALL_QUICK_BYTES = 65536
     # Of a slice whose items take long.
     DEAR_SLICE_ITEMS = 16384
+
+
+cdef object power = np.power
+
+
+cdef inline bint is_a_leaf(int64_t bytes, bint quick) noexcept:
+    """Of all operands together: nobody would come to share it."""
+    return bytes <= (LEAF_BYTES if quick else 2 * SMALL_BYTES)
 
 
 cdef bint are_small(tuple arrays, int64_t limit) except -1:
@@ -45,7 +54,7 @@ cdef bint as_fast_alone(ufunc fn, tuple arrays) except -1:
     """Whether one thread would do what NumPy does: numbers of one type, as they lie, by a loop that
     does not raise, for we say where."""
     cdef int64_t bytes = 0
-    if not is_numpys(fn) or fn is np.power:
+    if not is_alone() or fn is power or not is_numpys(fn):
         return False
     for x in arrays:
         if not (cnp.PyArray_CheckExact(x) and cnp.PyArray_ISALIGNED(<ndarray>x)
@@ -71,9 +80,9 @@ cdef bint are_alike(tuple arrays, object out) noexcept:
 
 
 cdef object call_timed(Resolved r, int64_t size, ufunc fn, tuple arrays, dict options):
-    """NumPy's own call, which took little time so far."""
+    """NumPy's own call, which took little time so far; options: those that are not the default, or None."""
     cdef int64_t begun = now_ns()
-    result = fn(*arrays, **options)
+    result = fn(*arrays) if options is None else fn(*arrays, **options)
     # A first call is slowed by page faults: believe what is faster.
     if r.pace > 0:
         r.pace = min(2 * r.pace, <double>(now_ns() - begun) / size)
@@ -302,18 +311,22 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
     cdef int i
     cdef bint quick = is_quick(fn), small
     cdef tuple outs
-    cdef object given
+    cdef object given, last
     if len(arrays) == fn.nin and where is True:
         small = are_small(arrays, SMALL_QUICK_BYTES)
         if (small and (quick or are_small(arrays, SMALL_BYTES))) or (dtype is None and as_fast_alone(fn, arrays)):
             return too_small
         if (fn.nout == 1 and dtype is None and not options and casting == "same_kind"
                 and are_alike(arrays, out)):
-            given = (<ndarray>arrays[0]).dtype
-            r = resolved_lately(fn, (given,) * fn.nin + (None if out is None else given,))
+            if is_a_leaf(cnp.PyArray_NBYTES(<ndarray>arrays[0]) * fn.nargs, quick):
+                return too_small
+            given = <object>cnp.PyArray_DESCR(<ndarray>arrays[0])
+            last = None if out is None else given
+            r = resolved_lately(fn, (given, last) if fn.nin == 1 else (given, given, last) if fn.nin == 2
+                                else (given,) * fn.nin + (last,))
             size = cnp.PyArray_SIZE(<ndarray>arrays[0])
             if r is not None and 0 < r.pace * size < DIRECT_NS:
-                return call_timed(r, size, fn, arrays, {} if out is None else {"out": out})
+                return call_timed(r, size, fn, arrays if out is None else (*arrays, out), None)
         elif small:
             return too_small
     c = UfuncCall.__new__(UfuncCall)
@@ -328,7 +341,7 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
     if type(casting) is not str or len(outs) != c.outputs:
         return left("an unusual casting= or out=")
     declined = c.take_operands(arrays, outs, where)
-    if declined is None and c.size * c.bytes <= (LEAF_BYTES if quick else 2 * SMALL_BYTES):
+    if declined is None and is_a_leaf(c.size * c.bytes, quick):
         return too_small
     if declined is None:
         declined = c.take_options(dtype, options)
