@@ -181,6 +181,15 @@ cdef ndarray native_row(ndarray a):
     return a
 
 
+cdef bint is_order(object order):
+    return type(order) is str and order in ("K", "C", "F", "A")
+
+
+cdef bint left_as_it_lies(ndarray a, object order) except -1:
+    """Whether NumPy copies it as fast as we do."""
+    return is_order(order) and (not pays_to_move(cnp.PyArray_NBYTES(a)) or straight(a, order))
+
+
 # ---- par_copy ---------------------------------------------------------------
 
 def copied(*args, dtype=None, out=None, casting=None, **options):
@@ -257,10 +266,15 @@ def par_copy(a, order="K", subok=False, *, dtype=None, out=None, casting=None):
             np.copyto(x, a, casting=casting or "same_kind")
         why = share_copy(result, x, casting or "same_kind")
         return out if why is None else why
-    if not cnp.PyArray_CheckExact(a) or not pays_to_move(cnp.PyArray_NBYTES(<ndarray>a)):
+    if not cnp.PyArray_CheckExact(a):
         return too_small
     x = a
-    if type(order) is not str or order not in ("K", "C", "F", "A"):
+    if dtype is None and casting is None and left_as_it_lies(x, order):
+        # What np.copy calls in the end.
+        return x.copy(order)
+    if not pays_to_move(cnp.PyArray_NBYTES(x)):
+        return too_small
+    if not is_order(order):
         return left("arguments that it may refuse")
     if dtype is None and straight(x, order):
         return too_small
@@ -310,13 +324,13 @@ def par_flatten(a, order="C"):
     array([1., 0., 0., 1.])
     """
     cdef ndarray x, result
-    if not cnp.PyArray_CheckExact(a) or not pays_to_move(cnp.PyArray_NBYTES(<ndarray>a)):
+    if not cnp.PyArray_CheckExact(a):
         return too_small
     x = a
-    if type(order) is not str or order not in ("C", "F", "A", "K"):
+    if left_as_it_lies(x, order):
+        return x.flatten(order)
+    if not is_order(order):
         return left("arguments that it may refuse")
-    if straight(x, order):
-        return too_small
     if order == "K":
         if 0 in (<object>x).strides:
             return left("items that occur more than once, as they lie in memory")

@@ -113,7 +113,9 @@ cdef object scan(ufunc op, ndarray x, object axis, object dtype, object out):
     cdef int ndim = cnp.PyArray_NDIM(x), along, kept
     cdef int64_t size = cnp.PyArray_SIZE(x), rows
     cdef bint one_row
-    if not pays(size, SCAN_NS):
+    # Extremes: it is NumPy's loop in each of two passes.
+    if not pays(size, SCAN_NS) or (
+            op in idempotent and (alone(cnp.PyArray_NBYTES(x)) or not pays(size, LOOP_NS))):
         return too_small
     if op.nin != 2 or op.nout != 1 or op.signature is not None or axis is None or ndim == 0:
         return left("a ufunc that cannot accumulate")
@@ -123,9 +125,6 @@ cdef object scan(ufunc op, ndarray x, object axis, object dtype, object out):
     r = resolve_for(op, x, dtype, out)
     if r is None:
         return left_dtype(x.dtype)
-    # It is NumPy's loop in each of two passes.
-    if op in idempotent and (alone(cnp.PyArray_NBYTES(x)) or not pays(size, LOOP_NS)):
-        return too_small
     shape = tuple([cnp.PyArray_DIM(x, d) for d in range(ndim)])
     if out is not None:
         result = out
