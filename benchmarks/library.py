@@ -629,6 +629,10 @@ def small_pairs(n: int) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]
             lambda: np.sqrt(out, out=out),
         ),
         "par_iter, expression": (lambda: our_expression(a, b), lambda: eager_expression(a, b)),
+        "par_iter, filter": (
+            lambda: pb.par_iter(a).filter(lambda v: v > 0.5).collect(),
+            lambda: a[a > 0.5],
+        ),
         "par_iter, sum of squares": (
             lambda: our_squares(a),
             lambda: ((a - a.mean()) ** 2).sum(),

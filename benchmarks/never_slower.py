@@ -195,6 +195,13 @@ def divided(m: Made, lazy: bool) -> Call:
     return call
 
 
+def filtered(m: Made, lazy: bool) -> Call:
+    middle = m.ordered[m.ordered.size // 2]
+    if lazy:
+        return lambda: pb.par_iter(m.a).filter(lambda v: v > middle).collect()
+    return lambda: m.a[m.a > middle]
+
+
 # By the order of the picture.
 FUNCTIONS: dict[str, Function] = {
     "map sqrt": Function(
@@ -216,6 +223,7 @@ FUNCTIONS: dict[str, Function] = {
     "iter a / b + a, a zero": Function(
         lambda m: divided(m, True), lambda m: divided(m, False), FLOATS
     ),
+    "iter filter": Function(lambda m: filtered(m, True), lambda m: filtered(m, False)),
     "where": Function(
         lambda m: lambda: pb.par_where(m.mask, m.a, m.b),
         lambda m: lambda: np.where(m.mask, m.a, m.b),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import ctypes
 import gc
 import html
@@ -54,6 +55,7 @@ SCALARS = [0, 1, 2, -1, 300, 2**63, -(2**70), True, 1.5, 1e300, 1j, np.float32(2
 SCALARS += [np.uint64(7), np.array(300), np.array(1.5), float("nan")]
 
 
+SOMETHING = contextvars.ContextVar("SOMETHING")
 FEW = set_few_bytes(0)
 set_few_bytes(FEW)
 
@@ -824,6 +826,20 @@ def test_flatten():
 # ---- functions ----------------------------------------------------------------------
 
 
+def in_another_context(v):
+    """But in the same errstate."""
+    token = SOMETHING.set(1)
+    try:
+        return v * 2
+    finally:
+        SOMETHING.reset(token)
+
+
+def in_another_errstate(v):
+    with np.errstate(divide="raise"):
+        return v * 2
+
+
 def test_functions_traced_and_not():
     a = values("f8", (100_000,), 1)
     x = pb.par_iter(a)
@@ -844,6 +860,8 @@ def test_functions_traced_and_not():
         assert "GIL" not in repr(x.map(lambda v: v * 2 + np.cos(v)))
         assert "GIL" not in repr(x.map(lambda v: np.where(v > 0, v, np.clip(v, -1, 1))))
         assert "GIL" in repr(x.map(lambda v: np.interp(v, [0, 1], [0, 1])))
+        assert "GIL" not in repr(x.map(in_another_context))
+        assert "GIL" in repr(x.map(in_another_errstate))
         assert_same(
             x.zip(a[::-1]).map(lambda v, w: np.where(v > w, v, w)).collect(),
             np.where(a > a[::-1], a, a[::-1]),
@@ -1686,6 +1704,48 @@ def test_a_few_elements_are_numpys(dtype, shape):
         for end in ("sum", "prod", "max", "any") if x.size else ("sum", "prod", "any"):
             of_few = getattr(expression(*pb.par_iter(x, y)), end)()
             assert_same(np.asarray(of_few), np.asarray(getattr(pb.par_iter(expected), end)()))
+
+
+KEEPS = [
+    lambda x, y: x != y,
+    lambda x, y: (x == y) | (x + y == 0),
+    lambda x, y: x != x,
+    lambda x, y: y,
+]
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "i8", "f4", "f8", "D", ">f8"])
+@pytest.mark.parametrize("n", [0, 1, 500, 2048, 2049])
+@pytest.mark.filterwarnings("ignore:invalid", "ignore:divide", "ignore:overflow")
+@pytest.mark.usefixtures("small_ones_without_programs")
+def test_what_a_filter_keeps_of_a_few_elements_is_numpys(dtype, n):
+    a, b = values(dtype, (n,), 3), values(dtype, (n,), 4)
+    mask = values("?", (n,), 5)
+    for made, keep in itertools.product((lambda x: x, lambda x: x + 1), KEEPS):
+        wanted = mask if keep is KEEPS[-1] else keep(a, b)
+        expected = made(a)[wanted]
+        x, y = pb.par_iter(a, mask if keep is KEEPS[-1] else b)
+        kept = made(x).filter(keep(x, y))
+        assert_same(kept.collect(), expected)
+        assert_same((kept + kept).collect(), expected + expected)
+        assert_same(kept.count(), expected.size)
+        assert_same(made(x).count(keep(x, y)), expected.size)
+        if dtype != "D":
+            assert_same(kept.max(initial=0), expected.max(initial=0))
+        assert_same(kept.filter(kept == kept).collect(), expected[expected == expected])
+        assert_same(kept.sum(), pb.par_iter(expected).sum())
+
+
+@pytest.mark.usefixtures("small_ones_without_programs")
+def test_a_few_elements_are_kept_without_the_pool():
+    a = np.arange(2000.0)
+    x = pb.par_iter(a)
+    for end in ("collect", "count"):
+        assert not used_the_pool(getattr(x.filter(lambda v: v > 3), end))
+        assert not used_the_pool(getattr((x * 2).filter(a > 3), end))
+    assert not used_the_pool(lambda: x.count(lambda v: v > 3))
+    with pytest.warns(RuntimeWarning, match="divide by zero encountered in divide"):
+        x.filter(lambda v: 1 / v > 0.01).collect()
 
 
 @pytest.mark.usefixtures("small_ones_without_programs")

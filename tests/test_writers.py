@@ -256,6 +256,19 @@ def test_lazy_filter():
             assert_selected(pb.par_iter(a)[mask].collect(), *always_and_ever(masks))
 
 
+def test_lazy_filter_of_a_few():
+    """NumPy's index counts what a mask keeps before it takes it: here of a mask of its own."""
+    a = np.arange(2000)
+    masks = [a % 3 == 0, a % 2 == 1]
+    mask = masks[0].copy()
+    x = pb.par_iter(a)
+    with repeatedly(mask, *masks):
+        for _ in range(100 * CALLS):
+            got = x.filter(mask).collect()
+            assert (np.diff(got) > 0).all()
+            assert (masks[0] | masks[1])[got].all()
+
+
 def test_lazy_filter_of_two():
     """Each was once kept by a look of its own at the mask, and the second said how many."""
     a, b = numbered("c16"), numbered("f8")

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 
+from cpython.function cimport PyFunction_Check
 from cpython.pycapsule cimport (
     PyCapsule_GetContext, PyCapsule_GetName, PyCapsule_GetPointer)
 
@@ -255,7 +256,8 @@ cdef CompiledKernel recognised(object fn, dict known, str what, str expected):
     """The compiled kernel that ``fn`` is, with its form, or None; TypeError when it is one
     whose signature this module cannot call."""
     cdef CompiledKernel k
-    source = kernel_source(fn)
+    # One of Python's own is asked no more.
+    source = None if PyFunction_Check(fn) else kernel_source(fn)
     if source is None:
         return None
     k = CompiledKernel()
@@ -271,11 +273,14 @@ cdef CompiledKernel recognised(object fn, dict known, str what, str expected):
     return k
 
 
+cdef str elementwise_expected = (
+    "T (T, ...), optionally with a last void *, or void (const T *, ..., T *, intptr_t, void *), "
+    f"with 1 to {KERNEL_INPUTS} inputs, for one number type T")
+
+
 cdef CompiledKernel as_kernel(object fn):
     cdef CompiledKernel k = recognised(
-        fn, elementwise_forms, "fn: cannot call a kernel",
-        "T (T, ...), optionally with a last void *, or void (const T *, ..., T *, intptr_t, void *), "
-        f"with 1 to {KERNEL_INPUTS} inputs, for one number type T")
+        fn, elementwise_forms, "fn: cannot call a kernel", elementwise_expected)
     if k is not None:
         k.block, k.kernel.inputs, k.kernel.takes_user, k.dtype = k.form
         k.kernel.itemsize = k.dtype.itemsize

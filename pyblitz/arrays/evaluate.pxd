@@ -5,9 +5,13 @@ that is too large for a program first, into an array.  What no program can do is
 NumPy, at once.  Errors and warnings are NumPy's; elements are read while one of these
 functions runs, not before.
 """
+cimport numpy as cnp
 from numpy cimport ndarray, ufunc
 from pyblitz.arrays.nodes cimport Node
 from pyblitz.arrays.program cimport Program
+
+cdef extern from "numpy/arrayobject.h":
+    cnp.npy_intp PyArray_CountNonzero(ndarray a) except -1
 
 # args: nodes, arrays and numbers, which become nodes.
 cdef object apply(ufunc u, list args, dict options)
@@ -15,8 +19,8 @@ cdef Node apply_where(list args)
 # The program of these nodes, or None where several are too large for one.  Of a single node that is
 # too large, parts are computed first.
 cdef Program program_of(list nodes, list outs, bint in_order)
-# The values of one step or several of a few elements, by this thread alone; None: it is something else, or
-# takes long enough to be shared.  quick: only of what no step is dear.
+# The values of one step or several of a few elements, or of those that a filter keeps, by this thread alone;
+# None: it is something else, or takes long enough to be shared.  quick: only of what no step is dear.
 cdef ndarray few_values(Node node, bint quick)
 # Whether NumPy's call takes less time than a program for such an array.
 cdef bint is_few_items(ndarray a) noexcept

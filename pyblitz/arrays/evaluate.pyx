@@ -12,7 +12,7 @@ from pyblitz.host.config import share_from
 from pyblitz.host.interpreter cimport check
 from pyblitz.arrays.common cimport (
     is_half, may_overlap, number_cast, numpys, report_flags, run, run_fn, same_memory)
-from pyblitz.arrays.front cimport DEAR_NS, check_out, overlaps_itself, pays
+from pyblitz.arrays.front cimport DEAR_NS, check_out, overlaps_itself, pays, private_copy
 from pyblitz.arrays.memory cimport empty, empty_of
 from pyblitz.arrays.nodes cimport (
     NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INDEX, NODE_INPUT, NODE_KEPT, NODE_WHERE, Domain, Node,
@@ -221,6 +221,8 @@ cdef enum:
     FEW_INPUTS = 3
     # So many elements NumPy's own calls do without giving the GIL away.
     BRIEF_ITEMS = 500
+    # Of so many NumPy's index takes those that a filter keeps; of more a program takes less time.
+    FEW_KEPT = 2048
 
 # A program takes longer than NumPy's calls, or than `few_values`: these do what has no array of more
 # bytes than this.
@@ -360,11 +362,35 @@ cdef void finish_few(Few* f, ndarray made) noexcept:
     map_begin(m)
 
 
+cdef ndarray few_array(Node node, bint quick):
+    if node.kind == NODE_INPUT:
+        return node.what if cnp.PyArray_CheckExact(node.what) else None
+    return few_values(node, quick)
+
+
+cdef ndarray few_kept(Node node, bint quick):
+    """few_values of what one filter keeps."""
+    cdef Node mask = node.domain.mask, of = node.args[0]
+    cdef ndarray kept, values
+    if mask.shape is None or of.shape is None or mask.shape != of.shape or len(mask.shape) != 1 or (
+            <int64_t>mask.shape[0] > FEW_KEPT):
+        return None
+    values = few_array(of, quick)
+    kept = None if values is None else few_array(mask, quick)
+    if kept is None:
+        return None
+    return (<object>values)[private_copy(kept) if mask.kind == NODE_INPUT else kept]
+
+
 cdef ndarray few_values(Node node, bint quick):
     cdef Few f
     cdef ndarray made
     cdef int i, rc = 0
-    if few_bytes == 0 or node.args == () or node.shape is None or len(node.shape) > MAP_DIMS or (
+    if few_bytes == 0 or node.args == ():
+        return None
+    if node.kind == NODE_KEPT:
+        return few_kept(node, quick)
+    if node.shape is None or len(node.shape) > MAP_DIMS or (
             node.depth > FEW_STEPS):
         return None
     f.dims = len(node.shape)
@@ -442,14 +468,14 @@ cdef list collect(list nodes, object out):
     cdef Program p
     cdef Node n
     n = nodes[0]
-    if n.domain is not None:
-        return collect_kept(nodes, out)
     if out is None and len(nodes) == 1:
         few = few_values(n, False)
         if few is not None:
             return [few]
         if is_few(n):
             return [step_by_numpy(n)]
+    if n.domain is not None:
+        return collect_kept(nodes, out)
     if out is None:
         outs = [empty_for(node) for node in nodes]
         if len(nodes) > 1 and not all([one.flags.c_contiguous for one in outs]):
@@ -626,9 +652,12 @@ cdef object find_node(Node node, int which):
 cdef object count_node(Node node):
     """How many are true: of a mask, or of an array of native numbers of 4 or 8 bytes side by side."""
     cdef CountNonzero c
-    cdef Program p = program_of([node], None, True)
-    cdef ndarray counts
+    cdef Program p
+    cdef ndarray counts, few = few_values(node, True)
     cdef int64_t total = 0, i
+    if few is not None:
+        return PyArray_CountNonzero(few)
+    p = program_of([node], None, True)
     if p.m.size == 0:
         p.end()
         return 0

@@ -12,7 +12,7 @@ from pyblitz.arrays.common cimport (
     Flags, Resolved, is_associative, is_half, report_flags, resolve, resolve_reduction, run, run_fn)
 from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.arrays.evaluate cimport (
-    apply, array_of, count_node, few_values, find_node, is_few_items, program_of)
+    PyArray_CountNonzero, apply, array_of, count_node, few_values, find_node, is_few_items, program_of)
 from pyblitz.arrays.front cimport DEAR_NS, no_value
 from pyblitz.arrays.memory cimport empty
 from pyblitz.arrays.nodes cimport (
@@ -31,9 +31,6 @@ from pyblitz.runtime.atomic cimport u32_load_relaxed
 from pyblitz.runtime.os cimport FE_DIVIDE, FE_INVALID, FE_OVERFLOW, FE_UNDERFLOW
 
 cnp.import_array()
-
-cdef extern from "numpy/arrayobject.h":
-    cnp.npy_intp PyArray_CountNonzero(ndarray a) except -1
 
 cdef enum:
     # So many are looked through by one thread sooner than reduced by all.

@@ -16,6 +16,8 @@ import numpy as np
 
 cimport cython
 cimport numpy as cnp
+from cpython.contextvars cimport PyContext_CopyCurrent
+from cpython.function cimport PyFunction_Check
 from cpython.object cimport Py_EQ, Py_NE
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
@@ -25,7 +27,8 @@ from pyblitz.arrays.blocks cimport CHECKED_ITEMS, check_items, refuse_known
 from pyblitz.arrays.common cimport SLICE_ITEMS, Slices, clip, is_half, numbas_ufunc, report_flags
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel, check_dtype
 from pyblitz.arrays.copy cimport native
-from pyblitz.arrays.evaluate cimport apply, apply_where, collect, count_node, find_node, run_for_effects
+from pyblitz.arrays.evaluate cimport (
+    apply, apply_where, collect, count_node, few_values, find_node, run_for_effects)
 from pyblitz.arrays.fold cimport (
     any_of, fold_kernel, fold_node, mean_of, reduce_parts, variance_of)
 from pyblitz.arrays.front cimport (
@@ -68,13 +71,21 @@ class _Untraceable(TypeError):
     """A function wants to know values that are not computed yet."""
 
 
-# Of each thread: NumPy's errstate in which the function was called that is being traced.
+# Of each thread: the context, and so NumPy's errstate, in which the function was called that is being traced.
 cdef object tracing = threading.local()
+
+
+cdef bint is_errstate_another() except -1:
+    """Than when the function was called."""
+    before = getattr(tracing, "context", None)
+    now = PyContext_CopyCurrent()
+    # Equal contexts, which is soon told, have the same.
+    return before is None or (now != before and np.geterr() != before.run(np.geterr))
 
 
 cdef ParIter wrap(list parts, bint traced=False):
     cdef ParIter x = ParIter.__new__(ParIter)
-    if traced and np.geterr() != getattr(tracing, "errors", None):
+    if traced and is_errstate_another():
         raise _Untraceable("a step knows no np.errstate, and is made while its function is traced")
     x.parts = parts
     x.traced = traced
@@ -362,7 +373,7 @@ cdef ParIter predicate_of(object what, tuple values):
         mask = beside(thing, x) if isinstance(thing, ParIter) else mapped_truth(thing, values)
     if not isinstance(mask, ParIter):
         raise TypeError("predicate: must give one value for each element")
-    if (<Node>(<ParIter>mask).parts[0]).dtype != np.bool_:
+    if (<Node>(<ParIter>mask).parts[0]).dtype.kind != "b":
         mask = call(np.not_equal, (mask, 0), {})
     return mask
 
@@ -378,10 +389,11 @@ cdef ParIter beside(ParIter mask, ParIter x):
 
 cdef object mapped_truth(object fn, tuple values):
     """The same of a predicate."""
-    if as_kernel(fn) is None and not isinstance(fn, ufunc) and numbas_ufunc(fn) is None:
-        refuse_known(fn)
-        fn = of_known(fn)
-    return mapped(fn, values, None)
+    if not PyFunction_Check(fn) and (
+            isinstance(fn, ufunc) or numbas_ufunc(fn) is not None or as_kernel(fn) is not None):
+        return mapped(fn, values, None)
+    refuse_known(fn)
+    return mapped_function(of_known(fn), values, None, True)
 
 
 cdef bint is_looked_at(Node node) except -1:
@@ -418,16 +430,16 @@ cdef object number_dtype(object dtype, object source):
 
 cdef object asked_for_expression(object fn, tuple row):
     """What a function gives for lazy arrays that know no values; None: it wants to know some."""
-    before = getattr(tracing, "errors", None)
+    before = getattr(tracing, "context", None)
     result = None
     if before is None:
-        tracing.errors = np.geterr()
+        tracing.context = PyContext_CopyCurrent()
     try:
         result = called_alone(fn, tuple([wrap([n], True) for n in row]))
     except Exception:
         pass
     finally:
-        tracing.errors = before
+        tracing.context = before
     return result
 
 
@@ -446,13 +458,25 @@ cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
     k = as_kernel(fn)
     if k is None and not callable(fn):
         raise TypeError(f"fn: expected a ufunc, a compiled kernel or a callable, not {type(fn).__name__}")
-    if k is None and checked:
-        refuse_known(fn)
-    rows = list(zip(*[operand_parts(v, x.parts) for v in values]))
     if k is not None:
         check_dtype(k, dtype)
-        return wrap([call_kernel(k, row) for row in rows])
-    made = expressions_of(fn, rows, dtype)
+        return wrap([call_kernel(k, row) for row in rows_of(values)])
+    if checked:
+        refuse_known(fn)
+    return mapped_function(fn, values, dtype, checked)
+
+
+cdef list rows_of(tuple values):
+    """The nodes of each part."""
+    cdef ParIter x = values[0]
+    if len(values) == 1:
+        return [(p,) for p in x.parts]
+    return list(zip(*[operand_parts(v, x.parts) for v in values]))
+
+
+cdef ParIter mapped_function(object fn, tuple values, object dtype, bint checked):
+    """The same of a function of Python's."""
+    cdef list rows = rows_of(values), made = expressions_of(fn, rows, dtype)
     return wrap(mapped_blocks(fn, rows, dtype, checked) if made is None else made)
 
 
@@ -467,7 +491,10 @@ cdef list expressions_of(object fn, list rows, object dtype):
         n = (<ParIter>result).parts[0]
         if n.shape != (<Node>row[0]).shape or n.domain is not (<Node>row[0]).domain:
             return None
-        wanted = n.dtype if dtype is None else number_dtype(dtype, n.dtype)
+        if dtype is None:
+            made.append(n)
+            continue
+        wanted = number_dtype(dtype, n.dtype)
         if not np.can_cast(n.dtype, wanted, "same_kind"):
             raise TypeError(f"dtype: what fn gives, {n.dtype}, is not cast to {wanted}: that is no cast of the same "
                             "kind")
@@ -1391,6 +1418,9 @@ cdef class ParIter:
         if predicate is None:
             if self.shape is not None:
                 return self.size
+            few = few_values(self.parts[0], True) if len(self.parts) == 1 else None
+            if few is not None:
+                return few.size
             predicate = self == self
             return sum([fold_node(np.add, cast(p, np.dtype(np.int64)), None)[1] for p in (<ParIter>predicate).parts])
         mask = predicate_of(predicate, (self,))

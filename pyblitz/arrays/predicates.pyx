@@ -5,6 +5,7 @@ import datetime
 import numpy as np
 
 cimport numpy as cnp
+from cpython.function cimport PyFunction_Check
 from numpy cimport ndarray
 
 from pyblitz.arrays.compiled cimport is_compiled
@@ -117,10 +118,12 @@ cdef object of_known(object predicate):
 
 
 cdef tuple stands_for(object what, object dtype, str name):
+    if PyFunction_Check(what):
+        return STANDS_FUNCTION, what
     if isinstance(what, (int, float, complex, np.generic)):
         return STANDS_VALUE, what
     if not isinstance(what, np.ndarray):
-        if is_lazy(what) and what.dtype != np.bool_:
+        if is_lazy(what) and what.dtype.kind != "b":
             raise TypeError(f"{name}: expected booleans, a value, a ufunc, a compiled kernel or a callable, "
                             f"not a lazy array of {what.dtype}")
         if is_lazy(what) or is_compiled(what) or callable(what):
