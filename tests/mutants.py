@@ -847,8 +847,30 @@ MUTATIONS = [
     Mutation(
         "evaluate: a few dear elements are not shared",
         "arrays/evaluate.pyx",
-        " or (f.ns > 0 and pays(f.m.size, f.ns)):",
-        ":",
+        " and (f.ns == 0 or not (quick or pays(f.m.size, f.ns)))",
+        "",
+        "test_iter.py",
+    ),
+    Mutation(
+        "evaluate: NumPy takes a few elements by a mask that others write",
+        "arrays/evaluate.pyx",
+        "private_copy(kept) if mask.kind == NODE_INPUT else kept",
+        "kept",
+        "test_writers.py",
+    ),
+    Mutation(
+        "evaluate: what a filter keeps of a few elements is computed where the filter is not",
+        "arrays/evaluate.pyx",
+        "if not set_few(&of_values, values, quick) or not set_few(&of_mask, mask, quick):",
+        "if not set_few(&of_values, values, quick) or run_few(&of_values, values) is None or "
+        "not set_few(&of_mask, mask, quick) or not set_few(&of_values, values, quick):",
+        "test_iter.py",
+    ),
+    Mutation(
+        "iter: a step in another errstate is part of a function's expression",
+        "arrays/iter.pyx",
+        "before is None or (now != before and np.geterr() != before.run(np.geterr))",
+        "before is None",
         "test_iter.py",
     ),
     Mutation(

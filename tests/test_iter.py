@@ -1744,8 +1744,11 @@ def test_a_few_elements_are_kept_without_the_pool():
         assert not used_the_pool(getattr(x.filter(lambda v: v > 3), end))
         assert not used_the_pool(getattr((x * 2).filter(a > 3), end))
     assert not used_the_pool(lambda: x.count(lambda v: v > 3))
-    with pytest.warns(RuntimeWarning, match="divide by zero encountered in divide"):
-        x.filter(lambda v: 1 / v > 0.01).collect()
+    for predicate in (lambda v: v > 3, lambda v: np.array([t > 3 for t in v])):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            (1 / x).filter(x.mask(predicate)).collect()
+        assert [str(w.message) for w in seen] == ["divide by zero encountered in divide"]
 
 
 @pytest.mark.usefixtures("small_ones_without_programs")

@@ -362,37 +362,14 @@ cdef void finish_few(Few* f, ndarray made) noexcept:
     map_begin(m)
 
 
-cdef ndarray few_array(Node node, bint quick):
+cdef bint set_few(Few* f, Node node, bint quick) except -1:
+    """Whether it is an array, or such an expression, which run_few computes then."""
+    cdef int i
     if node.kind == NODE_INPUT:
-        return node.what if cnp.PyArray_CheckExact(node.what) else None
-    return few_values(node, quick)
-
-
-cdef ndarray few_kept(Node node, bint quick):
-    """few_values of what one filter keeps."""
-    cdef Node mask = node.domain.mask, of = node.args[0]
-    cdef ndarray kept, values
-    if mask.shape is None or of.shape is None or mask.shape != of.shape or len(mask.shape) != 1 or (
-            <int64_t>mask.shape[0] > FEW_KEPT):
-        return None
-    values = few_array(of, quick)
-    kept = None if values is None else few_array(mask, quick)
-    if kept is None:
-        return None
-    return (<object>values)[private_copy(kept) if mask.kind == NODE_INPUT else kept]
-
-
-cdef ndarray few_values(Node node, bint quick):
-    cdef Few f
-    cdef ndarray made
-    cdef int i, rc = 0
-    if few_bytes == 0 or node.args == ():
-        return None
-    if node.kind == NODE_KEPT:
-        return few_kept(node, quick)
-    if node.shape is None or len(node.shape) > MAP_DIMS or (
+        return cnp.PyArray_CheckExact(node.what)
+    if few_bytes == 0 or node.args == () or node.shape is None or len(node.shape) > MAP_DIMS or (
             node.depth > FEW_STEPS):
-        return None
+        return False
     f.dims = len(node.shape)
     f.m.size = f.m.dims = 1
     f.m.operands = f.m.constants = f.m.n_steps = f.values = 0
@@ -402,10 +379,16 @@ cdef ndarray few_values(Node node, bint quick):
         f.shape[i] = node.shape[i]
         f.m.size *= f.shape[i]
     f.m.shape[0] = f.m.size
-    if place_few(&f, node) < 0 or (quick and f.ns > 0) or (f.ns > 0 and pays(f.m.size, f.ns)):
-        return None
+    return place_few(f, node) >= 0 and (f.ns == 0 or not (quick or pays(f.m.size, f.ns)))
+
+
+cdef ndarray run_few(Few* f, Node node):
+    cdef ndarray made
+    cdef int i, rc = 0
+    if node.kind == NODE_INPUT:
+        return node.what
     made = empty(f.dims, f.shape, node.dtype, False)
-    finish_few(&f, made)
+    finish_few(f, made)
     if f.m.size > BRIEF_ITEMS:
         with nogil:
             rc = map_walk(NULL, &f.m, 0, f.m.size, NULL, NULL)
@@ -418,6 +401,29 @@ cdef ndarray few_values(Node node, bint quick):
             report_flags("cast" if node.kind == NODE_CAST else node.what.__name__,
                          u32_load_relaxed(&f.steps[i].flags))
     return made
+
+
+cdef ndarray few_kept(Node node, bint quick):
+    """few_values of what one filter keeps."""
+    cdef Few of_values, of_mask
+    cdef Node mask = node.domain.mask, values = node.args[0]
+    cdef ndarray kept, whole
+    if few_bytes == 0 or mask.shape is None or values.shape is None or mask.shape != values.shape or (
+            len(mask.shape) != 1 or <int64_t>mask.shape[0] > FEW_KEPT):
+        return None
+    # Both or neither: what is computed may warn, once.
+    if not set_few(&of_values, values, quick) or not set_few(&of_mask, mask, quick):
+        return None
+    whole = run_few(&of_values, values)
+    kept = run_few(&of_mask, mask)
+    return (<object>whole)[private_copy(kept) if mask.kind == NODE_INPUT else kept]
+
+
+cdef ndarray few_values(Node node, bint quick):
+    cdef Few f
+    if node.kind == NODE_KEPT:
+        return few_kept(node, quick)
+    return run_few(&f, node) if node.args != () and set_few(&f, node, quick) else None
 
 
 cdef bint is_few_items(ndarray a) noexcept:
