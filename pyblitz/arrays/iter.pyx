@@ -145,22 +145,25 @@ def par_iter(*arrays):
     """
     if not arrays:
         raise TypeError("par_iter: at least one array is needed")
-    made = []
-    for i, a in enumerate(arrays):
-        if isinstance(a, ParIter):
-            made.append(a)
-            continue
-        if not cnp.PyArray_CheckExact(a):
-            given = type(a)
-            a = member(a, f"arrays[{i}]", "par_iter")
-            if issubclass(given, np.ndarray) and not computes_alike(given):
-                raise TypeError(f"arrays[{i}]: {given.__name__} computes otherwise than arrays; give np.asarray of it")
-        if (<cnp.dtype>(<ndarray>a).dtype).kind not in b"biufcmM":
-            raise TypeError(f"par_iter: expected arrays of numbers or times, not {a.dtype}")
-        if not cnp.PyArray_NDIM(<ndarray>a):
-            raise TypeError(f"par_iter: iteration over a 0-d array (arrays[{i}])")
-        made.append(wrap([node_of(a)]))
-    return made[0] if len(made) == 1 else tuple(made)
+    if len(arrays) == 1:
+        return lazy_of(arrays[0], 0)
+    return tuple([lazy_of(a, i) for i, a in enumerate(arrays)])
+
+
+cdef ParIter lazy_of(object a, int i):
+    """An argument of par_iter, the one at i."""
+    if isinstance(a, ParIter):
+        return a
+    if not cnp.PyArray_CheckExact(a):
+        given = type(a)
+        a = member(a, f"arrays[{i}]", "par_iter")
+        if issubclass(given, np.ndarray) and not computes_alike(given):
+            raise TypeError(f"arrays[{i}]: {given.__name__} computes otherwise than arrays; give np.asarray of it")
+    if (<cnp.dtype>cnp.PyArray_DESCR(<ndarray>a)).kind not in b"biufcmM":
+        raise TypeError(f"par_iter: expected arrays of numbers or times, not {a.dtype}")
+    if not cnp.PyArray_NDIM(<ndarray>a):
+        raise TypeError(f"par_iter: iteration over a 0-d array (arrays[{i}])")
+    return wrap([node_of(a)])
 
 
 cdef bint is_scalar(object x):
