@@ -847,8 +847,8 @@ MUTATIONS = [
     Mutation(
         "evaluate: a few dear elements are not shared",
         "arrays/evaluate.pyx",
-        " and (f.ns == 0 or not (quick or pays(f.m.size, f.ns)))",
-        "",
+        "(quick or pays(f.m.size, f.ns))",
+        "quick",
         "test_iter.py",
     ),
     Mutation(
@@ -859,18 +859,17 @@ MUTATIONS = [
         "test_writers.py",
     ),
     Mutation(
-        "evaluate: what a filter keeps of a few elements is computed where the filter is not",
+        "evaluate: what is asked for of a few elements is in a register",
         "arrays/evaluate.pyx",
-        "if not set_few(&of_values, values, quick) or not set_few(&of_mask, mask, quick):",
-        "if not set_few(&of_values, values, quick) or run_few(&of_values, values) is None or "
-        "not set_few(&of_mask, mask, quick) or not set_few(&of_values, values, quick):",
+        "    f.sizes[k] = 0\n    return made",
+        "    return made",
         "test_iter.py",
     ),
     Mutation(
         "iter: a step in another errstate is part of a function's expression",
         "arrays/iter.pyx",
-        "before is None or (now != before and np.geterr() != before.run(np.geterr))",
-        "before is None",
+        "return not same and np.geterr() != before.run(np.geterr)",
+        "return False",
         "test_iter.py",
     ),
     Mutation(

@@ -835,9 +835,40 @@ def in_another_context(v):
         SOMETHING.reset(token)
 
 
+class Incomparable:
+    def __eq__(self, other):
+        raise ValueError("which is not to be asked")
+
+    __hash__ = None
+
+
+def in_a_context_of_its_own(v):
+    """Of what cannot be compared."""
+    token = SOMETHING.set(Incomparable())
+    try:
+        return v * 2
+    except ValueError:
+        return v * 3
+    finally:
+        SOMETHING.reset(token)
+
+
 def in_another_errstate(v):
     with np.errstate(divide="raise"):
         return v * 2
+
+
+def test_a_function_is_not_its_attribute():
+    """`functools.wraps` copies what may be a ufunc."""
+
+    def over(v):
+        return v > 0.5
+
+    over.ufunc = np.isnan
+    a = np.linspace(0, 1, 1001)
+    x = pb.par_iter(a)
+    for n in (x.count(over), x.map(over).sum(), pb.par_map(over, a).sum()):
+        assert n == 500
 
 
 def test_functions_traced_and_not():
@@ -862,6 +893,10 @@ def test_functions_traced_and_not():
         assert "GIL" in repr(x.map(lambda v: np.interp(v, [0, 1], [0, 1])))
         assert "GIL" not in repr(x.map(in_another_context))
         assert "GIL" in repr(x.map(in_another_errstate))
+        token = SOMETHING.set(Incomparable())
+        assert_same(x.map(in_a_context_of_its_own).collect(), a * 2)
+        assert "GIL" not in repr(x.map(in_a_context_of_its_own))
+        SOMETHING.reset(token)
         assert_same(
             x.zip(a[::-1]).map(lambda v, w: np.where(v > w, v, w)).collect(),
             np.where(a > a[::-1], a, a[::-1]),
@@ -1744,11 +1779,60 @@ def test_a_few_elements_are_kept_without_the_pool():
         assert not used_the_pool(getattr(x.filter(lambda v: v > 3), end))
         assert not used_the_pool(getattr((x * 2).filter(a > 3), end))
     assert not used_the_pool(lambda: x.count(lambda v: v > 3))
-    for predicate in (lambda v: v > 3, lambda v: np.array([t > 3 for t in v])):
-        with warnings.catch_warnings(record=True) as seen:
-            warnings.simplefilter("always")
-            (1 / x).filter(x.mask(predicate)).collect()
-        assert [str(w.message) for w in seen] == ["divide by zero encountered in divide"]
+
+
+@pytest.mark.usefixtures("small_ones_without_programs")
+def test_a_few_elements_and_their_filter_warn_once():
+    a = np.arange(2000.0)
+    x = pb.par_iter(a)
+    y = 1 / x
+    for kept in (
+        y.filter(x.mask(lambda v: v > 3)),
+        y.filter(x.mask(lambda v: np.array([t > 3 for t in v]))),
+        y.filter(lambda v: v > 0.001),
+        (y + 1).filter(y > 0.001),
+        x.filter(y + 1 > 1.001),
+        (y > 0.001).filter(y > 0.001),
+    ):
+        for end in (kept.collect, kept.sum, kept.count, kept.mean):
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                end()
+            assert [str(w.message) for w in seen] == ["divide by zero encountered in divide"]
+    with np.errstate(divide="ignore"):
+        b = 1 / a
+        assert_same((y + 1).filter(y > 0.001).collect(), (b + 1)[b > 0.001])
+        assert_same((y > 0.001).filter(y > 0.001).collect(), np.ones((b > 0.001).sum(), bool))
+        assert_same(x.filter(y + 1 > 1.001).collect(), a[b + 1 > 1.001])
+        shared = y > 0.001
+        assert_same(np.where(shared, y, x).filter(shared).collect(), b[b > 0.001])
+        assert_same(shared.filter(shared).collect(), np.ones((b > 0.001).sum(), bool))
+    # Of which there are too many steps for both.
+    z = x + 1 + 1 + 1 + 1
+    assert_same(z.filter(x * 2 * 2 * 2 * 2 > 3).collect(), (a + 4)[a * 16 > 3])
+
+
+@pytest.mark.usefixtures("small_ones_without_programs")
+@pytest.mark.parametrize("n", [10, 300, 1000, 2048, 2049])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4"])
+def test_a_mean_is_that_of_the_sum(n, dtype):
+    for seed in range(20):
+        a = (np.random.default_rng(seed).random(n) * 100).astype(dtype)
+        for x in (pb.par_iter(a).filter(a > 10), pb.par_iter(a) * 3 + 1):
+            assert x.mean() == x.sum() / x.count()
+            if n < 2049:
+                made = pb.par_iter(x.collect())
+                assert_same(x.mean(), made.mean())
+                assert_same(x.var(), made.var())
+
+
+@pytest.mark.usefixtures("small_ones_without_programs")
+def test_arrays_that_got_another_shape_meanwhile():
+    """What is computed is what was asked for."""
+    a = np.arange(2000.0)
+    x = pb.par_iter(a).filter(a > 3)
+    a.shape = (40, 50)
+    assert_same(x.collect(), np.arange(4.0, 2000))
 
 
 @pytest.mark.usefixtures("small_ones_without_programs")

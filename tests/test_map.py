@@ -767,6 +767,19 @@ def test_keywords(a, options, into):
         assert got.strides == expected.strides
 
 
+@pytest.mark.parametrize("fn", [np.maximum, np.add, np.negative])
+def test_calls_that_are_timed_are_those_that_were_made(fn, pool_size):
+    """Of np.maximum a third argument by position is deprecated."""
+    pool_size(2)
+    x = np.random.default_rng(0).random(20_000)
+    out = np.empty_like(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(20):
+            assert pb.par_map(fn, *[x] * fn.nin, out=out) is out
+            assert np.array_equal(out, fn(*[x] * fn.nin))
+
+
 def test_outputs_by_position():
     a = values("f4", (100_003,), 1)
     one, two = np.empty(a.shape), np.empty(a.shape, "i4")

@@ -8,6 +8,7 @@ import numpy as np
 
 cimport cython
 cimport numpy as cnp
+from cpython.function cimport PyFunction_Check
 from cpython.unicode cimport PyUnicode_AsUTF8
 from libc.stdint cimport int64_t, intptr_t, uint32_t
 from numpy cimport ndarray, ufunc
@@ -433,7 +434,8 @@ cdef bint may_skip_gil(ufunc fn, tuple dtypes):
 
 
 cdef object numbas_ufunc(object fn):
-    inner = getattr(fn, "ufunc", None)
+    # A function of Python's is itself, whatever attributes of another it was given.
+    inner = None if PyFunction_Check(fn) else getattr(fn, "ufunc", None)
     return inner if isinstance(inner, ufunc) else None
 
 

@@ -326,7 +326,7 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
                                 else (given,) * fn.nin + (last,))
             size = cnp.PyArray_SIZE(<ndarray>arrays[0])
             if r is not None and 0 < r.pace * size < DIRECT_NS:
-                return call_timed(r, size, fn, arrays if out is None else (*arrays, out), None)
+                return call_timed(r, size, fn, arrays, None if out is None else {"out": out})
         elif small:
             return too_small
     c = UfuncCall.__new__(UfuncCall)

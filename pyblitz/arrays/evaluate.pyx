@@ -236,14 +236,15 @@ def set_few_bytes(int64_t n):
     return was
 
 
-# An expression of arrays that lie side by side in one order, and of numbers: a map whose steps have a
-# register each, but for the last.  It holds no reference.
+# Expressions of arrays that lie side by side in one order, and of numbers: a map whose steps have a
+# register each, but for those that are asked for.  It holds no reference.
 cdef struct Few:
     Map m
     Step steps[FEW_STEPS]
     PyObject* nodes[FEW_STEPS]      # of each step
     PyObject* numbers[FEW_VALUES]   # the arrays of the constants
-    intptr_t sizes[FEW_STEPS]       # of the registers
+    intptr_t sizes[FEW_STEPS]       # of the registers; 0: it has none
+    int outs[FEW_STEPS]             # the operand that each step writes to instead
     intptr_t scratch                # the sum of those
     int dims
     cnp.npy_intp shape[MAP_DIMS]
@@ -332,14 +333,26 @@ cdef int place_step(Few* f, Node node) except -2:
     return s.slots[n]
 
 
-cdef void finish_few(Few* f, ndarray made) noexcept:
-    """The last step writes to this array; slots for what was numbered by kinds."""
+cdef ndarray asked_of_few(Few* f, Node node, int where):
+    """The array of these values, of which the last step's are one."""
+    cdef ndarray made
+    cdef int k = where - REGISTER
+    if k < 0:
+        return node.what
+    made = empty(f.dims, f.shape, node.dtype, False)
+    f.outs[k] = add_operand(&f.m, made)
+    f.scratch -= f.sizes[k]
+    f.sizes[k] = 0
+    return made
+
+
+cdef void finish_few(Few* f) noexcept:
+    """Slots for what was numbered by kinds."""
     cdef Map* m = &f.m
-    cdef int i, k, where, out = add_operand(m, made)
+    cdef int i, k, where
     cdef intptr_t room = NEAR_DOUBLES * sizeof(double) - 72 * m.n_steps
     m.steps = f.steps
     m.registers = m.n_steps - 1
-    f.scratch -= m.sizes[out]
     for k in range(m.registers):
         m.sizes[m.operands + k] = f.sizes[k]
     for k in range(m.constants):
@@ -349,10 +362,9 @@ cdef void finish_few(Few* f, ndarray made) noexcept:
     for i in range(m.n_steps):
         for k in range(f.steps[i].args):
             where = f.steps[i].slots[k]
-            if where == REGISTER + m.registers:
-                f.steps[i].slots[k] = out
-            elif where >= REGISTER:
-                f.steps[i].slots[k] = m.operands + where - REGISTER
+            if where >= REGISTER:
+                where -= REGISTER
+                f.steps[i].slots[k] = m.operands + where if f.sizes[where] > 0 else f.outs[where]
             elif where >= CONSTANT:
                 f.steps[i].slots[k] = m.operands + m.registers + where - CONSTANT
     # Registers that are on the stack.
@@ -362,33 +374,10 @@ cdef void finish_few(Few* f, ndarray made) noexcept:
     map_begin(m)
 
 
-cdef bint set_few(Few* f, Node node, bint quick) except -1:
-    """Whether it is an array, or such an expression, which run_few computes then."""
-    cdef int i
-    if node.kind == NODE_INPUT:
-        return cnp.PyArray_CheckExact(node.what)
-    if few_bytes == 0 or node.args == () or node.shape is None or len(node.shape) > MAP_DIMS or (
-            node.depth > FEW_STEPS):
-        return False
-    f.dims = len(node.shape)
-    f.m.size = f.m.dims = 1
-    f.m.operands = f.m.constants = f.m.n_steps = f.values = 0
-    f.ns = 0
-    f.scratch = 0
-    for i in range(f.dims):
-        f.shape[i] = node.shape[i]
-        f.m.size *= f.shape[i]
-    f.m.shape[0] = f.m.size
-    return place_few(f, node) >= 0 and (f.ns == 0 or not (quick or pays(f.m.size, f.ns)))
-
-
-cdef ndarray run_few(Few* f, Node node):
-    cdef ndarray made
+cdef int run_few(Few* f) except -1:
+    cdef Node node
     cdef int i, rc = 0
-    if node.kind == NODE_INPUT:
-        return node.what
-    made = empty(f.dims, f.shape, node.dtype, False)
-    finish_few(f, made)
+    finish_few(f)
     if f.m.size > BRIEF_ITEMS:
         with nogil:
             rc = map_walk(NULL, &f.m, 0, f.m.size, NULL, NULL)
@@ -400,30 +389,52 @@ cdef ndarray run_few(Few* f, Node node):
             node = <Node>f.nodes[i]
             report_flags("cast" if node.kind == NODE_CAST else node.what.__name__,
                          u32_load_relaxed(&f.steps[i].flags))
-    return made
+    return 0
 
 
-cdef ndarray few_kept(Node node, bint quick):
-    """few_values of what one filter keeps."""
-    cdef Few of_values, of_mask
-    cdef Node mask = node.domain.mask, values = node.args[0]
-    cdef ndarray kept, whole
-    if few_bytes == 0 or mask.shape is None or values.shape is None or mask.shape != values.shape or (
-            len(mask.shape) != 1 or <int64_t>mask.shape[0] > FEW_KEPT):
-        return None
-    # Both or neither: what is computed may warn, once.
-    if not set_few(&of_values, values, quick) or not set_few(&of_mask, mask, quick):
-        return None
-    whole = run_few(&of_values, values)
-    kept = run_few(&of_mask, mask)
-    return (<object>whole)[private_copy(kept) if mask.kind == NODE_INPUT else kept]
+cdef bint begin_few(Few* f, Node node) except -1:
+    """Whether expressions of its shape may be such."""
+    cdef int i
+    if few_bytes == 0 or node.shape is None or len(node.shape) > MAP_DIMS:
+        return False
+    f.dims = len(node.shape)
+    f.m.size = f.m.dims = 1
+    f.m.operands = f.m.constants = f.m.n_steps = f.values = 0
+    f.ns = 0
+    f.scratch = 0
+    for i in range(f.dims):
+        f.shape[i] = node.shape[i]
+        f.m.size *= f.shape[i]
+    f.m.shape[0] = f.m.size
+    return True
 
 
 cdef ndarray few_values(Node node, bint quick):
     cdef Few f
+    cdef Node values = node, mask = None
+    cdef ndarray made, kept
+    cdef int where, where_kept = 0
     if node.kind == NODE_KEPT:
-        return few_kept(node, quick)
-    return run_few(&f, node) if node.args != () and set_few(&f, node, quick) else None
+        # In one walk with its filter, for both may share steps, and each warns once.
+        values, mask = node.args[0], node.domain.mask
+        if mask.shape is None or mask.shape != values.shape or len(mask.shape) != 1 or mask.depth > FEW_STEPS or (
+                <int64_t>mask.shape[0] > FEW_KEPT):
+            return None
+    if node.args == () or values.depth > FEW_STEPS or not begin_few(&f, values):
+        return None
+    where = place_few(&f, values)
+    if where >= 0 and mask is not None:
+        where_kept = place_few(&f, mask)
+    if where < 0 or where_kept < 0 or (f.ns > 0 and (quick or pays(f.m.size, f.ns))):
+        return None
+    made = asked_of_few(&f, values, where)
+    if mask is None:
+        run_few(&f)
+        return made
+    kept = made if where_kept == where else asked_of_few(&f, mask, where_kept)
+    if f.m.n_steps > 0:
+        run_few(&f)
+    return (<object>made)[private_copy(kept) if mask.kind == NODE_INPUT else kept]
 
 
 cdef bint is_few_items(ndarray a) noexcept:

@@ -576,12 +576,22 @@ cdef tuple total_of(list parts):
     return total, items, dtype.newbyteorder("=") if dtype.kind in "fc" else kind
 
 
+cdef list few_as_arrays(list parts):
+    """What reduce_node makes arrays of, so that a mean is that of the sum."""
+    made = []
+    for p in parts:
+        few = few_values(p, True)
+        made.append(p if few is None else node_of(few))
+    return made
+
+
 cdef object mean_of(list parts):
-    total, n, dtype = total_of(parts)
+    total, n, dtype = total_of(few_as_arrays(parts))
     return None if n == 0 else dtype.type(total / n)
 
 
 cdef object variance_of(list parts, object ddof):
+    parts = few_as_arrays(parts)
     total, n, dtype = total_of(parts)
     if n - ddof <= 0:
         return None

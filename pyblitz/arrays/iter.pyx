@@ -77,10 +77,17 @@ cdef object tracing = threading.local()
 
 cdef bint is_errstate_another() except -1:
     """Than when the function was called."""
+    cdef bint same = False
     before = getattr(tracing, "context", None)
-    now = PyContext_CopyCurrent()
-    # Equal contexts, which is soon told, have the same.
-    return before is None or (now != before and np.geterr() != before.run(np.geterr))
+    if before is None:
+        return True
+    try:
+        # Equal contexts have the same, and that is soon told.
+        same = PyContext_CopyCurrent() == before
+    except Exception:
+        # Somebody's variable cannot be compared.
+        pass
+    return not same and np.geterr() != before.run(np.geterr)
 
 
 cdef ParIter wrap(list parts, bint traced=False):
@@ -449,7 +456,6 @@ cdef object asked_for_expression(object fn, tuple row):
 cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
     """``fn`` of lazy arrays, element by element."""
     cdef CompiledKernel k
-    cdef ParIter x = values[0]
     fn = bare(fn)
     if dtype is not None:
         dtype = number_dtype(dtype, None)

@@ -137,7 +137,7 @@ cdef bint gather_checked(const Take* t, const Index* index, const Unit* src, Uni
         i = index[k]
         # Mostly none counts from the end: one comparison beside each load, so that many are on their way.
         if unlikely(<uint64_t>i >= length):
-            i += <int64_t>length
+            i = <int64_t>(<uint64_t>i + length)
             if <uint64_t>i >= length:
                 return False
         dst[k] = src[i]
