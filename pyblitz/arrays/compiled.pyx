@@ -256,7 +256,7 @@ cdef CompiledKernel recognised(object fn, dict known, str what, str expected):
     """The compiled kernel that ``fn`` is, with its form, or None; TypeError when it is one
     whose signature this module cannot call."""
     cdef CompiledKernel k
-    # One of Python's own is asked no more.
+    # A function of Python's is none, and is not looked at further.
     source = None if PyFunction_Check(fn) else kernel_source(fn)
     if source is None:
         return None

@@ -26,7 +26,7 @@ cdef enum:
     DEAR_SLICE_ITEMS = 16384
 
 
-cdef object power = np.power
+cdef object power = np.power        # whose loop raises for integers
 
 
 cdef inline bint is_a_leaf(int64_t bytes, bint quick) noexcept:
@@ -303,32 +303,40 @@ cdef object compute(UfuncCall c, Resolved r, tuple outs, object casting):
     return ops[c.inputs] if c.outputs == 1 else tuple(ops[c.inputs:])
 
 
+cdef object small_or_timed(ufunc fn, tuple arrays, object out, object dtype, object casting, dict options):
+    """Of a call with all inputs and no mask: what it comes to, if it is small, or took NumPy little time so
+    far; None: neither."""
+    cdef bint quick = is_quick(fn), small = are_small(arrays, SMALL_QUICK_BYTES)
+    cdef Resolved r
+    cdef int64_t size
+    cdef object given, last
+    if (small and (quick or are_small(arrays, SMALL_BYTES))) or (dtype is None and as_fast_alone(fn, arrays)):
+        return too_small
+    if not (fn.nout == 1 and dtype is None and not options and casting == "same_kind" and are_alike(arrays, out)):
+        return too_small if small else None
+    if is_a_leaf(cnp.PyArray_NBYTES(<ndarray>arrays[0]) * fn.nargs, quick):
+        return too_small
+    given = <object>cnp.PyArray_DESCR(<ndarray>arrays[0])
+    last = None if out is None else given
+    r = resolved_lately(fn, (given, last) if fn.nin == 1 else (given, given, last) if fn.nin == 2
+                        else (given,) * fn.nin + (last,))
+    size = cnp.PyArray_SIZE(<ndarray>arrays[0])
+    if r is not None and 0 < r.pace * size < DIRECT_NS:
+        return call_timed(r, size, fn, arrays, None if out is None else {"out": out})
+    return None
+
+
 cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object dtype,
                       object casting, dict options):
     cdef UfuncCall c
     cdef Resolved r
-    cdef int64_t size
     cdef int i
-    cdef bint quick = is_quick(fn), small
     cdef tuple outs
-    cdef object given, last
+    cdef object done
     if len(arrays) == fn.nin and where is True:
-        small = are_small(arrays, SMALL_QUICK_BYTES)
-        if (small and (quick or are_small(arrays, SMALL_BYTES))) or (dtype is None and as_fast_alone(fn, arrays)):
-            return too_small
-        if (fn.nout == 1 and dtype is None and not options and casting == "same_kind"
-                and are_alike(arrays, out)):
-            if is_a_leaf(cnp.PyArray_NBYTES(<ndarray>arrays[0]) * fn.nargs, quick):
-                return too_small
-            given = <object>cnp.PyArray_DESCR(<ndarray>arrays[0])
-            last = None if out is None else given
-            r = resolved_lately(fn, (given, last) if fn.nin == 1 else (given, given, last) if fn.nin == 2
-                                else (given,) * fn.nin + (last,))
-            size = cnp.PyArray_SIZE(<ndarray>arrays[0])
-            if r is not None and 0 < r.pace * size < DIRECT_NS:
-                return call_timed(r, size, fn, arrays, None if out is None else {"out": out})
-        elif small:
-            return too_small
+        done = small_or_timed(fn, arrays, out, dtype, casting, options)
+        if done is not None:
+            return done
     c = UfuncCall.__new__(UfuncCall)
     c.fn, c.inputs, c.outputs, c.ops, c.given, c.order = fn, fn.nin, fn.nout, [], [], "K"
     if len(arrays) != c.inputs:
@@ -341,7 +349,7 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
     if type(casting) is not str or len(outs) != c.outputs:
         return left("an unusual casting= or out=")
     declined = c.take_operands(arrays, outs, where)
-    if declined is None and is_a_leaf(c.size * c.bytes, quick):
+    if declined is None and is_a_leaf(c.size * c.bytes, is_quick(fn)):
         return too_small
     if declined is None:
         declined = c.take_options(dtype, options)

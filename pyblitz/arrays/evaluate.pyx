@@ -243,9 +243,9 @@ cdef struct Few:
     Step steps[FEW_STEPS]
     PyObject* nodes[FEW_STEPS]      # of each step
     PyObject* numbers[FEW_VALUES]   # the arrays of the constants
-    intptr_t sizes[FEW_STEPS]       # of the registers; 0: it has none
-    int outs[FEW_STEPS]             # the operand that each step writes to instead
+    intptr_t sizes[FEW_STEPS]       # of each step's register; 0: it has none
     intptr_t scratch                # the sum of those
+    int outs[FEW_STEPS]             # the operand that a step writes to instead
     int dims
     cnp.npy_intp shape[MAP_DIMS]
     int values

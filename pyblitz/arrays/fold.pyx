@@ -416,6 +416,12 @@ cdef inline bint same(object dtype, object other):
     return dtype is other or dtype == other
 
 
+cdef Node few_as_array(Node node):
+    """The node, or the array of the few elements that it is: sums, means and extremes are made of the same."""
+    few = few_values(node, True)
+    return node if few is None else node_of(few)
+
+
 cdef object reduce_node(object op, Node node, object initial, Resolved r):
     cdef ndarray a
     if node.kind == NODE_CONSTANT:
@@ -425,9 +431,7 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
     if op is add and r.dtypes is not None and is_half(r.dtypes[2]):
         found = sum_of_halves([node], initial)
         return op.reduce(array_of(node), axis=None, initial=initial) if found is None else found
-    few = few_values(node, True)
-    if few is not None:
-        node = node_of(few)
+    node = few_as_array(node)
     if node.kind == NODE_INPUT and r.dtypes is not None and r.loop != NULL and r.associative:
         a = node.what
         if (a.descr.kind != b"b" and is_row(a) and same(r.dtypes[0], r.dtypes[2]) and same(r.dtypes[1], r.dtypes[2])
@@ -576,22 +580,13 @@ cdef tuple total_of(list parts):
     return total, items, dtype.newbyteorder("=") if dtype.kind in "fc" else kind
 
 
-cdef list few_as_arrays(list parts):
-    """What reduce_node makes arrays of, so that a mean is that of the sum."""
-    made = []
-    for p in parts:
-        few = few_values(p, True)
-        made.append(p if few is None else node_of(few))
-    return made
-
-
 cdef object mean_of(list parts):
-    total, n, dtype = total_of(few_as_arrays(parts))
+    total, n, dtype = total_of([few_as_array(p) for p in parts])
     return None if n == 0 else dtype.type(total / n)
 
 
 cdef object variance_of(list parts, object ddof):
-    parts = few_as_arrays(parts)
+    parts = [few_as_array(p) for p in parts]
     total, n, dtype = total_of(parts)
     if n - ddof <= 0:
         return None

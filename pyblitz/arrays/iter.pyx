@@ -17,7 +17,6 @@ import numpy as np
 cimport cython
 cimport numpy as cnp
 from cpython.contextvars cimport PyContext_CopyCurrent
-from cpython.function cimport PyFunction_Check
 from cpython.object cimport Py_EQ, Py_NE
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
@@ -399,8 +398,7 @@ cdef ParIter beside(ParIter mask, ParIter x):
 
 cdef object mapped_truth(object fn, tuple values):
     """The same of a predicate."""
-    if not PyFunction_Check(fn) and (
-            isinstance(fn, ufunc) or numbas_ufunc(fn) is not None or as_kernel(fn) is not None):
+    if isinstance(fn, ufunc) or numbas_ufunc(fn) is not None or as_kernel(fn) is not None:
         return mapped(fn, values, None)
     refuse_known(fn)
     return mapped_function(of_known(fn), values, None, True)

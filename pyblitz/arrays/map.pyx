@@ -297,7 +297,7 @@ def par_map_inplace(fn, a, *, where=True, casting="same_kind", elementwise=False
     if isinstance(fn, ufunc) and (<ufunc>fn).signature is None:
         result = map_ufunc(fn, (a,), a, where, None, casting, {})
         if type(result) is Left and (<Left>result).why is None:
-            # What NumPy is told it looks at.
+            # NumPy looks at each argument that it is told.
             return (fn(a, out=a) if where is True and casting == "same_kind"
                     else fn(a, out=a, where=where, casting=casting))
         return result

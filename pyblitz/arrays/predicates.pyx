@@ -5,7 +5,6 @@ import datetime
 import numpy as np
 
 cimport numpy as cnp
-from cpython.function cimport PyFunction_Check
 from numpy cimport ndarray
 
 from pyblitz.arrays.compiled cimport is_compiled
@@ -118,15 +117,13 @@ cdef object of_known(object predicate):
 
 
 cdef tuple stands_for(object what, object dtype, str name):
-    if PyFunction_Check(what):
-        return STANDS_FUNCTION, what
     if isinstance(what, (int, float, complex, np.generic)):
         return STANDS_VALUE, what
     if not isinstance(what, np.ndarray):
         if is_lazy(what) and what.dtype.kind != "b":
             raise TypeError(f"{name}: expected booleans, a value, a ufunc, a compiled kernel or a callable, "
                             f"not a lazy array of {what.dtype}")
-        if is_lazy(what) or is_compiled(what) or callable(what):
+        if is_lazy(what) or callable(what) or is_compiled(what):
             return STANDS_FUNCTION, bare(what)
     if is_value(what, dtype):
         return STANDS_VALUE, of_kind(what, dtype.kind)
