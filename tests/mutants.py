@@ -480,6 +480,27 @@ MUTATIONS = [
         "test_simd.py",
     ),
     Mutation(
+        "radix: a part with NaNs is sorted as floats",
+        "kernels/radix.pyx",
+        "if r.moves and n > LEAF_WORDS and high <= infinity and parts_are_floats(s):",
+        "if r.moves and n > LEAF_WORDS and parts_are_floats(s):",
+        "test_sort.py",
+    ),
+    Mutation(
+        "move: a part has room for a vector, which it has not",
+        "kernels/simd/move.h",
+        "roomy &= to[k] + n <= ends[k];",
+        "roomy &= to[k] + n / 2 <= ends[k];",
+        "test_simd.py",
+    ),
+    Mutation(
+        "move: a part gets more than it has",
+        "kernels/simd/move.h",
+        "      const unsigned mine = rest & ~more;",
+        "      const unsigned mine = rest;",
+        "test_simd.py test_sort.py",
+    ),
+    Mutation(
         "count: NumPy gets items that others write",
         "arrays/count.pyx",
         "return np.bincount(private_copy(x), weights, minlength)",
@@ -1386,8 +1407,8 @@ MUTATIONS = [
     Mutation(
         "nodes: a number that overflowed is converted in silence the next time",
         "arrays/nodes.pyx",
-        "if type(x) is not complex and (x == 0 or 1e-4 < abs(x) < 65504):",
-        "if type(x) is not complex:",
+        "if not is_number(x) or (type(x) is not complex and (x == 0 or 1e-4 < abs(x) < 65504)):",
+        "if not is_number(x) or type(x) is not complex:",
         "test_iter.py",
     ),
     Mutation(

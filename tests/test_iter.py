@@ -1221,6 +1221,26 @@ def test_where(x, y):
     check(to_where, odd[:, np.newaxis], a[:7], b[:1])
 
 
+@pytest.mark.parametrize("dtype", np.typecodes["AllInteger"] + np.typecodes["AllFloat"])
+def test_numbers_of_numpy(dtype):
+    """With all their bits, of this dtype and of others, and as often as they are met."""
+    a = np.array([0, 1, 100, 3, 0, 7]).astype(dtype)
+    extreme = np.finfo(dtype) if a.dtype.kind in "fc" else np.iinfo(dtype)
+    ours = [a.dtype.type(extreme.min), a.dtype.type(extreme.max), a.dtype.type(3)]
+    if a.dtype.kind in "fc":
+        ours += [a.dtype.type(1) + extreme.eps, extreme.tiny / 2, a.dtype.type("nan")]
+    if a.dtype.kind == "c":
+        ours = [c + 1j * c[()] for c in ours]
+    others = [np.bool_(True), np.int8(3), np.float64(0.1), np.longdouble(0.1), np.complex64(1j)]
+    for c in ours + others:
+        for _ in range(2):
+            check(lambda x, c=c: x > c, a)
+            check(lambda x, c=c: x * c, a)
+            check(lambda x, c=c: c - x, a)
+            check(lambda x, c=c: np.maximum(c, x) * c, a)
+    check(lambda x: x + np.timedelta64(1, "s"), a)
+
+
 @pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i8", "u8", "f2", "f4", "f8", "g", "F"])
 def test_where_of_scalars(dtype):
     a = np.array([0, 1, 100, 3, 0, 7]).astype(dtype)

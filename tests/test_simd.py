@@ -247,9 +247,10 @@ def test_parts_are_those_of_searchsorted(words, parts, simd_level, native):
 
 @pytest.mark.parametrize("words", ["u4", "u8"])
 @pytest.mark.parametrize("parts", [4, 8])
-@pytest.mark.parametrize("room", [0, 3, 1000])
+@pytest.mark.parametrize("room", [0, 3, 1000, "of others"])
 def test_words_go_to_their_parts_and_nowhere_else(words, parts, room, simd_level, native):
-    """Each region has just so much room, or more; what is behind it is somebody else's."""
+    """Each region has just so much room, or more, or those have that stay empty; what is behind it
+    is somebody else's."""
     rng = np.random.default_rng(parts)
     most = np.iinfo(words).max
     for n in (1, 5, 8, 16, 17, 100, 255, 256):
@@ -257,17 +258,20 @@ def test_words_go_to_their_parts_and_nowhere_else(words, parts, room, simd_level
         splitters[1] = splitters[0]  # one part has none
         keys = rng.integers(0, most, n, dtype=words, endpoint=True)
         keys[: n // 2] = rng.choice(splitters, n // 2)
+        if room == "of others":
+            keys[:] = splitters[-1]
         part = np.searchsorted(splitters, keys, side="right")
         counts = np.bincount(part, minlength=parts)
-        starts = np.cumsum(np.r_[0, counts[:-1] + room])
-        expected = np.full(starts[-1] + counts[-1] + room + 64, 7, words)
+        rooms = np.where(counts, 0, 1000) if room == "of others" else np.full(parts, room)
+        starts = np.cumsum(np.r_[0, (counts + rooms)[:-1]])
+        expected = np.full(starts[-1] + counts[-1] + rooms[-1] + 64, 7, words)
         for p in range(parts):
             expected[starts[p] : starts[p] + counts[p]] = keys[part == p]
         for level in levels.names():
             simd_level(level)
             mid = np.full_like(expected, 7)
             to = starts.copy()
-            found = native.kernels.moved(keys, splitters, to, starts + counts + room, mid)
+            found = native.kernels.moved(keys, splitters, to, starts + counts + rooms, mid)
             if found is None:
                 continue
             assert found == (True, counts.tolist())
@@ -280,11 +284,11 @@ def test_words_go_to_their_parts_and_nowhere_else(words, parts, room, simd_level
                 assert np.array_equal(mid, expected)
             # One word too many for any part stops it, and is not written.
             for p in np.flatnonzero(counts):
-                ends = starts + counts + room
+                ends = starts + counts + rooms
                 ends[p] = starts[p] + counts[p] - 1
                 mid = np.full_like(expected, 7)
                 assert native.kernels.moved(keys, splitters, starts.copy(), ends, mid)[0] is False
-                assert mid[ends[p]] in (7, *expected[starts[p] + counts[p] + room :][:1])
+                assert mid[ends[p]] in (7, *expected[starts[p] + counts[p] + rooms[p] :][:1])
 
 
 def words_of_all_sorts(words, n, rng):

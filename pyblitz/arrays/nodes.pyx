@@ -8,7 +8,7 @@ from cpython.long cimport PyLong_AsLong
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport int64_t
-from numpy cimport ndarray, ufunc
+from numpy cimport ndarray, number, ufunc
 
 from pyblitz.arrays.common cimport (
     LATELY_PLACES, Resolved, keep_lately, lately_place, resolve, resolved_of)
@@ -210,12 +210,14 @@ cdef object given_for(object x):
         return type((<Node>x).what) if (<Node>x).dtype is None else (<Node>x).dtype
     if is_number(x):
         return type(x)
+    if isinstance(x, number):
+        return cnp.PyArray_DescrFromScalar(x)
     return <object>cnp.PyArray_DESCR(<ndarray>x) if cnp.PyArray_CheckExact(x) else None
 
 
 cdef Node simple_operand(object x, cnp.dtype want):
     cdef Node n
-    if is_number(x):
+    if is_number(x) or (isinstance(x, number) and cnp.PyArray_DescrFromScalar(x) is want):
         return number_node(x, want) if want.kind != b"m" else None
     n = x if type(x) is Node else node_of(x)
     # An array of no axis may be written before the chain ends: `converted` copies what is in it now.
@@ -262,7 +264,8 @@ cdef list last_numbers = [None] * LATELY_PLACES
 
 
 cdef Node number_node(object x, cnp.dtype want):
-    """Of a number of Python's, for a loop of this dtype; None: it is too large for that."""
+    """Of a number of Python's, or of NumPy's of this dtype, for a loop of it; None: it is too large
+    for that."""
     cdef Py_ssize_t i, place = lately_place(<void*>x, <void*>want, NULL)
     cdef tuple made
     cdef bint fits = True
@@ -282,9 +285,10 @@ cdef Node number_node(object x, cnp.dtype want):
     if not fits:
         return None
     n = new_node(NODE_CONSTANT, value, (), (), want, None)
-    # NumPy may warn each time of an overflow or underflow in the conversion, so such numbers are not
-    # kept.  Those within the normal numbers of half precision, of which 65504 is the greatest, meet none.
-    if type(x) is not complex and (x == 0 or 1e-4 < abs(x) < 65504):
+    # NumPy may warn each time of an overflow or underflow in the conversion of Python's, so such numbers
+    # are not kept.  Those within the normal numbers of half precision, of which 65504 is the greatest,
+    # meet none.
+    if not is_number(x) or (type(x) is not complex and (x == 0 or 1e-4 < abs(x) < 65504)):
         keep_lately(last_numbers, place, (x, want, n))
     return n
 

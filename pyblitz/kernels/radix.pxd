@@ -12,8 +12,8 @@ alone      A leaf sort sorts all of them: ours (``simd.sort_wide``, where the pr
 buckets    A parallel pass moves the words to buckets, which are equal steps of the words' range or
            lie between splitters.  Each bucket fits into a cache.  The leaf sort sorts it, as a
            whole or cut once more into pieces of some hundred words.
-parts      With AVX-512 and a few threads, the words are moved to 4 parts, or to 8 for more than two
-           threads, which the leaf sort sorts.
+parts      With AVX2 or AVX-512 and a few threads, the words are moved to 4 parts, or to 8 for more than
+           two threads, which the leaf sort sorts: that of floats, where it is the faster one.
 
 The leaf sort, the pieces and the moves are timed once.  How the words are distributed, a sample says.
 

@@ -208,6 +208,16 @@ cdef double whole_level_ns(const Words* s) noexcept nogil:
     return min(level_ns(s.wide), floats_level_ns(s.wide)) if s.floats else level_ns(s.wide)
 
 
+cdef inline bint floats_are_faster(const Words* s) noexcept nogil:
+    """Whether the leaf sort of floats is to sort the items themselves."""
+    return s.floats and floats_level_ns(s.wide) < level_ns(s.wide) and not denormals_are_zero()
+
+
+cdef inline bint parts_are_floats(const Words* s) noexcept nogil:
+    """Whether it sorts parts of few, too, where the result goes: with a spare, others may write there."""
+    return s.spare == NULL and floats_are_faster(s)
+
+
 cdef double leaf_ns(bint wide, int64_t n) noexcept nogil:
     """What a word takes the leaf sort, of n at once."""
     return level_ns(wide) * log2_of(n | 1)
@@ -457,8 +467,7 @@ cdef int sort_by_leaf(const Words* s) noexcept nogil:
     cdef sort_fn leaf = faster_leaf(s.wide)
     cdef bint ours = leaf == our_leaf(s.wide)
     cdef int rc = HAS_NANS
-    if leaf != NULL and (not ours and s.whole != NULL or (
-            s.floats and floats_level_ns(s.wide) < level_ns(s.wide) and not denormals_are_zero())):
+    if leaf != NULL and (not ours and s.whole != NULL or floats_are_faster(s)):
         rc = sort_unturned(s, room)
     if rc != HAS_NANS:
         return rc
@@ -888,14 +897,22 @@ cdef int bucket_alone(const Radix* r, int64_t b, int64_t start, int64_t n, Word*
     cdef Word* a = <Word*>r.mid + start
     cdef uint64_t low = 0, high = 0
     cdef bint known = keys_of_bucket(r, b, &low, &high)
+    # As a word; what is greater is a NaN.
+    cdef uint64_t infinity = 0xFFE0000000000001u if Word is uint64_t else 0xFF000001u
+    cdef int rc
     if fill_equal(r, b):
         pass
     elif n > LEAF_WORDS and (r.split != NULL or not known):
         # By splitters a word goes where it was counted, even if another thread has written since.
         range_of(a, n, &low, &high)
+    # few_parts_ns counted on the leaf sort: a part of this size would need too many pieces, or too large
+    # ones.
+    if r.moves and n > LEAF_WORDS and high <= infinity and parts_are_floats(s):
+        s.store(s.ctx, a, n, start)
+        rc = sort_floats(<Word*>s.dst + start, n)
+        # A NaN is not theirs: another thread writes into the result.
+        return rc if rc != HAS_NANS else 0
     if r.moves and whole_by_leaf(a, n):
-        # few_parts_ns counted on the leaf sort: a part of this size would need too many pieces, or too
-        # large ones.
         s.store(s.ctx, a, n, start)
     else:
         sort_bucket(s, a, room, n, low, high, start, r.even)
@@ -927,10 +944,12 @@ cdef int bucket_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
                 if room == NULL:
                     return ENOMEM
             if s.wide:
-                bucket_alone[uint64_t](r, b, r.starts[b], n, <uint64_t*>room)
+                rc = bucket_alone[uint64_t](r, b, r.starts[b], n, <uint64_t*>room)
             else:
-                bucket_alone[uint32_t](r, b, r.starts[b], n, <uint32_t*>room)
+                rc = bucket_alone[uint32_t](r, b, r.starts[b], n, <uint32_t*>room)
             free(room)
+            if rc != 0:
+                return rc
         r.done[b] = 1
     return 0
 
@@ -1357,7 +1376,8 @@ cdef int few_parts(const Worker* w) noexcept nogil:
 cdef double few_parts_ns(Worker* w, const Words* s, const KeySample* a) noexcept nogil:
     """The same of so few parts, each by the leaf sort."""
     cdef int threads = w.pool.n_background + 1, parts = few_parts(w)
-    cdef double leaf = leaf_ns(s.wide, s.n // parts)
+    cdef double level = whole_level_ns(s) if parts_are_floats(s) else level_ns(s.wide)
+    cdef double leaf = level * log2_of(s.n // parts)
     if a.once < MOSTLY or simd.move_wide == NULL or s.n * leaf > ALONE_NS * parts:
         return INT32_MAX
     return (parts * moves_ns(s.wide, &paces_of(s.wide).few) / threads

@@ -168,6 +168,9 @@ typedef struct {
   pb_narrow_##LEVEL##_keep, pb_wide_##LEVEL##_keep,                           \
       pb_narrow_##LEVEL##_keep_both, pb_wide_##LEVEL##_keep_both,             \
       pb_indices_##LEVEL##_keep
+#define PB_MOVE_OF(LEVEL)                                                     \
+  pb_narrow_##LEVEL##_count, pb_narrow_##LEVEL##_move,                        \
+      pb_wide_##LEVEL##_count, pb_wide_##LEVEL##_move
 #define PB_EXTREMES_OF(LEVEL) pb_narrow_##LEVEL##_extremes, pb_wide_##LEVEL##_extremes
 #define PB_EQUALS(LEVEL)                                                      \
   pb_narrow_##LEVEL##_equal, pb_wide_##LEVEL##_equal,                         \
@@ -211,10 +214,6 @@ PB_SPLIT_BY_REGISTERS(pb_split_narrow_v4, uint32_t, pb_narrow_splitters, 32, 16,
 PB_SPLIT_BY_REGISTERS(pb_split_wide_v4, uint64_t, pb_wide_splitters, 64, 8,
                       PB_WIDE_ROW, PB_WIDE_MOST,
                       _mm_storel_epi64((__m128i *)(parts + i), _mm512_cvtepi64_epi8(at)))
-PB_PART(pb_narrow_v4, uint32_t, pb_narrow_splitters)
-PB_PART(pb_wide_v4, uint64_t, pb_wide_splitters)
-PB_MOVE(pb_narrow_v4, uint32_t, pb_narrow_splitters, 32, 16, __mmask16)
-PB_MOVE(pb_wide_v4, uint64_t, pb_wide_splitters, 64, 8, __mmask8)
 
 /* From the lowest one up.  Of v2 only its name is used: what x86-64 has from the first on.
  * Sums of v4 are v3's: arrays seldom begin on a cache line, and where each load straddles two,
@@ -223,11 +222,11 @@ static const pb_kernels pb_levels[] = {
     PB_LEVEL("v2", base, base, 16, 16, PB_NO_SORT, PB_NO_MOVE,
              PB_NO_EQUAL, PB_NO_EXTREMES, PB_NO_KEEP),
     PB_LEVEL("v3", v3, v3, 32, 16, pb_narrow_v3_sort, pb_wide_v3_sort,
-             pb_double_v3_sort, PB_NO_MOVE, PB_EQUALS(v3),
+             pb_double_v3_sort, PB_MOVE_OF(v3), PB_EQUALS(v3),
              PB_EXTREMES_OF(v3), PB_KEEP_OF(v3)),
     PB_LEVEL("v4", v4, v3, 256, 128, pb_narrow_v4_sort, pb_wide_v4_sort,
-             pb_double_v4_sort, pb_narrow_v4_count, pb_narrow_v4_move, pb_wide_v4_count, pb_wide_v4_move,
-             PB_EQUALS(v4), PB_EXTREMES_OF(v4), PB_KEEP_OF(v4))};
+             pb_double_v4_sort, PB_MOVE_OF(v4), PB_EQUALS(v4),
+             PB_EXTREMES_OF(v4), PB_KEEP_OF(v4))};
 
 /* Whether AVX-512's stores of selected lanes are microcode, dozens of cycles each: Zen 4 (AMD's family
  * 25; the others of that family have no AVX-512). */

@@ -16,7 +16,8 @@
  *   PB_NOT_LESS(v, pivots)        a bit for each lane: whether it is not less than the pivot
  *   PB_GREATER(v, pivots)         the same: whether it is greater
  *   PB_ORDER(v, bits)             lanes without a bit first, then those with one
- *   PB_INDICES(to, first, bits)   first + lane to `to`, in that order; without it, a sort is all
+ *   PB_INDICES(to, first, bits)   first + lane to `to`, in that order; without it, a sort is all,
+ *                                 and with it, what move.h asks for, too
  *
  * Quicksort: vectors are read from either end and stored at both, after Bramas, "A novel hybrid
  * quicksort algorithm vectorized using AVX-512 on Intel Skylake" (2017).  What fits into
@@ -291,6 +292,7 @@ static PB_ATTR int PB_NAME(sort)(void *words, intptr_t n, void *unused) {
 
 #if defined(PB_INDICES)
 #include "pyblitz/kernels/simd/keep.h"
+#include "pyblitz/kernels/simd/move.h"
 #include "pyblitz/kernels/simd/thirds.h"
 #endif
 
@@ -322,3 +324,6 @@ static PB_ATTR int PB_NAME(sort)(void *words, intptr_t n, void *unused) {
 #undef PB_GREATER
 #undef PB_ORDER
 #undef PB_INDICES
+#undef PB_SPLIT_BY
+#undef PB_PRESS
+#undef PB_NOT_LESS_OF

@@ -1,10 +1,12 @@
-/* Sorts of words, their thirds, and what masks select, for each kind of vector: quicksort.h with what
- * it needs. */
+/* Sorts of words, their thirds and other parts, and what masks select, for each kind of vector:
+ * quicksort.h with what it needs. */
 #ifndef PYBLITZ_QUICKSORTS_H
 #define PYBLITZ_QUICKSORTS_H
 
 #include <stdint.h>
 #include <string.h>
+
+#include "pyblitz/kernels/simd/split.h"
 
 #if defined(PB_X86)
 #include <immintrin.h>
@@ -125,6 +127,7 @@ static inline PB_CODE_V3 unsigned pb_equal_lanes(__m256i a, __m256i b) {
 #define PB_GREATER(v, pivots) (0xFFu & ~pb_equal_lanes(_mm256_max_epu32(v, pivots), pivots))
 #define PB_ORDER(v, bits) _mm256_permutevar8x32_epi32(v, pb_order_of_8(&pb_orders[bits]))
 #define PB_INDICES pb_put_8_indices
+#define PB_SPLIT_BY pb_narrow_splitters
 #include "pyblitz/kernels/simd/quicksort.h"
 
 /* ---- v3, words of 8 bytes: compared as if they had a sign ---------------------------------- */
@@ -165,6 +168,7 @@ static inline PB_CODE_V3 unsigned pb_greater_lanes(__m256i a, __m256i b) {
 #define PB_GREATER pb_greater_lanes
 #define PB_ORDER(v, bits) _mm256_permutevar8x32_epi32(v, pb_order_of_8(&pb_pair_orders[bits]))
 #define PB_INDICES pb_put_4_indices
+#define PB_SPLIT_BY pb_wide_splitters
 #include "pyblitz/kernels/simd/quicksort.h"
 
 /* ---- v3, doubles that are no NaNs: comparing them takes half as many instructions.  Which of two
@@ -228,6 +232,9 @@ static inline PB_CODE_V3 unsigned pb_greater_lanes(__m256i a, __m256i b) {
 #define PB_GREATER _mm256_cmpgt_epu32_mask
 #define PB_ORDER(v, bits) _mm256_permutevar8x32_epi32(v, pb_order_of_8(&pb_orders[bits]))
 #define PB_INDICES pb_put_8_indices_v4
+#define PB_SPLIT_BY pb_narrow_splitters
+#define PB_PRESS(v, bits) _mm512_maskz_compress_epi32((__mmask16)(bits), v)
+#define PB_NOT_LESS_OF _mm512_cmpge_epu32_mask
 #include "pyblitz/kernels/simd/quicksort.h"
 
 /* ---- v4, words of 8 bytes ---------------------------------------------------------------- */
@@ -256,6 +263,9 @@ static inline PB_CODE_V3 unsigned pb_greater_lanes(__m256i a, __m256i b) {
   _mm512_permutexvar_epi64(                                                   \
       _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)&pb_orders[bits])), v)
 #define PB_INDICES pb_put_8_indices_v4
+#define PB_SPLIT_BY pb_wide_splitters
+#define PB_PRESS(v, bits) _mm512_maskz_compress_epi64((__mmask8)(bits), v)
+#define PB_NOT_LESS_OF _mm512_cmpge_epu64_mask
 #include "pyblitz/kernels/simd/quicksort.h"
 
 /* ---- v4, doubles that are no NaNs: Intel's processors take two steps, one after the other, for the
