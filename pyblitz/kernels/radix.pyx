@@ -649,6 +649,8 @@ cdef struct Radix:
     Cut cut                 # which bucket a word goes to
     Splitters* split        # the splitters, if these decide and not the cut; else NULL
     bint moves              # whether vector instructions move the words to a few parts
+    uint8_t equal[MAX_PARTS]    # of a part between splitters: whether all its words are equal
+    bint skips              # whether there is such a part
     uint8_t* parts          # of each word, where there are splitters, and NULL if it moves
     int64_t buckets         # how many
     bint even               # whether few words are there more than once
@@ -690,23 +692,47 @@ cdef bint scatter_chunk(const Cut* cut, const Word* chunk, int64_t n, int64_t* t
     return True
 
 
+cdef void count_bytes(const uint8_t* parts, int64_t n, int64_t buckets, int64_t* counts) noexcept nogil:
+    """In four tables: where many are the same, each count would wait for the one before."""
+    cdef uint16_t some[3][MAX_PARTS]
+    cdef int64_t i = 0, k
+    for k in range(buckets):
+        some[0][k] = some[1][k] = some[2][k] = 0
+    while i + 4 <= n:
+        counts[parts[i]] += 1
+        some[0][parts[i + 1]] += 1
+        some[1][parts[i + 2]] += 1
+        some[2][parts[i + 3]] += 1
+        i += 4
+    while i < n:
+        counts[parts[i]] += 1
+        i += 1
+    for k in range(buckets):
+        counts[k] += some[0][k] + some[1][k] + some[2][k]
+
+
 cdef void count_parts(const Radix* r, const Word* chunk, int64_t lo, int64_t n, int64_t* counts) noexcept nogil:
     cdef uint8_t* parts = r.parts + lo
-    cdef int64_t i
     if Word is uint64_t:
         simd.split_wide(chunk, n, &r.split.wide, parts)
     else:
         simd.split_narrow(chunk, n, &r.split.narrow, parts)
-    for i in range(n):
-        counts[parts[i]] += 1
+    count_bytes(parts, n, r.buckets, counts)
 
 
 cdef void scatter_parts(const Radix* r, const Word* chunk, int64_t lo, int64_t n, int64_t* to) noexcept nogil:
-    """As they were counted, whatever the words are now."""
+    """As they were counted, whatever the words are now; but for what store_equal does."""
     cdef const uint8_t* parts = r.parts + lo
     cdef Word* mid = <Word*>r.mid
-    cdef int64_t i, at
-    for i in range(n):
+    cdef uint8_t unequal[RADIX_CHUNK]
+    cdef int64_t i, k, at, some = n
+    if r.skips:
+        some = 0
+        for i in range(n):
+            unequal[some] = <uint8_t>i
+            some += not r.equal[parts[i]]
+    for k in range(some):
+        i = unequal[k] if r.skips else k
         at = to[parts[i]]
         to[parts[i]] = at + 1
         put_word(mid + at, chunk[i])
@@ -878,17 +904,22 @@ cdef bint keys_of_bucket(const Radix* r, int64_t b, uint64_t* low, uint64_t* hig
     return True
 
 
-cdef bint fill_equal(const Radix* r, int64_t b) noexcept nogil:
-    """Words that are all equal may not have been scattered: they are written where they are to be.
-    False: they are not equal."""
+cdef bint store_equal(const Radix* r, int64_t b) noexcept nogil:
+    """Words that are all equal may not have been scattered: as many are stored as were counted.  False:
+    they are not equal."""
+    cdef Words* s = r.words
+    cdef uint64_t chunk[RADIX_CHUNK]
     cdef uint64_t low = 0, high = 0
-    cdef int64_t start = r.starts[b], n = r.starts[b + 1] - start
+    cdef int64_t at = r.starts[b], end = r.starts[b + 1]
     if not keys_of_bucket(r, b, &low, &high) or low != high:
         return False
-    if r.words.wide:
-        fill_words(<uint64_t*>r.mid + start, n, low)
+    if s.wide:
+        fill_words(chunk, RADIX_CHUNK, low)
     else:
-        fill_words(<uint32_t*>r.mid + start, n, <uint32_t>low)
+        fill_words(<uint32_t*>chunk, RADIX_CHUNK, <uint32_t>low)
+    while at < end:
+        s.store(s.ctx, chunk, min(end - at, <int64_t>RADIX_CHUNK), at)
+        at += RADIX_CHUNK
     return True
 
 
@@ -900,9 +931,9 @@ cdef int bucket_alone(const Radix* r, int64_t b, int64_t start, int64_t n, Word*
     # As a word; what is greater is a NaN.
     cdef uint64_t infinity = 0xFFE0000000000001u if Word is uint64_t else 0xFF000001u
     cdef int rc
-    if fill_equal(r, b):
-        pass
-    elif n > LEAF_WORDS and (r.split != NULL or not known):
+    if store_equal(r, b):
+        return 0
+    if n > LEAF_WORDS and (r.split != NULL or not known):
         # By splitters a word goes where it was counted, even if another thread has written since.
         range_of(a, n, &low, &high)
     # few_parts_ns counted on the leaf sort: a part of this size would need too many pieces, or too large
@@ -1045,7 +1076,7 @@ cdef void choose_splitters(const Words* s, const KeySample* a, int64_t moves_to,
         parts = moves_to
     elif a.once < MOSTLY:
         # Enough of them for what is there often to have two splitters.
-        parts = few = min(few, <int>MANY_PARTS)
+        parts = few = MANY_PARTS
     while not moves_to and parts < MAX_PARTS and parts * (PART_WORDS if parts < few else MAX_PART_WORDS) < s.n:
         parts *= 2
     while 1 << levels < parts:
@@ -1175,8 +1206,7 @@ cdef void store_unsorted(const Radix* r) noexcept nogil:
     cdef const Words* s = r.words
     cdef int64_t b
     for b in range(r.buckets):
-        if not r.done[b]:
-            fill_equal(r, b)
+        if not r.done[b] and not store_equal(r, b):
             s.store(s.ctx, r.mid + r.starts[b] * (8 if s.wide else 4),
                     r.starts[b + 1] - r.starts[b], r.starts[b])
 
@@ -1188,7 +1218,7 @@ cdef int count_scatter_sort(Worker* w, Radix* r, int64_t blocks) noexcept nogil:
         return rc
     counts_to_offsets(r, blocks)
     u32_store_relaxed(&r.changed, 0)
-    if unequal(r):
+    if find_equal(r):
         bridge_init(&r.bridge, scatter_leaf, NULL, r, r.block)
         rc = bridge_run(w, &r.bridge, s.n)
     if rc == 0 and u32_load_relaxed(&r.changed):
@@ -1232,14 +1262,19 @@ cdef int sort_shared(Worker* w, Words* s, const KeySample* sample, int depth) no
     return rc
 
 
-cdef bint unequal(const Radix* r) noexcept nogil:
-    """Whether any part has words that are not all equal."""
+cdef bint find_equal(Radix* r) noexcept nogil:
+    """Which parts have words that are all equal.  Returns whether there are others."""
     cdef uint64_t low = 0, high = 0
     cdef int64_t b
+    cdef bint equal, others = False
+    r.skips = False
     for b in range(r.buckets):
-        if r.starts[b + 1] > r.starts[b] and not (keys_of_bucket(r, b, &low, &high) and low == high):
-            return True
-    return False
+        equal = keys_of_bucket(r, b, &low, &high) and low == high
+        if r.split != NULL:
+            r.equal[b] = equal
+            r.skips |= equal
+        others |= r.starts[b + 1] > r.starts[b] and not equal
+    return others
 
 
 cdef int pack_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
@@ -1269,8 +1304,8 @@ cdef int sort_once_packed(Worker* w, Words* s, const KeySample* sample) noexcept
 
 
 cdef int64_t time_pass(Radix* r, int64_t* counts) noexcept nogil:
-    """Counts and moves TIMED_WORDS words.  Returns how many picoseconds a word took; counts[0]: how many
-    of these the counting took."""
+    """Counts and moves TIMED_WORDS words, to parts none of which is skipped.  Returns how many picoseconds
+    a word took; counts[0]: how many of these the counting took."""
     cdef int64_t begun = now_ns()
     memset(r.offsets, 0, r.buckets * sizeof(int64_t))
     radix_count_leaf(NULL, r, 0, TIMED_WORDS)
