@@ -743,15 +743,17 @@ def body(client):
 """) == ["a", "block's", "own", "True", "16666"]
 
 
-def test_more_than_memory(cluster):
-    """Two workers that keep 45 MB each sort 160 MB; the rest they spill, and none is killed."""
+def test_more_than_memory(cluster, full):
+    """Two workers that keep 45 MB each sort 160 MB, or 9 MB each 32 MB; the rest they spill, and
+    none is killed."""
+    n, kept = (20_000_000, 0.15) if full else (4_000_000, 0.03)
     assert (
         cluster(
-            """
+            f"""
 import dask
-dask.config.set({"distributed.worker.memory.target": 0.15})
+dask.config.set({{"distributed.worker.memory.target": {kept}}})
 def body(client):
-    x = da.random.default_rng(1).random(20_000_000, chunks=1_000_000)
+    x = da.random.default_rng(1).random({n}, chunks={n // 20})
     pids = client.run(os.getpid)
     y = pb.par_sort(x).persist()
     ordered = da.all(y[1:] >= y[:-1])

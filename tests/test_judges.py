@@ -14,14 +14,12 @@ if importlib.util.find_spec("numpy._core.tests") is None:
 @pytest.mark.parametrize(
     "modules",
     [
-        ["numpy._core.tests.test_ufunc"],
+        ["numpy.lib.tests.test_arraysetops"],
+        pytest.param(["numpy.lib.tests.test_nanfunctions"], marks=pytest.mark.full),
+        pytest.param(["numpy._core.tests.test_ufunc"], marks=pytest.mark.full),
         pytest.param(["numpy._core.tests.test_umath"], marks=pytest.mark.full),
-        pytest.param(
-            [f"numpy.lib.tests.{name}" for name in ("test_arraysetops", "test_nanfunctions")],
-            marks=pytest.mark.full,
-        ),
     ],
-    ids=["ufunc", "umath", "lib"],
+    ids=["sets", "nans", "ufunc", "umath"],
 )
 def test_numpy(modules):
     row, only = judge(modules, ["plain", "forced", "namespace"])

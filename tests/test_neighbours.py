@@ -211,7 +211,10 @@ def parallel_ufunc(x):
 """
 
 
-@pytest.mark.parametrize("layer", ["tbb", "omp", "workqueue"])
+@pytest.mark.parametrize(
+    "layer",
+    [*(pytest.param(name, marks=pytest.mark.full) for name in ("tbb", "omp")), "workqueue"],
+)
 def test_numba(neighbour, layer):
     """parallel=True and target="parallel".  The layer workqueue, which Numba takes when it
     finds no other, must not be entered by two threads at once, whoever's they are, GIL or
