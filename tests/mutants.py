@@ -480,6 +480,20 @@ MUTATIONS = [
         "test_simd.py",
     ),
     Mutation(
+        "bridge: a short loop wakes a sleeper",
+        "runtime/bridge.pyx",
+        "elif b.callers_wait:",
+        "else:",
+        "runtime/test_bridge.py",
+    ),
+    Mutation(
+        "bridge: what its caller left waits until it ends",
+        "runtime/bridge.pyx",
+        "    b.callers_wait = lazy_any(&w.lazy)\n",
+        "    b.callers_wait = False\n",
+        "runtime/test_bridge.py",
+    ),
+    Mutation(
         "radix: a part with NaNs is sorted as floats",
         "kernels/radix.pyx",
         "if r.moves and n > LEAF_WORDS and high <= infinity and parts_are_floats(s):",

@@ -64,6 +64,7 @@ cdef int bridge_run(Worker* w, Bridge* b, int64_t n) noexcept nogil:
         i64_fetch_add_relaxed(&b.progress.total, n)
     b.n = n
     b.done = 0
+    b.callers_wait = lazy_any(&w.lazy)
     b.start = now_ns()
     if b.least_ns >= SHARE_AT_ONCE_NS and not sharing:
         w.sharing = is_somebody_awake(w)
@@ -249,8 +250,9 @@ cdef inline void after_leaf(Worker* w, Bridge* b, int64_t items, int64_t now) no
             w.sharing = True
             # The oldest, hence the largest, first.
             promote_all(w)
-        else:
-            # Forks of its callers (join_lazy) may have waited long enough.
+        elif b.callers_wait:
+            # Forks of its callers (join_lazy) may have waited long enough.  Its own are no matter of
+            # time: what is left was not worth it.
             beat(w, now)
 
 

@@ -225,6 +225,42 @@ def sibling_ns(int how, int64_t limit_ns):
     return i64_load_relaxed(&p.sibling) - p.start, rc
 
 
+cdef struct Loop:
+    int64_t n
+    int64_t leaf_ns
+    bint beside             # whether it is half of a join
+
+
+cdef int timed_leaf(Worker* w, void* ctx, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil:
+    cdef int64_t until = now_ns() + (<Loop*>ctx).leaf_ns
+    while now_ns() < until:
+        pass
+    return 0
+
+
+cdef int timed_leaves(Worker* w, void* ctx) except? -1 nogil:
+    cdef Loop* l = <Loop*>ctx
+    return parallel_for(w, l.n, timed_leaf, l, 1)
+
+
+cdef int nothing_else(Worker* w, void* ctx) noexcept nogil:
+    return 0
+
+
+cdef int timed_loop(Worker* w, void* ctx) except? -1 nogil:
+    if (<Loop*>ctx).beside:
+        return join_lazy(w, timed_leaves, ctx, nothing_else, NULL)
+    return timed_leaves(w, ctx)
+
+
+def loop_of_leaves(int64_t n, int64_t leaf_ns, bint beside):
+    """n leaves that take so long each; beside: as the first half of a join."""
+    cdef Loop l
+    l.n, l.leaf_ns, l.beside = n, leaf_ns, beside
+    with nogil:
+        run(timed_loop, &l)
+
+
 # ---- batches ----------------------------------------------------------------
 
 cdef struct Batch:

@@ -3,8 +3,11 @@
 import array
 import random
 import sys
+import time
 
 import pytest
+
+import pyblitz as pb
 
 SIZES = [1, 2, 3, 8, 64]
 CROWDS = [*SIZES, 256, 1000]  # of threads, on however few CPUs
@@ -233,3 +236,18 @@ def test_what_may_take_no_time_begins_alone(native, pool_size):
     pool_size(2)
     shared = native.runtime.second_leaf_begins_beside_the_first
     assert not any(shared(9_999) for _ in range(20))
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_what_wakes_a_sleeper(native, pool_size, beside):
+    """Not a loop that ends before a sleeper comes, however long its halves have waited; but what a
+    caller left, of which nobody knows how long it takes."""
+    pool_size(2)
+    calls = 200
+    with pb.stats() as s:
+        for _ in range(calls):
+            time.sleep(0.002)  # it sleeps
+            native.forks.loop_of_leaves(20, 2_000, beside)
+    wakes = sum(w.wakes for w in s.workers)
+    # Where the CPU was taken away from a leaf, the loop may take long.
+    assert wakes > calls / 2 if beside else wakes < calls / 2
