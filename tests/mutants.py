@@ -482,8 +482,15 @@ MUTATIONS = [
     Mutation(
         "bridge: a short loop wakes a sleeper",
         "runtime/bridge.pyx",
-        "elif b.callers_wait:",
+        "elif b.callers_wait or now - b.start >= SHARE_ASLEEP_NS:",
         "else:",
+        "runtime/test_bridge.py",
+    ),
+    Mutation(
+        "bridge: a loop whose last items take long runs alone",
+        "runtime/bridge.pyx",
+        "elif b.callers_wait or now - b.start >= SHARE_ASLEEP_NS:",
+        "elif b.callers_wait:",
         "runtime/test_bridge.py",
     ),
     Mutation(
@@ -1421,8 +1428,8 @@ MUTATIONS = [
     Mutation(
         "nodes: a number that overflowed is converted in silence the next time",
         "arrays/nodes.pyx",
-        "if not is_number(x) or (type(x) is not complex and (x == 0 or 1e-4 < abs(x) < 65504)):",
-        "if not is_number(x) or type(x) is not complex:",
+        "type(x) is not complex and (x == 0 or 1e-4 < abs(x) < 65504)):",
+        "type(x) is not complex):",
         "test_iter.py",
     ),
     Mutation(

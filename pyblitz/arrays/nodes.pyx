@@ -287,8 +287,9 @@ cdef Node number_node(object x, cnp.dtype want):
     n = new_node(NODE_CONSTANT, value, (), (), want, None)
     # NumPy may warn each time of an overflow or underflow in the conversion of Python's, so such numbers
     # are not kept.  Those within the normal numbers of half precision, of which 65504 is the greatest,
-    # meet none.
-    if not is_number(x) or (type(x) is not complex and (x == 0 or 1e-4 < abs(x) < 65504)):
+    # meet none.  Nor is what a subclass of NumPy's types may hold.
+    if type(x) is want.type if not is_number(x) else (
+            type(x) is not complex and (x == 0 or 1e-4 < abs(x) < 65504)):
         keep_lately(last_numbers, place, (x, want, n))
     return n
 

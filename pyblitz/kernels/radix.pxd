@@ -13,7 +13,8 @@ buckets    A parallel pass moves the words to buckets, which are equal steps of 
            lie between splitters.  Each bucket fits into a cache.  The leaf sort sorts it, as a
            whole or cut once more into pieces of some hundred words.
 parts      With AVX2 or AVX-512 and a few threads, the words are moved to 4 parts, or to 8 for more than
-           two threads, which the leaf sort sorts: that of floats, where it is the faster one.
+           two threads, which the leaf sort sorts: that of floats, where it is the faster one and there is no
+           spare.
 
 The leaf sort, the pieces and the moves are timed once.  How the words are distributed, a sample says.
 

@@ -1403,6 +1403,7 @@ cdef double parts_ns(Worker* w, const Words* s, const KeySample* a) noexcept nog
     return (moves_ns(s.wide, pass_) + (1 - a.often) * part + a.often * EQUAL_NS) / (w.pool.n_background + 1)
 
 
+# Wherever vectors move words, they also sort them: there is a leaf sort.
 cdef int few_parts(const Worker* w) noexcept nogil:
     """4 parts for up to two threads, 8 for more."""
     return FEW_PARTS if w.pool.n_background < 2 else 2 * FEW_PARTS

@@ -250,9 +250,9 @@ cdef inline void after_leaf(Worker* w, Bridge* b, int64_t items, int64_t now) no
             w.sharing = True
             # The oldest, hence the largest, first.
             promote_all(w)
-        elif b.callers_wait:
-            # Forks of its callers (join_lazy) may have waited long enough.  Its own are no matter of
-            # time: what is left was not worth it.
+        elif b.callers_wait or now - b.start >= SHARE_ASLEEP_NS:
+            # Forks of its callers (join_lazy) may have waited long enough; or its own, where the last
+            # items take longer than the pace of the first ones said.
             beat(w, now)
 
 

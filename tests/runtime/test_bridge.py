@@ -238,16 +238,25 @@ def test_what_may_take_no_time_begins_alone(native, pool_size):
     assert not any(shared(9_999) for _ in range(20))
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_what_wakes_a_sleeper(native, pool_size, beside):
+@pytest.mark.parametrize(
+    ("loop", "wakes"),
+    [
+        ((20, 2_000, 2_000, False), False),
+        ((20, 2_000, 2_000, True), True),
+        ((1000, 0, 200_000, False), True),
+    ],
+    ids=["short", "short, beside others", "long at its end"],
+)
+def test_what_wakes_a_sleeper(native, pool_size, loop, wakes):
     """Not a loop that ends before a sleeper comes, however long its halves have waited; but what a
-    caller left, of which nobody knows how long it takes."""
+    caller left, of which nobody knows how long it takes, and items that take longer than the pace
+    of the others says."""
     pool_size(2)
     calls = 200
     with pb.stats() as s:
         for _ in range(calls):
             time.sleep(0.002)  # it sleeps
-            native.forks.loop_of_leaves(20, 2_000, beside)
-    wakes = sum(w.wakes for w in s.workers)
+            native.forks.loop_of_leaves(*loop)
+    found = sum(w.wakes for w in s.workers)
     # Where the CPU was taken away from a leaf, the loop may take long.
-    assert wakes > calls / 2 if beside else wakes < calls / 2
+    assert found > calls / 2 if wakes else found < calls / 2
