@@ -657,12 +657,14 @@ def cluster(script, tmp_path):
     return run
 
 
-def test_a_cluster_gives_the_same(cluster):
+def test_a_cluster_gives_the_same(cluster, full):
     assert (
-        cluster("""
+        cluster(
+            f"CHUNK = {25_000 if full else 75_000}"
+            + """
 def body(client):
     a = np.random.default_rng(1).integers(0, 10_000, 300_000)
-    x = da.from_array(a, chunks=25_000)
+    x = da.from_array(a, chunks=CHUNK)
     print((pb.par_sort(x).compute() == np.sort(a)).all())
     print((pb.par_argsort(x).compute() == np.argsort(a, kind="stable")).all())
     print((pb.par_topk(x, 9).values.compute() == np.sort(a)[:-10:-1]).all())
@@ -676,7 +678,8 @@ def body(client):
         ((pb.par_map(lambda block: block * 2, x),), (a * 2,)),
     ]:
         print(all((g == e).all() for g, e in zip(dask.compute(*got), expected, strict=True)))
-""")
+"""
+        )
         == ["True"] * 9
     )
 
