@@ -238,6 +238,7 @@ def test_what_may_take_no_time_begins_alone(native, pool_size):
     assert not any(shared(9_999) for _ in range(20))
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("loop", "wakes"),
     [
