@@ -7,7 +7,8 @@ from libc.string cimport memcpy, memset
 from pyblitz.kernels.blocks cimport SAMPLE_SEED, copy_bytes, next_random, run_blocks, sample_place
 from pyblitz.kernels.numbers cimport Word
 from pyblitz.kernels.prefetch cimport prefetch_write
-from pyblitz.kernels.simd.levels cimport MAX_PARTS, NarrowSplitters, WideSplitters, simd
+from pyblitz.kernels.simd.levels cimport (
+    MAX_PARTS, NARROW_INFINITY, WIDE_INFINITY, NarrowSplitters, WideSplitters, simd)
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, i64_load_relaxed, i64_store_relaxed, u32_load_relaxed, u32_store_relaxed)
 from pyblitz.runtime.bridge cimport (
@@ -928,8 +929,8 @@ cdef int bucket_alone(const Radix* r, int64_t b, int64_t start, int64_t n, Word*
     cdef Word* a = <Word*>r.mid + start
     cdef uint64_t low = 0, high = 0
     cdef bint known = keys_of_bucket(r, b, &low, &high)
-    # As a word; what is greater is a NaN.
-    cdef uint64_t infinity = 0xFFE0000000000001u if Word is uint64_t else 0xFF000001u
+    # What is greater is a NaN.
+    cdef uint64_t infinity = WIDE_INFINITY if Word is uint64_t else NARROW_INFINITY
     cdef int rc
     if store_equal(r, b):
         return 0
@@ -1403,7 +1404,6 @@ cdef double parts_ns(Worker* w, const Words* s, const KeySample* a) noexcept nog
     return (moves_ns(s.wide, pass_) + (1 - a.often) * part + a.often * EQUAL_NS) / (w.pool.n_background + 1)
 
 
-# Wherever vectors move words, they also sort them: there is a leaf sort.
 cdef int few_parts(const Worker* w) noexcept nogil:
     """4 parts for up to two threads, 8 for more."""
     return FEW_PARTS if w.pool.n_background < 2 else 2 * FEW_PARTS
@@ -1414,6 +1414,7 @@ cdef double few_parts_ns(Worker* w, const Words* s, const KeySample* a) noexcept
     cdef int threads = w.pool.n_background + 1, parts = few_parts(w)
     cdef double level = whole_level_ns(s) if parts_are_floats(s) else level_ns(s.wide)
     cdef double leaf = level * log2_of(s.n // parts)
+    # Wherever vectors move words, they sort them, too: there is a leaf sort.
     if a.once < MOSTLY or simd.move_wide == NULL or s.n * leaf > ALONE_NS * parts:
         return INT32_MAX
     return (parts * moves_ns(s.wide, &paces_of(s.wide).few) / threads

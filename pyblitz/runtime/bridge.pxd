@@ -59,7 +59,9 @@ cdef struct Bridge:
     # -- the rest is the bridge's own
     Part* outer                 # what the worker that runs it is in the middle of
     Progress* progress          # who wants to know how far it is, or NULL
-    bint callers_wait           # whether its callers left lazy forks
+    # Whether forks are promoted that have waited for a beat: its callers left some, or it came right
+    # after another operation.
+    bint beats
     int64_t start               # when the root began
     int64_t done                # items done, counted until it shares
     atomic_ptr failures         # Failure*: the newest

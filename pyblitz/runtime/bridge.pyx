@@ -64,7 +64,7 @@ cdef int bridge_run(Worker* w, Bridge* b, int64_t n) noexcept nogil:
         i64_fetch_add_relaxed(&b.progress.total, n)
     b.n = n
     b.done = 0
-    b.callers_wait = lazy_any(&w.lazy)
+    b.beats = lazy_any(&w.lazy)
     b.start = now_ns()
     if b.least_ns >= SHARE_AT_ONCE_NS and not sharing:
         w.sharing = is_somebody_awake(w)
@@ -250,9 +250,9 @@ cdef inline void after_leaf(Worker* w, Bridge* b, int64_t items, int64_t now) no
             w.sharing = True
             # The oldest, hence the largest, first.
             promote_all(w)
-        elif b.callers_wait or now - b.start >= SHARE_ASLEEP_NS:
-            # Forks of its callers (join_lazy) may have waited long enough; or its own, where the last
-            # items take longer than the pace of the first ones said.
+        elif b.beats or now - b.start >= SHARE_ASLEEP_NS:
+            # Forks of its callers (join_lazy) may have waited long enough; or its own, where a sleeper
+            # comes soon, or the last items take longer than the pace of the first ones said.
             beat(w, now)
 
 
@@ -285,6 +285,7 @@ cdef bint is_somebody_awake(Worker* w) noexcept nogil:
 
 cdef bint worth_sharing(Worker* w, Bridge* b, int64_t now) noexcept nogil:
     cdef double rest
+    cdef bint lately = False
     if w.pool.n_background == 0:
         return False
     # The time that the rest would take, at the pace of what is done, times b.done.
@@ -293,6 +294,7 @@ cdef bint worth_sharing(Worker* w, Bridge* b, int64_t now) noexcept nogil:
         return False
     if is_somebody_awake(w) or rest >= SHARE_ASLEEP_NS * <double>b.done:
         return True
-    if wished_for(&w.pool.sleep, b.start, now):
+    if wished_for(&w.pool.sleep, b.start, now, &lately):
         wake_any(&w.pool.sleep, True)
+    b.beats = b.beats or lately
     return False

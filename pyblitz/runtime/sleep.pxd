@@ -94,6 +94,8 @@ cdef enum:
     LATE_NS = 200000
     WANTED_NS = 250000000
     LEAST_SPIN_NS = 10000
+    # Who fell asleep no longer ago than that comes after some 10 us, not 50.
+    LATELY_NS = 200000
     SPUN = -1
     PATIENCE = 8
     MAX_PATIENCE = 1024
@@ -122,7 +124,7 @@ cdef void start_looking(Sleep* s, Idle* idle) noexcept nogil
 cdef bint came_late(Sleep* s, Idle* idle, int64_t now) noexcept nogil
 cdef bint spins_on(Sleep* s, Idle* idle, int64_t now) noexcept nogil
 cdef void spin_after_sleep(const Sleep* s, Idle* idle, int64_t slept, int64_t now) noexcept nogil
-cdef bint wished_for(Sleep* s, int64_t begun, int64_t now) noexcept nogil
+cdef bint wished_for(Sleep* s, int64_t begun, int64_t now, bint* lately) noexcept nogil
 cdef bint no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil
 cdef bint retire(Sleep* s, int i, Idle* idle) noexcept nogil
 

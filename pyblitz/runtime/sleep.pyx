@@ -310,15 +310,19 @@ cdef void spin_after_sleep(const Sleep* s, Idle* idle, int64_t slept, int64_t no
         idle.spin = s.spin_ns
 
 
-cdef bint wished_for(Sleep* s, int64_t begun, int64_t now) noexcept nogil:
+cdef bint wished_for(Sleep* s, int64_t begun, int64_t now, bint* lately) noexcept nogil:
     """All sleep, and there is work, since `begun`, that would be shared if somebody were awake.
-    True: one is to be woken, for there was such work often lately, and it spins from then on."""
+    True: one is to be woken, for there was such work often lately, and it spins from then on.
+    lately: whether there was some just before."""
     # relaxed, all: a policy, whose numbers may be those of several that race
     cdef int64_t last = i64_load_relaxed(&s.wished)
     cdef int64_t wishes, patience
-    if s.spin_ns == 0 or last >= begun or now - i64_load_relaxed(&s.wanted) <= WANTED_NS:
+    if last >= begun:
         return False
+    lately[0] = begun - last < LATELY_NS
     i64_store_relaxed(&s.wished, now)
+    if s.spin_ns == 0 or now - i64_load_relaxed(&s.wanted) <= WANTED_NS:
+        return False
     wishes = i64_load_relaxed(&s.wishes) + 1 if begun - last < s.spin_ns else 0
     patience = i64_load_relaxed(&s.patience)
     if wishes < patience:

@@ -1,11 +1,12 @@
 """What the public API does not show: early exit in the bridge, the pool's queues."""
-from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint32_t
 from pyblitz.host.pools cimport Entry, enter, leave
 from pyblitz.runtime.atomic cimport (
     atomic_i64, i64_cas_relaxed, i64_fetch_add_relaxed, i64_load_relaxed,
     i64_store_relaxed)
 from pyblitz.runtime.bridge cimport (
     Bridge, bridge_init, bridge_limit, bridge_run, bridge_wants)
+from pyblitz.runtime.counters cimport count_sleeping, counters_load
 from pyblitz.runtime.deque cimport deque_looks
 from pyblitz.runtime.join cimport join
 from pyblitz.runtime.os cimport now_ns
@@ -115,6 +116,16 @@ def halves():
         rc = join(e.worker, left_half, &h, right_half, &h)
         leave(&e, rc)
     return h.left, i64_load_relaxed(&h.right)
+
+
+def all_sleep():
+    """Whether all threads of the pool do."""
+    cdef Entry e
+    cdef bint asleep
+    enter(&e)
+    asleep = count_sleeping(counters_load(&e.worker.pool.sleep.counters)) == <uint32_t>e.worker.pool.n_background
+    leave(&e, 0)
+    return asleep
 
 
 cdef struct Leaves:

@@ -40,6 +40,7 @@ def spins(int64_t spin_ns, events):
     cdef Sleep s
     cdef Idle idle
     cdef int64_t k, looks
+    cdef bint lately = False
     sleep_init(&s, NULL, NULL, 0, NULL, NULL)
     s.spin_ns = spin_ns
     idle_init(&idle)
@@ -47,7 +48,7 @@ def spins(int64_t spin_ns, events):
     for what, length, now, *later in events:
         looks = 0
         if what == "wish":
-            found.append(wished_for(&s, length, now))
+            found.append(wished_for(&s, length, now, &lately))
             continue
         if what == "wanted":
             i64_store_relaxed(&s.wanted, now)

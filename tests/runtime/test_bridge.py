@@ -240,24 +240,29 @@ def test_what_may_take_no_time_begins_alone(native, pool_size):
 
 @pytest.mark.alone
 @pytest.mark.parametrize(
-    ("loop", "wakes"),
+    ("loop", "times", "wakes"),
     [
-        ((20, 2_000, 2_000, False), False),
-        ((20, 2_000, 2_000, True), True),
-        ((1000, 0, 200_000, False), True),
+        ((5, 12_000, 12_000, False), 1, False),
+        ((5, 12_000, 12_000, False), 2, True),
+        ((5, 12_000, 12_000, True), 1, True),
+        ((1000, 0, 200_000, False), 1, True),
     ],
-    ids=["short", "short, beside others", "long at its end"],
+    ids=["short", "short, twice", "short, beside others", "long at its end"],
 )
-def test_what_wakes_a_sleeper(native, pool_size, loop, wakes):
-    """Not a loop that ends before a sleeper comes, however long its halves have waited; but what a
-    caller left, of which nobody knows how long it takes, and items that take longer than the pace
-    of the others says."""
+def test_what_wakes_a_sleeper(native, pool_size, loop, times, wakes):
+    """Not a loop that ends before a sleeper comes, however long its halves have waited; but the one
+    right after it, what a caller left, of which nobody knows how long it takes, and items that take
+    longer than the pace of the others says."""
     pool_size(2)
     calls = 200
     with pb.stats() as s:
         for _ in range(calls):
-            time.sleep(0.002)  # it sleeps
-            native.forks.loop_of_leaves(*loop)
+            while not native.runtime.all_sleep():
+                time.sleep(0.0002)
+            # Later than what counts as right after.
+            time.sleep(0.0005)
+            for _ in range(times):
+                native.forks.loop_of_leaves(*loop)
     found = sum(w.wakes for w in s.workers)
     # Where the CPU was taken away from a leaf, the loop may take long.
     assert found > calls / 2 if wakes else found < calls / 2

@@ -8,6 +8,8 @@
 
 #define PB_NARROW_SHIFT UINT32_C(0x007FFFFF)
 #define PB_WIDE_SHIFT UINT64_C(0x000FFFFFFFFFFFFF)
+#define PB_NARROW_INFINITY (UINT32_C(0xFF800000) - PB_NARROW_SHIFT)
+#define PB_WIDE_INFINITY (UINT64_C(0xFFF0000000000000) - PB_WIDE_SHIFT)
 
 /* SHIFT: the turned bits of minus infinity; what is below them wraps to the end. */
 #define PB_KEYS(NAME, T, SHIFT, ATTR)                                         \

@@ -11,6 +11,9 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
         TURNED "PB_TURNED"
         PAIR_FIRSTS "PB_FIRSTS"
         PAIR_SECONDS "PB_SECONDS"
+    # The word of infinity; those of NaNs are greater.
+    const uint32_t NARROW_INFINITY "PB_NARROW_INFINITY"
+    const uint64_t WIDE_INFINITY "PB_WIDE_INFINITY"
     # (x first y) second z, by the operations' numbers: + * - /, and TURNED more for a second one of z and
     # what is between.  As loop_fn, of x, y, z and the result.  NULL: there is none.
     ctypedef void (*pair_fn "pb_pair_loop")(char** args, const intptr_t* dims, const intptr_t* steps,
