@@ -245,7 +245,7 @@ def test_what_may_take_no_time_begins_alone(native, pool_size):
         ((5, 12_000, 12_000, False), 1, False),
         ((5, 12_000, 12_000, False), 2, True),
         ((5, 12_000, 12_000, True), 1, True),
-        ((1000, 0, 200_000, False), 1, True),
+        ((50, 0, 100_000, False), 1, True),
     ],
     ids=["short", "short, twice", "short, beside others", "long at its end"],
 )
