@@ -903,6 +903,149 @@ def test_functions_traced_and_not():
         )
 
 
+LIMIT = 0.5
+
+
+def calls_of(fn, times, use):
+    """How often fn is called while `use` is."""
+    calls = 0
+
+    def profile(frame, event, arg):
+        nonlocal calls
+        calls += event == "call" and frame.f_code is fn.__code__
+
+    sys.setprofile(profile)
+    try:
+        for _ in range(times):
+            use(fn)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def above(limit):
+    return lambda v: v > limit
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda v: v > 0.5,
+        lambda v: 1 - v * v >= -v,
+        lambda v: v > LIMIT,
+        lambda v: v,
+        above(0.5),
+        above(np.float64(0.5)),
+    ],
+)
+def test_functions_of_operators_are_asked_once(fn):
+    """They can only stand for the same again, of any array of the dtype."""
+    for i, a in enumerate([values("f8", (50,), 1), values("f8", (7,), 2), np.eye(4)]):
+        x = pb.par_iter(a)
+        assert calls_of(fn, 5, x.map) == (i == 0)
+        assert_same(x.map(fn).collect(), np.asarray(fn(a)))
+    x = pb.par_iter(a[1])
+    assert calls_of(fn, 5, x.mask) == 0
+    assert_same(x.filter(fn).collect(), a[1][fn(a[1]) != 0])
+    # Of what a filter keeps, and of another expression.
+    kept = a[1][a[1] < 0.7]
+    assert_same((x.filter(lambda v: v < 0.7) * 3).filter(fn).collect(), kept[fn(kept * 3) != 0] * 3)
+    b = np.arange(5, dtype="f4")
+    assert_same(pb.par_iter(b).map(fn).collect(), np.asarray(fn(b)))
+
+
+def test_functions_of_others_are_asked_again(monkeypatch):
+    """Whose cells, global names, defaults or code may be others, or that do more than apply
+    operators."""
+    a = np.arange(5.0)
+    x = pb.par_iter(a)
+    limit = 1.5
+
+    def cell(v):
+        return v > limit
+
+    def default(v, *, least=1.5):
+        return v > least
+
+    def counts(v):
+        nonlocal limit
+        limit += 1
+        return v > 1
+
+    def writes(v):
+        nonlocal limit
+        limit = 7.0
+        return v > 1
+
+    def by_global(v):
+        return v > LIMIT
+
+    assert x.filter(cell).count() == 3
+    limit = 2.5
+    assert x.filter(cell).count() == 2
+    assert x.filter(above(0.5)).count() == 4
+    assert x.filter(above(3.5)).count() == 1
+    cell.__code__ = above(0.5).__code__.replace(co_name="another")
+    assert x.filter(cell).count() == 2
+    assert x.filter(by_global).count() == 4
+    monkeypatch.setitem(globals(), "LIMIT", 3.5)
+    assert x.filter(by_global).count() == 1
+    monkeypatch.delitem(globals(), "LIMIT")
+    with pytest.raises(NameError, match="LIMIT"):
+        x.filter(by_global).count()
+    assert x.filter(default).count() == 3
+    default.__kwdefaults__ = {"least": 3.5}
+    assert x.filter(default).count() == 1
+    del limit
+    with pytest.raises(NameError, match="limit"):
+        x.filter(cell).count()
+    limit = 0.0
+    assert calls_of(counts, 3, x.filter) == 3
+    assert limit == 3.0
+    assert calls_of(writes, 3, x.filter) == 3
+    assert limit == 7.0
+
+
+def test_functions_that_are_asked_once_warn_each_time():
+    zero = np.float64(0)
+    x = pb.par_iter(np.arange(5.0))
+    for fn in (lambda v: v > 1 / zero, lambda v: v * (zero / zero)):
+        for _ in range(3):
+            with pytest.warns(RuntimeWarning):
+                x.map(fn)
+    halves = pb.par_iter(np.ones(3, "f2"))
+    for _ in range(3):
+        with pytest.warns(RuntimeWarning, match="overflow"):
+            halves.map(lambda v: v + 1e6)
+
+
+def test_functions_inside_another_errstate_are_asked_again():
+    """So that they stand for the same the second time."""
+
+    def reciprocal(t):
+        return 1 / t
+
+    def strict(v):
+        with np.errstate(divide="raise"):
+            return pb.par_iter(v).map(reciprocal)
+
+    x = pb.par_iter(np.arange(1.0, 6.0))
+    first = repr(x.map(strict))
+    x.map(reciprocal)
+    assert repr(x.map(strict)) == first != repr(x.map(reciprocal))
+
+
+def test_what_functions_stood_for_holds_no_array():
+    a = np.arange(5.0)
+    gone = weakref.ref(a)
+    x = pb.par_iter(a)
+    x.map(lambda v: v + 1.25)
+    x.filter(lambda v: v * v > 1.25)
+    del a, x
+    gc.collect()
+    assert gone() is None
+
+
 def test_one_function_of_two_dtypes():
     """Common subexpressions are of one dtype and one kind."""
 

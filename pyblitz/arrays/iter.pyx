@@ -36,7 +36,7 @@ from pyblitz.arrays.front import complete_methods, ending, lazy_classes
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, call_kernel, cast,
     depends, index_node, keep, kept_node, node_of, operation_node,
-    other_filter, simple_node, sliced)
+    other_filter, remember, remembered, simple_node, sliced)
 from pyblitz.arrays.predicates cimport (
     STANDS_MASK, STANDS_VALUE, fitting, of_known, stands_for, truth_of)
 from pyblitz.arrays.predicates import lazy_arrays
@@ -370,21 +370,27 @@ cdef Node select(Node node, object index):
 
 cdef ParIter predicate_of(object what, tuple values):
     """The mask that a mask, value, ufunc, kernel or function stands for, lazily."""
+    made = result_lately(what, values)
+    if made is None:
+        made = predicate_anew(what, values)
+    if not isinstance(made, ParIter):
+        raise TypeError("predicate: must give one value for each element")
+    if (<Node>(<ParIter>made).parts[0]).dtype.kind != "b":
+        made = call(np.not_equal, (made, 0), {})
+    return made
+
+
+cdef object predicate_anew(object what, tuple values):
+    """The same, as numbers or truth values."""
     cdef ParIter x = values[0]
     kind, thing = stands_for(what, x.dtype, "predicate")
     if kind == STANDS_MASK:
         return beside(wrap([node_of(thing)]), x)
     if kind == STANDS_VALUE:
         mask = np.equal(x, thing)
-        if type(mask) is not ParIter:   # which asked a class of its own
-            mask = par_iter(truth_of(mask))
-    else:
-        mask = beside(thing, x) if isinstance(thing, ParIter) else mapped_truth(thing, values)
-    if not isinstance(mask, ParIter):
-        raise TypeError("predicate: must give one value for each element")
-    if (<Node>(<ParIter>mask).parts[0]).dtype.kind != "b":
-        mask = call(np.not_equal, (mask, 0), {})
-    return mask
+        # One that is not lazy asked a class of its own.
+        return mask if type(mask) is ParIter else par_iter(truth_of(mask))
+    return beside(thing, x) if isinstance(thing, ParIter) else mapped_truth(thing, values)
 
 
 cdef ParIter beside(ParIter mask, ParIter x):
@@ -401,7 +407,25 @@ cdef object mapped_truth(object fn, tuple values):
     if isinstance(fn, ufunc) or numbas_ufunc(fn) is not None or as_kernel(fn) is not None:
         return mapped(fn, values, None)
     refuse_known(fn)
-    return mapped_function(of_known(fn), values, None, True)
+    return keep_result(fn, values, mapped_function(of_known(fn), values, None, True))
+
+
+cdef ParIter result_lately(object fn, tuple values):
+    """What a function gives for lazy arrays, where that is remembered; or None."""
+    cdef ParIter x = values[0]
+    cdef Node n
+    # In a function that is being traced there may be another errstate.
+    if len(values) > 1 or len(x.parts) > 1 or x.traced:
+        return None
+    n = remembered(fn, x.parts[0])
+    return None if n is None else wrap([n])
+
+
+cdef ParIter keep_result(object fn, tuple values, ParIter result):
+    cdef ParIter x = values[0]
+    if len(values) == 1 and len(x.parts) == 1:
+        remember(fn, x.parts[0], result.parts[0])
+    return result
 
 
 cdef bint is_looked_at(Node node) except -1:
@@ -454,6 +478,9 @@ cdef object asked_for_expression(object fn, tuple row):
 cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
     """``fn`` of lazy arrays, element by element."""
     cdef CompiledKernel k
+    cdef ParIter soon = None if dtype is not None else result_lately(fn, values)
+    if soon is not None:
+        return soon
     fn = bare(fn)
     if dtype is not None:
         dtype = number_dtype(dtype, None)
@@ -470,7 +497,8 @@ cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
         return wrap([call_kernel(k, row) for row in rows_of(values)])
     if checked:
         refuse_known(fn)
-    return mapped_function(fn, values, dtype, checked)
+    soon = mapped_function(fn, values, dtype, checked)
+    return soon if dtype is not None else keep_result(fn, values, soon)
 
 
 cdef list rows_of(tuple values):
@@ -930,8 +958,9 @@ cdef class ParIter:
         ----------
         fn : ufunc, compiled kernel, or callable
             As in :func:`par_map`. A Python function is first called with the lazy array; if
-            that gives a lazy array of the same length, its expression is part of the plan.
-            Otherwise it is called under the GIL with one block of elements after another.
+            that gives a lazy array of the same length, its expression is part of the plan
+            (and one that only applies operators to it and to numbers need not be called the
+            next time).  Otherwise it is called under the GIL with one block of elements after another.
         dtype : dtype, optional
             Of the result. Without it, a function that is called with blocks is called once
             more, with the first element, to tell.
@@ -1111,8 +1140,13 @@ cdef class ParIter:
         >>> pb.par_iter([1, 2, 3]).filter(lambda v: v > 1).collect()
         array([2, 3])
         """
+        cdef ParIter mask
+        cdef Node one, other
         self.flat()
         mask = predicate_of(predicate, (self,))
+        one, other = self.parts[0], mask.parts[0]
+        if len(self.parts) == 1 and len(mask.parts) == 1 and one.domain is other.domain:
+            return wrap([kept_node(one, keep(other))])
         if self.shape is None and mask.shape is not None:
             # Of what is kept, which is computed now.
             return self.placed().filter(mask)

@@ -65,3 +65,7 @@ cdef Domain keep(Node mask)
 cdef Node kept_node(Node node, Domain domain)
 cdef Node again(Node node, tuple args, Domain domain)
 cdef Node sliced(Node node, object how, dict memo)
+# The expression of x that a function stands for, if it was remembered, without a call; None: it was not.
+cdef Node remembered(object fn, Node x)
+# Where a function can only stand for the same expression again, keeps what it gave for x.
+cdef int remember(object fn, Node x, Node result) except -1

@@ -1,9 +1,12 @@
 # cython: wraparound=True, boundscheck=True
 """Nodes: see nodes.pxd."""
+import dis
+
 import numpy as np
 
 cimport cython
 cimport numpy as cnp
+from cpython.function cimport PyFunction_Check
 from cpython.long cimport PyLong_AsLong
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
@@ -285,13 +288,20 @@ cdef Node number_node(object x, cnp.dtype want):
     if not fits:
         return None
     n = new_node(NODE_CONSTANT, value, (), (), want, None)
+    if is_plain(x, want):
+        keep_lately(last_numbers, place, (x, want, n))
+    return n
+
+
+cdef bint is_plain(object x, cnp.dtype want) except -1:
+    """Whether it is a number that NumPy converts to this dtype, or a larger one, without a word."""
     # NumPy may warn each time of an overflow or underflow in the conversion of Python's, so such numbers
     # are not kept.  Those within the normal numbers of half precision, of which 65504 is the greatest,
     # meet none.  Nor is what a subclass of NumPy's types may hold.
-    if type(x) is want.type if not is_number(x) else (
-            type(x) is not complex and (x == 0 or 1e-4 < abs(x) < 65504)):
-        keep_lately(last_numbers, place, (x, want, n))
-    return n
+    if not is_number(x):
+        kind = type(x)
+        return <void*>kind == <void*>want.typeobj
+    return type(x) is not complex and (x == 0 or 1e-4 < abs(x) < 65504)
 
 
 cdef Node call_node(ufunc u, tuple inputs, Resolved r, int output):
@@ -392,3 +402,142 @@ cdef Node sliced(Node node, object how, dict memo):
         else:
             memo[part] = again(part, tuple([memo[a] for a in part.args]), None)
     return memo[node]
+
+
+# ---- what functions stand for ----------------------------------------------------
+#
+# To call a function that is asked for its expression takes longer than to compute that of a few elements.
+# One that only applies operators to its argument and to numbers stands for the same each time.
+
+# Instructions that do nothing but that; another one's effect may be another each time.
+cdef set operators = {
+    code for name, code in dis.opmap.items() if name.startswith(("BINARY_", "COMPARE_OP", "INPLACE_", "UNARY_"))}
+cdef set harmless = operators | {
+    code for name, code in dis.opmap.items() if name.startswith((
+        "CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", "LOAD_CONST", "LOAD_DEREF", "LOAD_FAST", "LOAD_GLOBAL",
+        "LOAD_SMALL_INT", "NOP", "RESUME", "RETURN_CONST", "RETURN_VALUE", "STORE_FAST"))}
+
+
+cdef enum:
+    # Of longer expressions the call is a small part.
+    MOST_STEPS = 16
+
+
+cdef class Expression:
+    """What a function stood for."""
+    cdef object code
+    cdef object dtype       # of its argument
+    cdef list numbers       # what its cells and global names held
+    cdef Node argument
+    cdef list steps         # made of it, each after those that it is made of
+
+
+# Those that were asked for last.
+cdef list last_expressions = [None] * LATELY_PLACES
+
+
+cdef list numbers_of(object fn, object code):
+    """What its cells and global names hold; None: one of them nothing, or something built in."""
+    cdef list numbers = []
+    try:
+        for cell in fn.__closure__ or ():
+            numbers.append(cell.cell_contents)
+        for name in code.co_names:
+            numbers.append(fn.__globals__[name])
+    except (KeyError, ValueError):
+        numbers = None
+    return numbers
+
+
+cdef list of_another(list steps, Node argument, Node x):
+    """The same steps of x."""
+    cdef list made = []
+    cdef tuple args, others
+    cdef Node n
+    cdef Py_ssize_t i, k
+    for step in steps:
+        n = step
+        args = n.args
+        others = PyTuple_New(len(args))
+        for i in range(len(args)):
+            # They are few.
+            for k in range(len(made)):
+                if steps[k] is args[i]:
+                    set_new(others, i, made[k])
+                    break
+            else:
+                set_new(others, i, x if args[i] is argument else args[i])
+        made.append(again(n, others, x.domain))
+    return made
+
+
+cdef Node remembered(object fn, Node x):
+    cdef Expression e
+    cdef Py_ssize_t i, place
+    cdef list numbers = None
+    if not PyFunction_Check(fn) or x.kind == NODE_CONSTANT:
+        return None
+    code = fn.__code__
+    place = lately_place(<void*>code, <void*>x.dtype, NULL)
+    for i in range(place, place + 2):
+        e = last_expressions[i]
+        if e is None or e.code is not code or e.dtype is not x.dtype:
+            continue
+        if numbers is None and len(e.numbers) > 0:
+            numbers = numbers_of(fn, code)
+        if are_same(numbers, e.numbers):
+            return of_another(e.steps, e.argument, x)[-1] if e.steps else x
+    return None
+
+
+cdef bint are_same(list a, list b) noexcept:
+    """a: None where there are none, or are no numbers."""
+    cdef Py_ssize_t i
+    if a is None:
+        return len(b) == 0
+    for i in range(len(a)):
+        if a[i] is not b[i]:
+            return False
+    return True
+
+
+cdef int remember(object fn, Node x, Node result) except -1:
+    cdef Expression e
+    cdef list numbers, steps = []
+    cdef Node argument
+    if not PyFunction_Check(fn) or x.kind == NODE_CONSTANT:
+        return 0
+    code = fn.__code__
+    numbers = numbers_of(fn, code)
+    if numbers is None or not all([is_plain(v, x.dtype) for v in numbers]):
+        return 0
+    visit(result, {x}, steps)
+    steps = [n for n in steps if (<Node>n).kind != NODE_CONSTANT]
+    if len(steps) > MOST_STEPS or not stands_for_steps(code, steps, x.dtype):
+        return 0
+    e = Expression()
+    e.code, e.dtype, e.numbers = code, x.dtype, numbers
+    # Of an argument that holds no array.
+    argument = new_node(NODE_INPUT, None, (), (0,), x.dtype, None)
+    e.argument, e.steps = argument, of_another(steps, x, argument)
+    return keep_lately(last_expressions, lately_place(<void*>code, <void*>e.dtype, NULL), e)
+
+
+cdef bint stands_for_steps(object code, list steps, cnp.dtype dtype) except -1:
+    """Whether all that a function does is to apply operators, each of which made a step."""
+    cdef Py_ssize_t calls = 0, operations = 0
+    # CO_VARARGS and CO_VARKEYWORDS; a default may be replaced.
+    if code.co_argcount + code.co_kwonlyargcount != 1 or code.co_flags & 0xC:
+        return False
+    if not all([x is None or is_plain(x, dtype) for x in code.co_consts]):
+        return False
+    for n in steps:
+        if (<Node>n).kind != NODE_CALL and (<Node>n).kind != NODE_CAST:
+            return False
+        calls += (<Node>n).kind == NODE_CALL
+    for instruction in code.co_code[::2]:
+        if instruction not in harmless:
+            return False
+        operations += instruction in operators
+    # Others had numbers only, and may have warned.
+    return calls == operations
