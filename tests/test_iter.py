@@ -927,9 +927,16 @@ def above(limit):
     return lambda v: v > limit
 
 
+def far(v):
+    """With a large number."""
+    w = v * 100_000
+    return w > 1e5
+
+
 @pytest.mark.parametrize(
     "fn",
     [
+        far,
         lambda v: v > 0.5,
         lambda v: 1 - v * v >= -v,
         lambda v: v > LIMIT,
@@ -1006,6 +1013,39 @@ def test_functions_of_others_are_asked_again(monkeypatch):
     assert limit == 7.0
 
 
+def test_numbers_that_change_while_a_function_is_asked(monkeypatch):
+    """By another thread; here by a profiler."""
+    x = pb.par_iter(np.arange(5.0))
+
+    def fn(v):
+        return v > LIMIT
+
+    def profile(frame, event, arg):
+        if frame.f_code is fn.__code__:
+            monkeypatch.setitem(globals(), "LIMIT", 3.5 if event == "call" else 2.5)
+
+    sys.setprofile(profile)
+    x.filter(fn)
+    sys.setprofile(None)
+    for limit, kept in ((0.5, 4), (2.5, 2), (3.5, 1), (0.5, 4)):
+        monkeypatch.setitem(globals(), "LIMIT", limit)
+        assert x.filter(fn).count() == kept
+
+
+class Names(dict):
+    def __missing__(self, name):
+        raise NameError(name)
+
+
+def test_names_of_a_namespace_that_is_no_plain_dict():
+    names = Names(__builtins__=__builtins__, LIMIT=2.5)
+    exec("clipped = lambda v: v.clip(1, 3)\nabove = lambda v: v > LIMIT", names)
+    x = pb.par_iter(np.arange(5.0))
+    assert_same(x.map(names["clipped"]).collect(), np.clip(np.arange(5.0), 1, 3))
+    assert calls_of(names["above"], 3, x.filter) == 3
+    assert x.filter(names["above"]).count() == 2
+
+
 def test_functions_that_are_asked_once_warn_each_time():
     zero = np.float64(0)
     x = pb.par_iter(np.arange(5.0))
@@ -1017,10 +1057,14 @@ def test_functions_that_are_asked_once_warn_each_time():
     for _ in range(3):
         with pytest.warns(RuntimeWarning, match="overflow"):
             halves.map(lambda v: v + 1e6)
+    # Of numbers that are to be times, NumPy 2.5 warns.
+    times = pb.par_iter(np.arange(5).astype("m8[s]"))
+    assert calls_of(lambda v: v + 1, 3, times.map) == 3
 
 
 def test_functions_inside_another_errstate_are_asked_again():
     """So that they stand for the same the second time."""
+    other = pb.par_iter(np.arange(1.0, 6.0))
 
     def reciprocal(t):
         return 1 / t
@@ -1029,10 +1073,16 @@ def test_functions_inside_another_errstate_are_asked_again():
         with np.errstate(divide="raise"):
             return pb.par_iter(v).map(reciprocal)
 
+    def strict_of_another(v):
+        with np.errstate(divide="raise"):
+            return other.map(reciprocal)
+
     x = pb.par_iter(np.arange(1.0, 6.0))
-    first = repr(x.map(strict))
-    x.map(reciprocal)
-    assert repr(x.map(strict)) == first != repr(x.map(reciprocal))
+    for fn in (strict, strict_of_another):
+        reciprocal.__code__ = reciprocal.__code__.replace(co_name=fn.__name__)
+        first = repr(x.map(fn))
+        x.map(reciprocal)
+        assert repr(x.map(fn)) == first != repr(x.map(reciprocal))
 
 
 def test_what_functions_stood_for_holds_no_array():

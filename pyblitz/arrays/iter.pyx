@@ -11,6 +11,7 @@ import operator
 import threading
 import weakref
 from inspect import signature
+from types import FunctionType
 
 import numpy as np
 
@@ -34,9 +35,9 @@ from pyblitz.arrays.front cimport (
     Ufunc, bare, check_out, computed, computes_alike, member, no_value, overrides, refuse_lazy)
 from pyblitz.arrays.front import complete_methods, ending, lazy_classes
 from pyblitz.arrays.nodes cimport (
-    NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Node, call_kernel, cast,
-    depends, index_node, keep, kept_node, node_of, operation_node,
-    other_filter, remember, remembered, simple_node, sliced)
+    NODE_BLOCKS, NODE_CONSTANT, NODE_INDEX, NODE_INPUT, NODE_LOOK, Expression, Node, call_kernel, cast,
+    depends, expression_of, function_of, index_node, keep, kept_node, node_of, operation_node,
+    other_filter, remember, result_of, simple_node, sliced)
 from pyblitz.arrays.predicates cimport (
     STANDS_MASK, STANDS_VALUE, fitting, of_known, stands_for, truth_of)
 from pyblitz.arrays.predicates import lazy_arrays
@@ -370,7 +371,7 @@ cdef Node select(Node node, object index):
 
 cdef ParIter predicate_of(object what, tuple values):
     """The mask that a mask, value, ufunc, kernel or function stands for, lazily."""
-    made = result_lately(what, values)
+    made = result_of_operators(what, values)
     if made is None:
         made = predicate_anew(what, values)
     if not isinstance(made, ParIter):
@@ -388,7 +389,7 @@ cdef object predicate_anew(object what, tuple values):
         return beside(wrap([node_of(thing)]), x)
     if kind == STANDS_VALUE:
         mask = np.equal(x, thing)
-        # One that is not lazy asked a class of its own.
+        # Beside a class of its own, which NumPy asks, it need not be lazy.
         return mask if type(mask) is ParIter else par_iter(truth_of(mask))
     return beside(thing, x) if isinstance(thing, ParIter) else mapped_truth(thing, values)
 
@@ -407,25 +408,31 @@ cdef object mapped_truth(object fn, tuple values):
     if isinstance(fn, ufunc) or numbas_ufunc(fn) is not None or as_kernel(fn) is not None:
         return mapped(fn, values, None)
     refuse_known(fn)
-    return keep_result(fn, values, mapped_function(of_known(fn), values, None, True))
+    return mapped_function(of_known(fn), values, None, True)
 
 
-cdef ParIter result_lately(object fn, tuple values):
-    """What a function gives for lazy arrays, where that is remembered; or None."""
+cdef ParIter result_of_operators(object fn, tuple values):
+    """What a function gives that only applies operators to one lazy array and to numbers; None: it may do
+    something else, or is no function."""
     cdef ParIter x = values[0]
-    cdef Node n
-    # In a function that is being traced there may be another errstate.
-    if len(values) > 1 or len(x.parts) > 1 or x.traced:
+    cdef Node node
+    cdef Expression e
+    if type(fn) is not FunctionType or len(values) > 1 or len(x.parts) > 1:
         return None
-    n = remembered(fn, x.parts[0])
-    return None if n is None else wrap([n])
-
-
-cdef ParIter keep_result(object fn, tuple values, ParIter result):
-    cdef ParIter x = values[0]
-    if len(values) == 1 and len(x.parts) == 1:
-        remember(fn, x.parts[0], result.parts[0])
-    return result
+    # Inside another one that is asked, there may be another errstate.
+    if getattr(tracing, "context", None) is not None:
+        return None
+    node = x.parts[0]
+    e = expression_of(fn, node)
+    if e is None:
+        return None
+    if e.steps is not None:
+        return wrap([result_of(e, node)])
+    made = expressions_of(function_of(e), [(node,)], None)
+    if made is None:
+        return None
+    remember(e, node, made[0])
+    return wrap(made)
 
 
 cdef bint is_looked_at(Node node) except -1:
@@ -478,9 +485,9 @@ cdef object asked_for_expression(object fn, tuple row):
 cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
     """``fn`` of lazy arrays, element by element."""
     cdef CompiledKernel k
-    cdef ParIter soon = None if dtype is not None else result_lately(fn, values)
-    if soon is not None:
-        return soon
+    cdef ParIter made = None if dtype is not None else result_of_operators(fn, values)
+    if made is not None:
+        return made
     fn = bare(fn)
     if dtype is not None:
         dtype = number_dtype(dtype, None)
@@ -497,8 +504,7 @@ cdef object mapped(object fn, tuple values, object dtype, bint checked=True):
         return wrap([call_kernel(k, row) for row in rows_of(values)])
     if checked:
         refuse_known(fn)
-    soon = mapped_function(fn, values, dtype, checked)
-    return soon if dtype is not None else keep_result(fn, values, soon)
+    return mapped_function(fn, values, dtype, checked)
 
 
 cdef list rows_of(tuple values):
@@ -958,9 +964,9 @@ cdef class ParIter:
         ----------
         fn : ufunc, compiled kernel, or callable
             As in :func:`par_map`. A Python function is first called with the lazy array; if
-            that gives a lazy array of the same length, its expression is part of the plan
-            (and one that only applies operators to it and to numbers need not be called the
-            next time).  Otherwise it is called under the GIL with one block of elements after another.
+            that gives a lazy array of the same length, its expression is part of the plan.
+            Otherwise it is called under the GIL with one block of elements after another. One
+            that only applies operators to the array and to numbers is not called each time.
         dtype : dtype, optional
             Of the result. Without it, a function that is called with blocks is called once
             more, with the first element, to tell.

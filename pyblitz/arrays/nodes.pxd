@@ -65,7 +65,20 @@ cdef Domain keep(Node mask)
 cdef Node kept_node(Node node, Domain domain)
 cdef Node again(Node node, tuple args, Domain domain)
 cdef Node sliced(Node node, object how, dict memo)
-# The expression of x that a function stands for, if it was remembered, without a call; None: it was not.
-cdef Node remembered(object fn, Node x)
-# Where a function can only stand for the same expression again, keeps what it gave for x.
-cdef int remember(object fn, Node x, Node result) except -1
+
+# What a function stands for that only applies operators to one argument and to numbers.
+cdef class Expression:
+    cdef object code        # of the function
+    cdef object dtype       # of the argument
+    cdef list numbers       # what the function's cells hold, and its global names mean
+    cdef Py_ssize_t operations
+    cdef Node argument
+    cdef list steps         # nodes, each after those that it is made of; None: nobody has asked yet
+
+# Of a function of Python's, for an argument like x; None: it may do something else.
+cdef Expression expression_of(object fn, Node x)
+# The function, with these very numbers: those of the other may be changed meanwhile, by another thread.
+cdef object function_of(Expression e)
+# Keeps what function_of(e) gave for x.
+cdef int remember(Expression e, Node x, Node result) except -1
+cdef Node result_of(Expression e, Node x)

@@ -1,12 +1,12 @@
 # cython: wraparound=True, boundscheck=True
 """Nodes: see nodes.pxd."""
 import dis
+from types import CellType, FunctionType
 
 import numpy as np
 
 cimport cython
 cimport numpy as cnp
-from cpython.function cimport PyFunction_Check
 from cpython.long cimport PyLong_AsLong
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
@@ -294,14 +294,16 @@ cdef Node number_node(object x, cnp.dtype want):
 
 
 cdef bint is_plain(object x, cnp.dtype want) except -1:
-    """Whether it is a number that NumPy converts to this dtype, or a larger one, without a word."""
+    """Whether it is a number of a kind that NumPy converts to this dtype without a warning."""
     # NumPy may warn each time of an overflow or underflow in the conversion of Python's, so such numbers
-    # are not kept.  Those within the normal numbers of half precision, of which 65504 is the greatest,
-    # meet none.  Nor is what a subclass of NumPy's types may hold.
+    # are not kept.  Those within the normal numbers of the type meet none: of half precision, of which
+    # 65504 is the greatest, or of any other.  Nor is what a subclass of NumPy's types may hold.
     if not is_number(x):
         kind = type(x)
         return <void*>kind == <void*>want.typeobj
-    return type(x) is not complex and (x == 0 or 1e-4 < abs(x) < 65504)
+    if type(x) is complex:
+        return False
+    return x == 0 or (1e-4 < abs(x) < 65504 if want.itemsize < 4 else 1e-30 < abs(x) < 1e30)
 
 
 cdef Node call_node(ufunc u, tuple inputs, Resolved r, int output):
@@ -417,39 +419,129 @@ cdef set harmless = operators | {
         "CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", "LOAD_CONST", "LOAD_DEREF", "LOAD_FAST", "LOAD_GLOBAL",
         "LOAD_SMALL_INT", "NOP", "RESUME", "RETURN_CONST", "RETURN_VALUE", "STORE_FAST"))}
 
-
 cdef enum:
     # Of longer expressions the call is a small part.
     MOST_STEPS = 16
-
-
-cdef class Expression:
-    """What a function stood for."""
-    cdef object code
-    cdef object dtype       # of its argument
-    cdef list numbers       # what its cells and global names held
-    cdef Node argument
-    cdef list steps         # made of it, each after those that it is made of
-
 
 # Those that were asked for last.
 cdef list last_expressions = [None] * LATELY_PLACES
 
 
+cdef class Expression:
+    """What a function stands for."""
+
+
+cdef Expression expression_of(object fn, Node x):
+    cdef Expression e
+    cdef Py_ssize_t i, place
+    cdef list numbers = None
+    code = fn.__code__
+    place = lately_place(<void*>code, <void*>x.dtype, NULL)
+    for i in range(place, place + 2):
+        e = last_expressions[i]
+        if e is None or e.code is not code or e.dtype is not x.dtype:
+            continue
+        if len(e.numbers) == 0:
+            return e            # a function of the same code has none, either
+        if numbers is None:
+            numbers = numbers_of(fn, code)
+        if numbers is not None and are_same(numbers, e.numbers):
+            return e
+    return expression_anew(fn, code, x)
+
+
+cdef Expression expression_anew(object fn, object code, Node x):
+    cdef Expression e
+    cdef list numbers = numbers_of(fn, code)
+    cdef cnp.dtype dtype = x.dtype
+    cdef Py_ssize_t operations
+    if numbers is None or x.kind == NODE_CONSTANT or not all([is_plain(v, dtype) for v in numbers]):
+        return None
+    # NumPy 2.5 warns each time of numbers that are to be times.
+    if dtype.kind in b"mM" or not dtype.isnative:
+        return None
+    operations = operations_of(code, dtype)
+    if operations < 0:
+        return None
+    e = Expression()
+    e.code, e.dtype, e.numbers, e.operations = code, dtype, numbers, operations
+    return e
+
+
 cdef list numbers_of(object fn, object code):
-    """What its cells and global names hold; None: one of them nothing, or something built in."""
+    """What its cells hold and its global names mean; None: not all do."""
     cdef list numbers = []
-    try:
-        for cell in fn.__closure__ or ():
-            numbers.append(cell.cell_contents)
-        for name in code.co_names:
-            numbers.append(fn.__globals__[name])
-    except (KeyError, ValueError):
-        numbers = None
+    cdef tuple names = code.co_names
+    closure, named = fn.__closure__, fn.__globals__
+    if closure is not None:
+        try:
+            for cell in closure:
+                numbers.append(cell.cell_contents)
+        except ValueError:
+            numbers = None
+    if numbers is None or (len(names) > 0 and type(named) is not dict):
+        return None
+    for name in names:
+        if name not in <dict>named:
+            return None
+        numbers.append((<dict>named).get(name))
     return numbers
 
 
-cdef list of_another(list steps, Node argument, Node x):
+cdef bint are_same(list a, list b) noexcept:
+    cdef Py_ssize_t i
+    for i in range(len(a)):
+        if a[i] is not b[i]:
+            return False
+    return True
+
+
+cdef Py_ssize_t operations_of(object code, cnp.dtype dtype) except -2:
+    """How many operators it applies; -1: it may do something else, too."""
+    cdef Py_ssize_t operations = 0
+    # CO_VARARGS and CO_VARKEYWORDS; a default may be replaced.
+    if code.co_argcount + code.co_kwonlyargcount != 1 or code.co_flags & 0xC:
+        return -1
+    for x in code.co_consts:
+        # A docstring is one of them.
+        if x is not None and type(x) is not str and not is_plain(x, dtype):
+            return -1
+    for instruction in code.co_code[::2]:
+        if instruction not in harmless:
+            return -1
+        operations += instruction in operators
+    return operations
+
+
+cdef object function_of(Expression e):
+    cdef Py_ssize_t cells = len(e.code.co_freevars)
+    named = dict(zip(e.code.co_names, e.numbers[cells:]))
+    return FunctionType(e.code, named, None, None, tuple([CellType(v) for v in e.numbers[:cells]]))
+
+
+cdef int remember(Expression e, Node x, Node result) except -1:
+    cdef list steps = []
+    cdef Py_ssize_t calls = 0
+    visit(result, {x}, steps)
+    steps = [n for n in steps if (<Node>n).kind != NODE_CONSTANT]
+    for n in steps:
+        if (<Node>n).kind != NODE_CALL and (<Node>n).kind != NODE_CAST:
+            return 0
+        calls += (<Node>n).kind == NODE_CALL
+    # Operators that made no step had numbers only, and may have warned.
+    if calls != e.operations or len(steps) > MOST_STEPS:
+        return 0
+    # Of an argument that holds no array.
+    e.argument = new_node(NODE_INPUT, None, (), (0,), x.dtype, None)
+    e.steps = steps_of(steps, x, e.argument)
+    return keep_lately(last_expressions, lately_place(<void*>e.code, <void*>e.dtype, NULL), e)
+
+
+cdef Node result_of(Expression e, Node x):
+    return steps_of(e.steps, e.argument, x)[-1] if len(e.steps) > 0 else x
+
+
+cdef list steps_of(list steps, Node argument, Node x):
     """The same steps of x."""
     cdef list made = []
     cdef tuple args, others
@@ -469,75 +561,3 @@ cdef list of_another(list steps, Node argument, Node x):
                 set_new(others, i, x if args[i] is argument else args[i])
         made.append(again(n, others, x.domain))
     return made
-
-
-cdef Node remembered(object fn, Node x):
-    cdef Expression e
-    cdef Py_ssize_t i, place
-    cdef list numbers = None
-    if not PyFunction_Check(fn) or x.kind == NODE_CONSTANT:
-        return None
-    code = fn.__code__
-    place = lately_place(<void*>code, <void*>x.dtype, NULL)
-    for i in range(place, place + 2):
-        e = last_expressions[i]
-        if e is None or e.code is not code or e.dtype is not x.dtype:
-            continue
-        if numbers is None and len(e.numbers) > 0:
-            numbers = numbers_of(fn, code)
-        if are_same(numbers, e.numbers):
-            return of_another(e.steps, e.argument, x)[-1] if e.steps else x
-    return None
-
-
-cdef bint are_same(list a, list b) noexcept:
-    """a: None where there are none, or are no numbers."""
-    cdef Py_ssize_t i
-    if a is None:
-        return len(b) == 0
-    for i in range(len(a)):
-        if a[i] is not b[i]:
-            return False
-    return True
-
-
-cdef int remember(object fn, Node x, Node result) except -1:
-    cdef Expression e
-    cdef list numbers, steps = []
-    cdef Node argument
-    if not PyFunction_Check(fn) or x.kind == NODE_CONSTANT:
-        return 0
-    code = fn.__code__
-    numbers = numbers_of(fn, code)
-    if numbers is None or not all([is_plain(v, x.dtype) for v in numbers]):
-        return 0
-    visit(result, {x}, steps)
-    steps = [n for n in steps if (<Node>n).kind != NODE_CONSTANT]
-    if len(steps) > MOST_STEPS or not stands_for_steps(code, steps, x.dtype):
-        return 0
-    e = Expression()
-    e.code, e.dtype, e.numbers = code, x.dtype, numbers
-    # Of an argument that holds no array.
-    argument = new_node(NODE_INPUT, None, (), (0,), x.dtype, None)
-    e.argument, e.steps = argument, of_another(steps, x, argument)
-    return keep_lately(last_expressions, lately_place(<void*>code, <void*>e.dtype, NULL), e)
-
-
-cdef bint stands_for_steps(object code, list steps, cnp.dtype dtype) except -1:
-    """Whether all that a function does is to apply operators, each of which made a step."""
-    cdef Py_ssize_t calls = 0, operations = 0
-    # CO_VARARGS and CO_VARKEYWORDS; a default may be replaced.
-    if code.co_argcount + code.co_kwonlyargcount != 1 or code.co_flags & 0xC:
-        return False
-    if not all([x is None or is_plain(x, dtype) for x in code.co_consts]):
-        return False
-    for n in steps:
-        if (<Node>n).kind != NODE_CALL and (<Node>n).kind != NODE_CAST:
-            return False
-        calls += (<Node>n).kind == NODE_CALL
-    for instruction in code.co_code[::2]:
-        if instruction not in harmless:
-            return False
-        operations += instruction in operators
-    # Others had numbers only, and may have warned.
-    return calls == operations

@@ -59,8 +59,8 @@ cdef struct Bridge:
     # -- the rest is the bridge's own
     Part* outer                 # what the worker that runs it is in the middle of
     Progress* progress          # who wants to know how far it is, or NULL
-    # Whether forks are promoted that have waited for a beat: its callers left some, or it came right
-    # after another operation.
+    # Whether forks are promoted that have waited for a beat: its callers left some, or somebody was
+    # wished for just before it, too.
     bint beats
     int64_t start               # when the root began
     int64_t done                # items done, counted until it shares

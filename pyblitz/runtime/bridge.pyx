@@ -251,8 +251,8 @@ cdef inline void after_leaf(Worker* w, Bridge* b, int64_t items, int64_t now) no
             # The oldest, hence the largest, first.
             promote_all(w)
         elif b.beats or now - b.start >= SHARE_ASLEEP_NS:
-            # Forks of its callers (join_lazy) may have waited long enough; or its own, where a sleeper
-            # comes soon, or the last items take longer than the pace of the first ones said.
+            # Forks of its callers (join_lazy) may have waited long enough; or its own, in calls in
+            # close succession, or where the last items take longer than the pace of the first ones said.
             beat(w, now)
 
 

@@ -94,7 +94,7 @@ cdef enum:
     LATE_NS = 200000
     WANTED_NS = 250000000
     LEAST_SPIN_NS = 10000
-    # Who fell asleep no longer ago than that comes after some 10 us, not 50.
+    # Of wishes that follow each other so soon, who is woken at the second is still awake at the third.
     LATELY_NS = 200000
     SPUN = -1
     PATIENCE = 8
