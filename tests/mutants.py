@@ -1496,13 +1496,6 @@ MUTATIONS = [
         "test_iter.py",
     ),
     Mutation(
-        "nodes: a default is what it was",
-        "arrays/nodes.pyx",
-        "if code.co_argcount + code.co_kwonlyargcount != 1 or code.co_flags & 0xC:",
-        "if code.co_flags & 0xC:",
-        "test_iter.py",
-    ),
-    Mutation(
         "nodes: what a function stood for keeps its array",
         "arrays/nodes.pyx",
         "e.argument = new_node(NODE_INPUT, None, (), (0,), x.dtype, None)",

@@ -499,8 +499,8 @@ cdef bint are_same(list a, list b) noexcept:
 cdef Py_ssize_t operations_of(object code, cnp.dtype dtype) except -2:
     """How many operators it applies; -1: it may do something else, too."""
     cdef Py_ssize_t operations = 0
-    # CO_VARARGS and CO_VARKEYWORDS; a default may be replaced.
-    if code.co_argcount + code.co_kwonlyargcount != 1 or code.co_flags & 0xC:
+    # Of another argument function_of would have no default.
+    if code.co_argcount + code.co_kwonlyargcount != 1:
         return -1
     for x in code.co_consts:
         # A docstring is one of them.
