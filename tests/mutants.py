@@ -1463,14 +1463,14 @@ MUTATIONS = [
     Mutation(
         "nodes: what the cells of a function hold does not matter",
         "arrays/nodes.pyx",
-        "if numbers is not None and are_same(numbers, e.numbers):",
-        "if numbers is not None:",
+        "e.dtype is x.dtype and are_same(numbers, e.numbers):",
+        "e.dtype is x.dtype:",
         "test_iter.py",
     ),
     Mutation(
         "nodes: a function that writes is asked once",
         "arrays/nodes.pyx",
-        "        if instruction not in harmless:\n            return -1\n",
+        "        if instruction not in harmless:\n            return NOT_ONLY\n",
         "",
         "test_iter.py",
     ),
@@ -1491,15 +1491,15 @@ MUTATIONS = [
     Mutation(
         "nodes: of numbers that are to be times NumPy warns once",
         "arrays/nodes.pyx",
-        'if dtype.kind in b"mM" or not dtype.isnative:',
-        "if not dtype.isnative:",
+        'NOT_ONLY if dtype.kind in b"mM" or not dtype.isnative else',
+        "NOT_ONLY if not dtype.isnative else",
         "test_iter.py",
     ),
     Mutation(
         "nodes: what a function stood for keeps its array",
         "arrays/nodes.pyx",
-        "e.argument = new_node(NODE_INPUT, None, (), (0,), x.dtype, None)",
-        "e.argument = x",
+        "found.argument = new_node(NODE_INPUT, None, (), (0,), x.dtype, None)",
+        "found.argument = x",
         "test_iter.py",
     ),
     Mutation(

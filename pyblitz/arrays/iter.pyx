@@ -412,8 +412,8 @@ cdef object mapped_truth(object fn, tuple values):
 
 
 cdef ParIter result_of_operators(object fn, tuple values):
-    """What a function gives that only applies operators to one lazy array and to numbers; None: it may do
-    something else, or is no function."""
+    """What a function gives that only applies operators to one lazy array and to numbers; None: that is
+    not known of it."""
     cdef ParIter x = values[0]
     cdef Node node
     cdef Expression e
@@ -966,7 +966,7 @@ cdef class ParIter:
             As in :func:`par_map`. A Python function is first called with the lazy array; if
             that gives a lazy array of the same length, its expression is part of the plan.
             Otherwise it is called under the GIL with one block of elements after another. One
-            that only applies operators to the array and to numbers is not called each time.
+            that only applies operators to the array and to the same numbers is not called each time.
         dtype : dtype, optional
             Of the result. Without it, a function that is called with blocks is called once
             more, with the first element, to tell.

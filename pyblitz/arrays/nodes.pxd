@@ -71,11 +71,12 @@ cdef class Expression:
     cdef object code        # of the function
     cdef object dtype       # of the argument
     cdef list numbers       # what the function's cells hold, and its global names mean
-    cdef Py_ssize_t operations
+    cdef Py_ssize_t operations      # how many operators it applies
     cdef Node argument
     cdef list steps         # nodes, each after those that it is made of; None: nobody has asked yet
 
-# Of a function of Python's, for an argument like x; None: it may do something else.
+# Of a function of Python's, for an argument like x; None: it may do something else, or is seen for the
+# first time.
 cdef Expression expression_of(object fn, Node x)
 # The function, with these very numbers: those of the other may be changed meanwhile, by another thread.
 cdef object function_of(Expression e)

@@ -422,6 +422,9 @@ cdef set harmless = operators | {
 cdef enum:
     # Of longer expressions the call is a small part.
     MOST_STEPS = 16
+    # Instead of the number of operators.
+    NOT_ONLY = -1
+    UNKNOWN = -2
 
 # Those that were asked for last.
 cdef list last_expressions = [None] * LATELY_PLACES
@@ -434,38 +437,39 @@ cdef class Expression:
 cdef Expression expression_of(object fn, Node x):
     cdef Expression e
     cdef Py_ssize_t i, place
-    cdef list numbers = None
+    cdef list numbers
     code = fn.__code__
-    place = lately_place(<void*>code, <void*>x.dtype, NULL)
+    numbers = numbers_of(fn, code)
+    if numbers is None:
+        return None
+    place = place_of(code, x.dtype, numbers)
     for i in range(place, place + 2):
         e = last_expressions[i]
-        if e is None or e.code is not code or e.dtype is not x.dtype:
-            continue
-        if len(e.numbers) == 0:
-            return e            # a function of the same code has none, either
-        if numbers is None:
-            numbers = numbers_of(fn, code)
-        if numbers is not None and are_same(numbers, e.numbers):
-            return e
-    return expression_anew(fn, code, x)
+        if e is not None and e.code is code and e.dtype is x.dtype and are_same(numbers, e.numbers):
+            return e if e.steps is not None or applies_operators(e) else None
+    if x.kind != NODE_CONSTANT and all([is_plain(v, x.dtype) for v in numbers]):
+        # Most numbers that are others at each call are seen but once.
+        keep_lately(last_expressions, place, new_expression(code, x.dtype, numbers, UNKNOWN))
+    return None
 
 
-cdef Expression expression_anew(object fn, object code, Node x):
-    cdef Expression e
-    cdef list numbers = numbers_of(fn, code)
-    cdef cnp.dtype dtype = x.dtype
-    cdef Py_ssize_t operations
-    if numbers is None or x.kind == NODE_CONSTANT or not all([is_plain(v, dtype) for v in numbers]):
-        return None
-    # NumPy 2.5 warns each time of numbers that are to be times.
-    if dtype.kind in b"mM" or not dtype.isnative:
-        return None
-    operations = operations_of(code, dtype)
-    if operations < 0:
-        return None
-    e = Expression()
+cdef inline Py_ssize_t place_of(object code, object dtype, list numbers) noexcept:
+    return lately_place(<void*>code, <void*>dtype, <void*>numbers[0] if len(numbers) > 0 else NULL)
+
+
+cdef Expression new_expression(object code, object dtype, list numbers, Py_ssize_t operations):
+    cdef Expression e = Expression()
     e.code, e.dtype, e.numbers, e.operations = code, dtype, numbers, operations
     return e
+
+
+cdef bint applies_operators(Expression e) except -1:
+    """Whether the function does nothing else."""
+    cdef cnp.dtype dtype = e.dtype
+    if e.operations == UNKNOWN:
+        # NumPy 2.5 warns each time of numbers that are to be times.
+        e.operations = NOT_ONLY if dtype.kind in b"mM" or not dtype.isnative else operations_of(e.code, dtype)
+    return e.operations != NOT_ONLY
 
 
 cdef list numbers_of(object fn, object code):
@@ -496,19 +500,19 @@ cdef bint are_same(list a, list b) noexcept:
     return True
 
 
-cdef Py_ssize_t operations_of(object code, cnp.dtype dtype) except -2:
-    """How many operators it applies; -1: it may do something else, too."""
+cdef Py_ssize_t operations_of(object code, cnp.dtype dtype) except -3:
+    """How many operators it applies; NOT_ONLY: it may do something else, too."""
     cdef Py_ssize_t operations = 0
     # Of another argument function_of would have no default.
     if code.co_argcount + code.co_kwonlyargcount != 1:
-        return -1
+        return NOT_ONLY
     for x in code.co_consts:
         # A docstring is one of them.
         if x is not None and type(x) is not str and not is_plain(x, dtype):
-            return -1
+            return NOT_ONLY
     for instruction in code.co_code[::2]:
         if instruction not in harmless:
-            return -1
+            return NOT_ONLY
         operations += instruction in operators
     return operations
 
@@ -520,6 +524,8 @@ cdef object function_of(Expression e):
 
 
 cdef int remember(Expression e, Node x, Node result) except -1:
+    # Another one, for another thread may look at this one.
+    cdef Expression found = new_expression(e.code, e.dtype, e.numbers, e.operations)
     cdef list steps = []
     cdef Py_ssize_t calls = 0
     visit(result, {x}, steps)
@@ -532,9 +538,9 @@ cdef int remember(Expression e, Node x, Node result) except -1:
     if calls != e.operations or len(steps) > MOST_STEPS:
         return 0
     # Of an argument that holds no array.
-    e.argument = new_node(NODE_INPUT, None, (), (0,), x.dtype, None)
-    e.steps = steps_of(steps, x, e.argument)
-    return keep_lately(last_expressions, lately_place(<void*>e.code, <void*>e.dtype, NULL), e)
+    found.argument = new_node(NODE_INPUT, None, (), (0,), x.dtype, None)
+    found.steps = steps_of(steps, x, found.argument)
+    return keep_lately(last_expressions, place_of(e.code, e.dtype, e.numbers), found)
 
 
 cdef Node result_of(Expression e, Node x):
