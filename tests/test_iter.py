@@ -927,6 +927,10 @@ def above(limit):
     return lambda v: v > limit
 
 
+def among(above, below):
+    return lambda v: (v > above) & (v < below)
+
+
 def far(v):
     """With a large number."""
     w = v * 100_000
@@ -992,6 +996,10 @@ def test_functions_of_others_are_asked_again(monkeypatch):
     assert x.filter(cell).count() == 2
     assert x.filter(above(0.5)).count() == 4
     assert x.filter(above(3.5)).count() == 1
+    low = 0.5
+    for high, kept in ((1.5, 1), (3.5, 3), (1.5, 1)):
+        for _ in range(3):
+            assert x.filter(among(low, high)).count() == kept
     cell.__code__ = above(0.5).__code__.replace(co_name="another")
     assert x.filter(cell).count() == 2
     assert x.filter(by_global).count() == 4
