@@ -501,6 +501,13 @@ MUTATIONS = [
         "runtime/test_bridge.py",
     ),
     Mutation(
+        "sleep: any wish follows another one soon",
+        "runtime/sleep.pyx",
+        "lately[0] = begun - last < LATELY_NS",
+        "lately[0] = True",
+        "runtime/test_sleep.py",
+    ),
+    Mutation(
         "bridge: short loops right after each other wake nobody",
         "runtime/bridge.pyx",
         "    b.beats = b.beats or lately\n",

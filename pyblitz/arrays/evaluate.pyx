@@ -120,7 +120,7 @@ cdef Node one_row(Node node, tuple shape):
     def how(part):
         return node_of(np.broadcast_to(items_at(part), shape).reshape(-1))
 
-    return sliced(node, how, {})
+    return sliced(node, how)
 
 
 cdef list cut(list nodes, bint whole):

@@ -366,7 +366,7 @@ cdef Node select(Node node, object index):
             return index_node(start + step * places.start, step * places.step, len(places))
         return node_of(p.what[index])
 
-    return sliced(node, how, {})
+    return sliced(node, how)
 
 
 cdef ParIter predicate_of(object what, tuple values):
@@ -965,8 +965,9 @@ cdef class ParIter:
         fn : ufunc, compiled kernel, or callable
             As in :func:`par_map`. A Python function is first called with the lazy array; if
             that gives a lazy array of the same length, its expression is part of the plan.
-            Otherwise it is called under the GIL with one block of elements after another. One
-            that only applies operators to the array and to the same numbers is not called each time.
+            Otherwise it is called under the GIL with one block of elements after another. A
+            function that only applies operators, to the array and to numbers, is not called
+            again while these numbers are the same.
         dtype : dtype, optional
             Of the result. Without it, a function that is called with blocks is called once
             more, with the first element, to tell.
@@ -1147,16 +1148,14 @@ cdef class ParIter:
         array([2, 3])
         """
         cdef ParIter mask
-        cdef Node one, other
+        cdef list masks
         self.flat()
         mask = predicate_of(predicate, (self,))
-        one, other = self.parts[0], mask.parts[0]
-        if len(self.parts) == 1 and len(mask.parts) == 1 and one.domain is other.domain:
-            return wrap([kept_node(one, keep(other))])
         if self.shape is None and mask.shape is not None:
             # Of what is kept, which is computed now.
             return self.placed().filter(mask)
-        return wrap([kept_node(p, keep(m)) for p, m in zip(self.parts, operand_parts(mask, self.parts))])
+        masks = operand_parts(mask, self.parts)
+        return wrap([kept_node(self.parts[i], keep(masks[i])) for i in range(len(masks))])
 
     def mask(self, predicate):
         """Whether a predicate is true, for each element; what ``filter`` keeps them by.
@@ -1194,7 +1193,7 @@ cdef class ParIter:
             if (<Node>part).kind == NODE_INDEX or ((<Node>part).kind == NODE_INPUT and (
                     (<Node>part).shape != shape or not (<Node>part).what.flags.c_contiguous)):
                 return wrap([node_of(self.collect().reshape(-1))])
-        return wrap([sliced(n, how, {})])
+        return wrap([sliced(n, how)])
 
     def inspect(self, fn):
         """The same; shows each block of elements to ``fn`` as it passes, from any thread.

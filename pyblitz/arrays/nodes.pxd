@@ -64,7 +64,7 @@ cdef object other_filter()
 cdef Domain keep(Node mask)
 cdef Node kept_node(Node node, Domain domain)
 cdef Node again(Node node, tuple args, Domain domain)
-cdef Node sliced(Node node, object how, dict memo)
+cdef Node sliced(Node node, object how)
 
 # What a function stands for that only applies operators to one argument and to numbers.
 cdef class Expression:

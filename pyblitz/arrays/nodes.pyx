@@ -391,19 +391,32 @@ cdef Node again(Node node, tuple args, Domain domain):
     return n
 
 
-cdef Node sliced(Node node, object how, dict memo):
+cdef Node sliced(Node node, object how):
     """The expression of ``how(a)`` for each of its arrays: a slice along the first axis,
     or a view of another shape.  Element by element, that is the same."""
-    cdef Node part
-    for p in depends(node):
-        part = p
-        if part.kind == NODE_CONSTANT:
-            memo[part] = part
-        elif part.kind == NODE_INPUT or part.kind == NODE_INDEX:
-            memo[part] = how(part)
-        else:
-            memo[part] = again(part, tuple([memo[a] for a in part.args]), None)
-    return memo[node]
+    cdef list steps = []
+    cdef dict made = {}
+    for part in depends(node):
+        if (<Node>part).kind == NODE_INPUT or (<Node>part).kind == NODE_INDEX:
+            made[part] = how(part)
+        elif (<Node>part).kind != NODE_CONSTANT:
+            steps.append(part)
+    make_of_others(steps, made, None)
+    return made.get(node, node)
+
+
+cdef int make_of_others(list steps, dict made, Domain domain) except -1:
+    """Makes the same steps of other nodes.  steps: each after those that it is made of; made: what each is
+    instead of which, and then also each step.  Others stay."""
+    cdef tuple args, others
+    cdef Py_ssize_t i
+    for step in steps:
+        args = (<Node>step).args
+        others = PyTuple_New(len(args))
+        for i in range(len(args)):
+            set_new(others, i, made.get(args[i], args[i]))
+        made[step] = again(step, others, domain)
+    return 0
 
 
 # ---- what functions stand for ----------------------------------------------------
@@ -473,7 +486,8 @@ cdef bint applies_operators(Expression e) except -1:
 
 
 cdef list numbers_of(object fn, object code):
-    """What its cells hold and its global names mean; None: not all do."""
+    """What its cells hold and its global names mean; None: a cell is empty, or Python does not look names up
+    in a dict."""
     cdef list numbers = []
     cdef tuple names = code.co_names
     closure, named = fn.__closure__, fn.__globals__
@@ -486,8 +500,7 @@ cdef list numbers_of(object fn, object code):
     if numbers is None or (len(names) > 0 and type(named) is not dict):
         return None
     for name in names:
-        if name not in <dict>named:
-            return None
+        # None, of a name that is built in, is no number, either.
         numbers.append((<dict>named).get(name))
     return numbers
 
@@ -524,8 +537,8 @@ cdef object function_of(Expression e):
 
 
 cdef int remember(Expression e, Node x, Node result) except -1:
-    # Another one, for another thread may look at this one.
-    cdef Expression found = new_expression(e.code, e.dtype, e.numbers, e.operations)
+    cdef Expression found
+    cdef dict made = {}
     cdef list steps = []
     cdef Py_ssize_t calls = 0
     visit(result, {x}, steps)
@@ -537,33 +550,16 @@ cdef int remember(Expression e, Node x, Node result) except -1:
     # Operators that made no step had numbers only, and may have warned.
     if calls != e.operations or len(steps) > MOST_STEPS:
         return 0
-    # Of an argument that holds no array.
+    # Another one, for another thread may look at this one; of an argument that holds no array.
+    found = new_expression(e.code, e.dtype, e.numbers, e.operations)
     found.argument = new_node(NODE_INPUT, None, (), (0,), x.dtype, None)
-    found.steps = steps_of(steps, x, found.argument)
+    made[x] = found.argument
+    make_of_others(steps, made, None)
+    found.steps = [made[step] for step in steps]
     return keep_lately(last_expressions, place_of(e.code, e.dtype, e.numbers), found)
 
 
 cdef Node result_of(Expression e, Node x):
-    return steps_of(e.steps, e.argument, x)[-1] if len(e.steps) > 0 else x
-
-
-cdef list steps_of(list steps, Node argument, Node x):
-    """The same steps of x."""
-    cdef list made = []
-    cdef tuple args, others
-    cdef Node n
-    cdef Py_ssize_t i, k
-    for step in steps:
-        n = step
-        args = n.args
-        others = PyTuple_New(len(args))
-        for i in range(len(args)):
-            # They are few.
-            for k in range(len(made)):
-                if steps[k] is args[i]:
-                    set_new(others, i, made[k])
-                    break
-            else:
-                set_new(others, i, x if args[i] is argument else args[i])
-        made.append(again(n, others, x.domain))
-    return made
+    cdef dict made = {e.argument: x}
+    make_of_others(e.steps, made, x.domain)
+    return made[e.steps[-1]] if len(e.steps) > 0 else x

@@ -36,7 +36,8 @@ def spins(int64_t spin_ns, events):
     """Of one worker: for each ("slept", how long, now), for how long it would spin; for each
     ("looks", how often, now, each how much later), how often it looks on after that; for each
     ("finds", ..., how late) the same, and then it finds work; for each ("wish", since, now) whether
-    it is to be woken.  ("wanted", 0, now): somebody wants the CPU."""
+    it is to be woken, and for each ("wish again", since, now) whether it follows another soon.
+    ("wanted", 0, now): somebody wants the CPU."""
     cdef Sleep s
     cdef Idle idle
     cdef int64_t k, looks
@@ -49,6 +50,11 @@ def spins(int64_t spin_ns, events):
         looks = 0
         if what == "wish":
             found.append(wished_for(&s, length, now, &lately))
+            continue
+        if what == "wish again":
+            lately = False
+            wished_for(&s, length, now, &lately)
+            found.append(lately)
             continue
         if what == "wanted":
             i64_store_relaxed(&s.wanted, now)

@@ -175,6 +175,18 @@ def test_wishes_wake_one(native):
     assert many[-1] - many[-2] == 1024
 
 
+def test_wishes_that_follow_each_other_soon(native):
+    """Also where nobody spins, or somebody else wants the CPU."""
+    begun = [10 * MS, 10 * MS + 150 * US, 10 * MS + 340 * US, 10 * MS + 545 * US, 20 * MS]
+    events = [("wish again", start, start + 5 * US) for start in begun]
+    # The same one a second time, and one that began before the last.
+    events += [("wish again", 20 * MS, 20 * MS + 9 * US), ("wish again", 19 * MS, 20 * MS + 9 * US)]
+    for spin in (0, 200 * US):
+        for wanted in ([], [("wanted", 0, 10 * MS)]):
+            found = native.sleep.spins(spin, wanted + events)
+            assert found == [False, True, True, False, False, False, False]
+
+
 QUIET = """
 import os
 import resource
