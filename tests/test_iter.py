@@ -1998,6 +1998,22 @@ def test_what_a_filter_keeps_of_a_few_elements_is_numpys(dtype, n):
         assert_same(kept.sum(), pb.par_iter(expected).sum())
 
 
+@pytest.mark.parametrize("dtype", ["?", "i2", "i4", "f8", "D", "g", ">i4"])
+@pytest.mark.parametrize("step", [1, 3, -2])
+@pytest.mark.parametrize("n", [20, 3000, 40_000])
+@pytest.mark.filterwarnings("ignore:invalid", "ignore:overflow")
+def test_what_a_filter_keeps_of_any_layout_is_numpys(dtype, step, n):
+    a, mask = values(dtype, (n,), 3)[::step], values("?", (n,), 5)[::step]
+    x = pb.par_iter(a)
+    for wanted in (mask, np.zeros_like(mask), np.ones_like(mask)):
+        kept = x.filter(wanted)
+        assert_same(kept.collect(), a[wanted])
+        assert_same((kept + kept).collect(), (a + a)[wanted])
+        assert_same((x + x).filter(wanted).collect(), (a + a)[wanted])
+        kept = x.filter(wanted).filter(lambda v: v == v)
+        assert_same(kept.collect(), a[wanted][a[wanted] == a[wanted]])
+
+
 @pytest.mark.usefixtures("small_ones_without_programs")
 def test_a_few_elements_are_kept_without_the_pool():
     a = np.arange(2000.0)
@@ -2056,10 +2072,12 @@ def test_a_mean_is_that_of_the_sum(n, dtype):
 @pytest.mark.usefixtures("small_ones_without_programs")
 def test_arrays_that_got_another_shape_meanwhile():
     """What is computed is what was asked for."""
-    a = np.arange(2000.0)
-    x = pb.par_iter(a).filter(a > 3)
-    a.shape = (40, 50)
-    assert_same(x.collect(), np.arange(4.0, 2000))
+    for n in (2000, 50_000):
+        a = np.arange(float(n))
+        mask = a > 3
+        x = pb.par_iter(a).filter(mask)
+        a.shape = mask.shape = (40, -1)
+        assert_same(x.collect(), np.arange(4.0, n))
 
 
 @pytest.mark.usefixtures("small_ones_without_programs")

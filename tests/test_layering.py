@@ -32,11 +32,10 @@ ROWS = [
     ["arrays.front", "arrays.memory"],
     ["arrays.common", "arrays.compiled"],
     # Engines.
-    ["arrays.nodes"],
+    ["arrays.copy", "arrays.nodes"],
     ["arrays.program"],
     ["arrays.evaluate"],
     [
-        "arrays.copy",
         "arrays.fold",
         "arrays.predicates",
         "arrays.elementwise",
@@ -85,6 +84,7 @@ WITHIN_A_ROW = {
     ("runtime.scope", "runtime.join"),
     ("runtime.bridge", "runtime.join"),
     ("kernels.*", "kernels.map"),
+    ("kernels.map", "kernels.filter"),
     ("kernels.count", "kernels.search"),
     ("kernels.find", "kernels.filter"),
     ("kernels.keys", "kernels.radix"),

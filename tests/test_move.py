@@ -70,7 +70,7 @@ masks = st.tuples(st.integers(0, 99), st.sampled_from([0, 0.01, 0.5, 0.99, 1]))
 
 
 @pytest.mark.parametrize("dtype", ITEMS)
-@pytest.mark.parametrize("n", [1000, 140_001])
+@pytest.mark.parametrize("n", [0, 7, 1000, 140_001])
 @pytest.mark.parametrize("density", [0, 0.003, 0.5, 0.997, 1])
 def test_filter_every_item(dtype, n, density):
     a, mask = values(dtype, (n,), 1), mask_of(n, 2, density)

@@ -256,15 +256,19 @@ def test_lazy_filter():
             assert_selected(pb.par_iter(a)[mask].collect(), *always_and_ever(masks))
 
 
-def test_lazy_filter_of_a_few():
-    """NumPy's index counts what a mask keeps before it takes it: here of a mask of its own."""
+@pytest.mark.parametrize(
+    "select",
+    [pb.par_filter, lambda a, mask: pb.par_iter(a).filter(mask).collect()],
+    ids=["now", "lazily"],
+)
+def test_filter_of_a_few(select):
+    """What a mask selects is counted before it is taken."""
     a = np.arange(2000)
     masks = [a % 3 == 0, a % 2 == 1]
     mask = masks[0].copy()
-    x = pb.par_iter(a)
     with repeatedly(mask, *masks):
         for _ in range(100 * CALLS):
-            got = x.filter(mask).collect()
+            got = select(a, mask)
             assert (np.diff(got) > 0).all()
             assert (masks[0] | masks[1])[got].all()
 

@@ -1,7 +1,12 @@
 """Copying: arrays into arrays, of any layout and dtype, on all cores."""
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, intptr_t
 from numpy cimport dtype, ndarray
 from pyblitz.arrays.front cimport MOVE_NS, STRAIGHT_NS, Left, alone, pays
+from pyblitz.kernels.filter cimport Filter
+
+cdef enum:
+    # So many elements NumPy's own calls do without giving the GIL away.
+    BRIEF_ITEMS = 500
 
 cdef inline bint pays_to_move(int64_t bytes) noexcept nogil:
     return pays(bytes, MOVE_NS)
@@ -29,3 +34,10 @@ cdef ndarray contiguous(ndarray a)              # in C order
 cdef ndarray native(ndarray a)                  # of the machine's byte order, aligned
 cdef ndarray native_row(ndarray a)              # both
 cdef ndarray cast_to(ndarray a, dtype d)        # of that dtype, by any cast
+
+# ``a[mask]`` of one axis each, whose items lie side by side, by this thread alone.
+cdef ndarray few_selected(ndarray a, ndarray mask)
+# The items that a mask of the first axes selects, and the others if both, by all workers.
+cdef tuple select_items(ndarray a, ndarray mask, bint both)
+# Counts what a contiguous mask selects; returns what must live as long as the selection.
+cdef object set_mask(Filter* s, ndarray mask, intptr_t itemsize)

@@ -5,15 +5,19 @@ from functools import partial
 import numpy as np
 
 cimport numpy as cnp
-from libc.stdint cimport int64_t, intptr_t
+from libc.stdint cimport int64_t, intptr_t, uint8_t
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport (
-    SLICE_ITEMS, at, fill_map, longest_axis, may_overlap, run, slices)
-from pyblitz.arrays.front cimport Left, left, left_dtype, too_small
+    SLICE_ITEMS, at, fill_map, longest_axis, may_overlap, run, run_fn, slices)
+from pyblitz.arrays.front cimport Left, left, left_dtype, private_copy, too_small
 from pyblitz.arrays.front import lazy_classes, operation
+from pyblitz.arrays.memory cimport empty
 from pyblitz.kernels.map cimport MAP_DIMS, Map
 from pyblitz.kernels.copy cimport copy_run
+from pyblitz.kernels.filter cimport (
+    Filter, count_true, filter_block, filter_blocks, filter_count, filter_items, filter_write)
+from pyblitz.runtime.atomic cimport u32_load_relaxed
 from pyblitz.runtime.pool cimport Worker
 
 cnp.import_array()
@@ -188,6 +192,68 @@ cdef bint is_order(object order):
 cdef bint left_as_it_lies(ndarray a, object order) except -1:
     """Whether NumPy copies it as fast as we do."""
     return is_order(order) and (not pays_to_move(cnp.PyArray_NBYTES(a)) or straight(a, order))
+
+
+# ---- what a mask selects ----------------------------------------------------
+
+cdef ndarray few_selected(ndarray a, ndarray mask):
+    cdef Filter f
+    cdef int64_t[2] before = [0, 0]
+    cdef ndarray made
+    cdef bint written
+    f.n = cnp.PyArray_SIZE(mask)
+    f.block = max(<int64_t>1, f.n)
+    f.itemsize = cnp.PyArray_ITEMSIZE(a)
+    f.src = <const char*>cnp.PyArray_DATA(a)
+    f.mask = <const uint8_t*>cnp.PyArray_DATA(mask)
+    f.no = NULL
+    f.before = before
+    before[1] = count_true(f.mask, f.n)
+    made = empty(1, <cnp.npy_intp*>&before[1], a.dtype, False)
+    f.yes = <char*>cnp.PyArray_DATA(made)
+    if f.n > BRIEF_ITEMS:
+        with nogil:
+            written = filter_items(&f, 0, f.n)
+    else:
+        written = filter_items(&f, 0, f.n)
+    # Otherwise another thread has changed the mask, which does not know the copy.
+    return made if written else few_selected(a, private_copy(mask))
+
+
+cdef object set_mask(Filter* s, ndarray mask, intptr_t itemsize):
+    s.mask = <const uint8_t*>cnp.PyArray_DATA(mask)
+    s.n = cnp.PyArray_SIZE(mask)
+    s.itemsize = itemsize
+    s.block = filter_block(s.n, itemsize)
+    before = np.empty(filter_blocks(s) + 1, np.int64)
+    s.before = <int64_t*>cnp.PyArray_DATA(<ndarray>before)
+    run(<run_fn>filter_count, s, "the selection")
+    return before
+
+
+cdef tuple select_items(ndarray a, ndarray mask, bint both):
+    cdef Filter s
+    cdef ndarray yes, no
+    cdef int depth = cnp.PyArray_NDIM(mask)
+    cdef int64_t total
+    a = contiguous(a)
+    mask = contiguous(mask)
+    tail = shape_of(a)[depth:]
+    _kept = set_mask(&s, mask, cnp.PyArray_SIZE(a) // max(<int64_t>1, cnp.PyArray_SIZE(mask)) * cnp.PyArray_ITEMSIZE(a))
+    total = s.before[filter_blocks(&s)]
+    yes = np.empty((total,) + tail, a.dtype)
+    s.src = <const char*>cnp.PyArray_DATA(a)
+    s.yes = <char*>cnp.PyArray_DATA(yes)
+    s.no = NULL
+    no = None
+    if both:
+        no = np.empty((s.n - total,) + tail, a.dtype)
+        s.no = <char*>cnp.PyArray_DATA(no)
+    run(<run_fn>filter_write, &s, "the selection")
+    if u32_load_relaxed(&s.changed):
+        # By another thread, which does not know the copy.
+        return select_items(a, mask.copy(), both)
+    return yes, no
 
 
 # ---- par_copy ---------------------------------------------------------------

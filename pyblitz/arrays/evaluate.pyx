@@ -12,11 +12,13 @@ from pyblitz.host.config import share_from
 from pyblitz.host.interpreter cimport check
 from pyblitz.arrays.common cimport (
     is_half, may_overlap, number_cast, numpys, report_flags, run, run_fn, same_memory)
-from pyblitz.arrays.front cimport DEAR_NS, check_out, overlaps_itself, pays, private_copy
+from pyblitz.arrays.copy cimport BRIEF_ITEMS, few_selected, select_items, shape_of
+from pyblitz.arrays.front cimport DEAR_NS, check_out, overlaps_itself, pays
 from pyblitz.arrays.memory cimport empty, empty_of
 from pyblitz.arrays.nodes cimport (
     NODE_CALL, NODE_CAST, NODE_CONSTANT, NODE_COPY, NODE_INDEX, NODE_INPUT, NODE_KEPT, NODE_WHERE, Domain, Node,
-    again, ufunc_node, call_where, common_shape, depends, items_at, keep, kept_node, node_of, sliced, visit)
+    again, ufunc_node, call_where, common_shape, depends, items_at, keep, kept_node, node_of, same_shape, sliced,
+    visit)
 from pyblitz.arrays.program cimport CONSTANT, MAX_STEPS, REGISTER, Program, one_program
 from pyblitz.kernels.collect cimport (
     Collect, collect_begin, collect_free, collect_place, collect_run, collect_write)
@@ -219,10 +221,6 @@ cdef enum:
     FEW_VALUES = 16
     FEW_STEPS = 8
     FEW_INPUTS = 3
-    # So many elements NumPy's own calls do without giving the GIL away.
-    BRIEF_ITEMS = 500
-    # Of so many NumPy's index takes those that a filter keeps; of more a program takes less time.
-    FEW_KEPT = 2048
 
 # A program takes longer than NumPy's calls, or than `few_values`: these do what has no array of more
 # bytes than this.
@@ -417,8 +415,8 @@ cdef ndarray few_values(Node node, bint quick):
     if node.kind == NODE_KEPT:
         # In one walk with its filter, for both may share steps, and each warns once.
         values, mask = node.args[0], node.domain.mask
-        if mask.shape is None or mask.shape != values.shape or len(mask.shape) != 1 or mask.depth > FEW_STEPS or (
-                <int64_t>mask.shape[0] > FEW_KEPT):
+        if mask.shape is None or values.shape is None or mask.depth > FEW_STEPS or len(mask.shape) != 1 or (
+                not same_shape(mask.shape, values.shape)):
             return None
     if node.args == () or values.depth > FEW_STEPS or not begin_few(&f, values):
         return None
@@ -434,7 +432,7 @@ cdef ndarray few_values(Node node, bint quick):
     kept = made if where_kept == where else asked_of_few(&f, mask, where_kept)
     if f.m.n_steps > 0:
         run_few(&f)
-    return (<object>made)[private_copy(kept) if mask.kind == NODE_INPUT else kept]
+    return few_selected(made, kept)
 
 
 cdef bint is_few_items(ndarray a) noexcept:
@@ -569,12 +567,25 @@ cdef object shadow(Node node):
     return made[node]
 
 
+cdef bint is_selected(Node node) except -1:
+    """Whether it is what one filter keeps of an array, whose shape nobody has changed."""
+    cdef Node kept
+    if node.kind != NODE_KEPT or node.domain.depth > 1:
+        return False
+    kept = node.args[0]
+    return kept.kind == NODE_INPUT and is_side_by_side(kept.what) and same_shape(shape_of(kept.what), kept.shape)
+
+
 cdef list collect_kept(list nodes, object out):
     """Of a filtered domain."""
     cdef Collect c
     cdef Program p
+    cdef Node n = nodes[0]
     cdef int k
     cdef int64_t total
+    if out is None and len(nodes) == 1 and is_selected(n):
+        # A byte for each element takes less memory than buffers.
+        return [select_items((<Node>n.args[0]).what, array_of(n.domain.mask), False)[0]]
     p = program_of(nodes, None, True)
     if p is None:
         # One at a time, of which each has its own pass.

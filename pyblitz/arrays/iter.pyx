@@ -19,7 +19,7 @@ cimport cython
 cimport numpy as cnp
 from cpython.contextvars cimport PyContext_CopyCurrent
 from cpython.object cimport Py_EQ, Py_NE
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz._html import plan
@@ -45,6 +45,7 @@ from pyblitz.arrays.program cimport plan_of
 from pyblitz.arrays.sort import par_sort
 from pyblitz.host.blocks cimport called_alone
 from pyblitz.kernels.find cimport FIND_ANY, FIND_FIRST, FIND_LAST
+from pyblitz.runtime.atomic cimport atomic_u32, u32_fetch_add_seq_cst, u32_load_relaxed
 
 cnp.import_array()
 
@@ -73,12 +74,20 @@ class _Untraceable(TypeError):
 
 # Of each thread: the context, and so NumPy's errstate, in which the function was called that is being traced.
 cdef object tracing = threading.local()
+# How many threads trace one, for that is asked in less time.
+cdef atomic_u32 tracers
+
+
+cdef object traced_in():
+    """The context of this thread's; None: it traces none."""
+    # relaxed: only what this thread itself adds matters to it
+    return getattr(tracing, "context", None) if u32_load_relaxed(&tracers) > 0 else None
 
 
 cdef bint is_errstate_another() except -1:
     """Than when the function was called."""
     cdef bint same = False
-    before = getattr(tracing, "context", None)
+    before = traced_in()
     if before is None:
         return True
     try:
@@ -376,7 +385,7 @@ cdef ParIter predicate_of(object what, tuple values):
         made = predicate_anew(what, values)
     if not isinstance(made, ParIter):
         raise TypeError("predicate: must give one value for each element")
-    if (<Node>(<ParIter>made).parts[0]).dtype.kind != "b":
+    if (<cnp.dtype>(<Node>(<ParIter>made).parts[0]).dtype).kind != b"b":
         made = call(np.not_equal, (made, 0), {})
     return made
 
@@ -420,7 +429,7 @@ cdef ParIter result_of_operators(object fn, tuple values):
     if type(fn) is not FunctionType or len(values) > 1 or len(x.parts) > 1:
         return None
     # Inside another one that is asked, there may be another errstate.
-    if getattr(tracing, "context", None) is not None:
+    if traced_in() is not None:
         return None
     node = x.parts[0]
     e = expression_of(fn, node)
@@ -469,16 +478,18 @@ cdef object number_dtype(object dtype, object source):
 
 cdef object asked_for_expression(object fn, tuple row):
     """What a function gives for lazy arrays that know no values; None: it wants to know some."""
-    before = getattr(tracing, "context", None)
+    before = traced_in()
     result = None
-    if before is None:
-        tracing.context = PyContext_CopyCurrent()
+    u32_fetch_add_seq_cst(&tracers, 1)
     try:
+        if before is None:
+            tracing.context = PyContext_CopyCurrent()
         result = called_alone(fn, tuple([wrap([n], True) for n in row]))
     except Exception:
         pass
     finally:
         tracing.context = before
+        u32_fetch_add_seq_cst(&tracers, <uint32_t>-1)
     return result
 
 
@@ -613,22 +624,30 @@ cdef class ParIter:
     @property
     def shape(self):
         cdef Node n = self.parts[0]
-        if len(self.parts) == 1:
-            return n.shape
-        if any([(<Node>p).shape is None for p in self.parts]):
+        if not self.has_shape():
             return None
-        return (sum(lengths(self.parts)),) + n.shape[1:]
+        return n.shape if len(self.parts) == 1 else (sum(lengths(self.parts)),) + n.shape[1:]
 
     @property
     def ndim(self):
-        shape = self.shape
+        return self.axes()
+
+    cdef bint has_shape(self) noexcept:
+        """Whether it has a shape: none of its parts is filtered."""
+        for p in self.parts:
+            if (<Node>p).shape is None:
+                return False
+        return True
+
+    cdef Py_ssize_t axes(self) except -1:
+        cdef tuple shape = (<Node>self.parts[0]).shape
         return 1 if shape is None else len(shape)
 
     @property
     def size(self):
         """Its number of elements, which after a filter are counted now."""
         self.known()
-        if self.shape is None:
+        if not self.has_shape():
             return self.count()
         return int(np.prod(self.shape, dtype=object))
 
@@ -953,7 +972,7 @@ cdef class ParIter:
 
     cdef ParIter placed(self):
         """Itself with elements that have positions: after a filter, they are computed now."""
-        if self.shape is not None:
+        if self.has_shape():
             return self
         return wrap([node_of(self.collect())])
 
@@ -1151,7 +1170,7 @@ cdef class ParIter:
         cdef list masks
         self.flat()
         mask = predicate_of(predicate, (self,))
-        if self.shape is None and mask.shape is not None:
+        if not self.has_shape() and mask.has_shape():
             # Of what is kept, which is computed now.
             return self.placed().filter(mask)
         masks = operand_parts(mask, self.parts)
@@ -1168,8 +1187,8 @@ cdef class ParIter:
         return predicate_of(predicate, (self,))
 
     cdef object flat(self):
-        if self.ndim != 1:
-            raise ValueError(f"expected one dimension, not {self.ndim}; flatten() first")
+        if self.axes() != 1:
+            raise ValueError(f"expected one dimension, not {self.axes()}; flatten() first")
 
     def flatten(self):
         """All elements in C order, in one dimension.
@@ -1249,7 +1268,7 @@ cdef class ParIter:
         if len(self.parts) == 1:
             return collect([self.parts[0]], out)[0]
         if out is None:
-            if self.shape is None:
+            if not self.has_shape():
                 return np.concatenate([collect([p], None)[0] for p in self.parts])
             out = np.empty(self.shape, self.dtype)
         if self.shape is None or out.shape != self.shape or self.reads(out):
@@ -1462,7 +1481,7 @@ cdef class ParIter:
         """
         self.known()
         if predicate is None:
-            if self.shape is not None:
+            if self.has_shape():
                 return self.size
             few = few_values(self.parts[0], True) if len(self.parts) == 1 else None
             if few is not None:
@@ -1729,7 +1748,7 @@ class ParZip:
     def _together(self):
         """The values, of one filter or of none: what different filters have kept is computed."""
         domains = {(<Node>p).domain for v in self._values for p in (<ParIter>v).parts}
-        if len(domains) > 1 and all([(<ParIter>v).shape is None for v in self._values]):
+        if len(domains) > 1 and not any([(<ParIter>v).has_shape() for v in self._values]):
             return tuple([wrap([node_of(a)]) for a in self.collect()])
         return self._values
 
@@ -1760,9 +1779,8 @@ class ParZip:
         (array([1]), array([3]))
         """
         cdef tuple values = self._together()
-        cdef ParIter first = values[0]
-        mask = predicate_of(predicate, values)
-        if first.shape is None and mask.shape is not None:
+        cdef ParIter first = values[0], mask = predicate_of(predicate, values)
+        if not first.has_shape() and mask.has_shape():
             return ParZip(*[(<ParIter>v).placed() for v in values]).filter(mask)
         domains = [keep(m) for m in operand_parts(mask, first.parts)]
         return ParZip(*[wrap([kept_node(p, d) for p, d in zip(operand_parts(v, first.parts), domains)])
@@ -1826,7 +1844,7 @@ class ParZip:
         cdef dict passes = {}       # filter -> the nodes that are computed in its pass
         if any([len((<ParIter>v).parts) > 1 for v in self._values]):
             arrays = tuple([v.collect() for v in self._values])
-        elif first.shape is not None:
+        elif first.has_shape():
             return tuple(collect([(<ParIter>v).parts[0] for v in self._values], None))
         else:
             nodes = [(<ParIter>v).parts[0] for v in self._values]

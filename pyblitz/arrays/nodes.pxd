@@ -40,6 +40,8 @@ cdef class Node:
 
 cdef Node node_of(object x)
 cdef tuple common_shape(tuple nodes)
+# Compares lengths as numbers, not as objects: most shapes are equal, and are compared at each step.
+cdef bint same_shape(tuple a, tuple b) except -1
 cdef list depends(Node node)
 # Appends to order what depends(node) gives, without what is in seen, and adds it there.
 cdef int visit(Node node, set seen, list order) except -1

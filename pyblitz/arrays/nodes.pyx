@@ -7,7 +7,9 @@ import numpy as np
 
 cimport cython
 cimport numpy as cnp
+from cpython.function cimport PyFunction_GetClosure, PyFunction_GetCode, PyFunction_GetGlobals
 from cpython.long cimport PyLong_AsLong
+from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport int64_t
@@ -97,7 +99,6 @@ cdef tuple common_shape(tuple nodes):
 
 
 cdef bint same_shape(tuple a, tuple b) except -1:
-    """Compares lengths as numbers, not as objects: most shapes are equal, and are compared at each step."""
     cdef Py_ssize_t i
     if a is b:
         return True
@@ -201,8 +202,7 @@ cdef Node simple_node(ufunc u, object a, object b):
         return None
     if x.kind == NODE_CONSTANT:
         n = y
-    elif y.kind != NODE_CONSTANT and (x.domain is not y.domain or (
-            x.shape is not y.shape and not same_shape(x.shape, y.shape))):
+    elif y.kind != NODE_CONSTANT and (x.domain is not y.domain or not same_shape(x.shape, y.shape)):
         return None
     return loop_node(u, (x, y), n.shape, r, 0, n.domain)
 
@@ -451,7 +451,7 @@ cdef Expression expression_of(object fn, Node x):
     cdef Expression e
     cdef Py_ssize_t i, place
     cdef list numbers
-    code = fn.__code__
+    code = <object>PyFunction_GetCode(fn)
     numbers = numbers_of(fn, code)
     if numbers is None:
         return None
@@ -490,14 +490,17 @@ cdef list numbers_of(object fn, object code):
     in a dict."""
     cdef list numbers = []
     cdef tuple names = code.co_names
-    closure, named = fn.__closure__, fn.__globals__
-    if closure is not None:
+    cdef PyObject* closure = PyFunction_GetClosure(fn)
+    cdef PyObject* named = PyFunction_GetGlobals(fn)
+    if closure != NULL:
         try:
-            for cell in closure:
+            for cell in <tuple>closure:
                 numbers.append(cell.cell_contents)
         except ValueError:
             numbers = None
-    if numbers is None or (len(names) > 0 and type(named) is not dict):
+    if numbers is None or len(names) == 0:
+        return numbers
+    if type(<object>named) is not dict:
         return None
     for name in names:
         # None, of a name that is built in, is no number, either.

@@ -3,11 +3,12 @@
 import numpy as np
 
 cimport numpy as cnp
-from libc.stdint cimport int64_t, intptr_t, uint8_t
+from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport run, run_fn
-from pyblitz.arrays.copy cimport contiguous, movable, native, pays_to_move, shape_of
+from pyblitz.arrays.copy cimport (
+    contiguous, few_selected, movable, native, pays_to_move, select_items, set_mask, shape_of)
 from pyblitz.arrays.compiled cimport is_compiled
 from pyblitz.arrays.evaluate cimport apply, collect
 from pyblitz.arrays.front cimport (
@@ -17,8 +18,7 @@ from pyblitz.arrays.front import operation
 from pyblitz.arrays.predicates cimport (
     fitting, has_unknowns, is_boolean, is_lazy, is_value, library_of, predicate_mask, truth_of)
 from pyblitz.host.blocks cimport called_alone
-from pyblitz.kernels.filter cimport (
-    Filter, Unravel, filter_block, filter_blocks, filter_count, filter_write, unravel_run)
+from pyblitz.kernels.filter cimport Filter, Unravel, filter_blocks, filter_write, unravel_run
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 
 cnp.import_array()
@@ -42,44 +42,6 @@ cdef bint selects(ndarray a, ndarray mask):
         if cnp.PyArray_DIM(mask, d) != cnp.PyArray_DIM(a, d):
             return False
     return True
-
-
-cdef object set_mask(Filter* s, ndarray mask, intptr_t itemsize):
-    """Returns what must live as long as the selection."""
-    s.mask = <const uint8_t*>cnp.PyArray_DATA(mask)
-    s.n = cnp.PyArray_SIZE(mask)
-    s.itemsize = itemsize
-    s.block = filter_block(s.n, itemsize)
-    before = np.empty(filter_blocks(s) + 1, np.int64)
-    s.before = <int64_t*>cnp.PyArray_DATA(<ndarray>before)
-    run(<run_fn>filter_count, s, "the selection")
-    return before
-
-
-cdef tuple select_items(ndarray a, ndarray mask, bint both):
-    """The selected items, and the others if both."""
-    cdef Filter s
-    cdef ndarray yes, no
-    cdef int depth = cnp.PyArray_NDIM(mask)
-    cdef int64_t total
-    a = contiguous(a)
-    mask = contiguous(mask)
-    tail = shape_of(a)[depth:]
-    _kept = set_mask(&s, mask, cnp.PyArray_SIZE(a) // cnp.PyArray_SIZE(mask) * cnp.PyArray_ITEMSIZE(a))
-    total = s.before[filter_blocks(&s)]
-    yes = np.empty((total,) + tail, a.dtype)
-    s.src = <const char*>cnp.PyArray_DATA(a)
-    s.yes = <char*>cnp.PyArray_DATA(yes)
-    s.no = NULL
-    no = None
-    if both:
-        no = np.empty((s.n - total,) + tail, a.dtype)
-        s.no = <char*>cnp.PyArray_DATA(no)
-    run(<run_fn>filter_write, &s, "the selection")
-    if u32_load_relaxed(&s.changed):
-        # By another thread, which does not know the copy.
-        return select_items(a, mask.copy(), both)
-    return yes, no
 
 
 # ---- by a mask or a predicate -----------------------------------------------
@@ -152,11 +114,19 @@ def partitioned(a, mask):
     return a[mask], a[~mask]
 
 
+cdef bint is_row(ndarray a) noexcept:
+    """Of numbers that lie side by side."""
+    return cnp.PyArray_NDIM(a) == 1 and cnp.PyArray_IS_C_CONTIGUOUS(a) and cnp.PyArray_TYPE(a) < cnp.NPY_OBJECT
+
+
 cdef object select_by(ndarray x, object mask, bint both):
     """The items that it selects, and the others if both; or what is left to NumPy."""
     cdef ndarray m
     why = why_not(x)
     if why is too_small and cnp.PyArray_CheckExact(mask) and cnp.PyArray_TYPE(<ndarray>mask) == cnp.NPY_BOOL:
+        m = mask
+        if is_row(x) and is_row(m) and cnp.PyArray_SIZE(x) == cnp.PyArray_SIZE(m) and not both:
+            return few_selected(x, m)
         m = private_copy(mask)
         return (x[m], x[~m]) if both else x[m]
     if why is not None:

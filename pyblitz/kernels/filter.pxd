@@ -27,6 +27,13 @@ cdef int64_t count_true(const uint8_t* mask, int64_t n) noexcept nogil
 # Fills `before`, which has one entry more than there are blocks.
 cdef int filter_count(Worker* w, Filter* f) noexcept nogil
 cdef int filter_write(Worker* w, Filter* f) noexcept nogil
+# One block, in the bounds that its count set.  False: its mask is another now.
+cdef bint filter_items(const Filter* f, int64_t lo, int64_t hi) noexcept nogil
+
+# Copies the items, `step` bytes from each other, whose mask is true, to where there is room for one more
+# than n; their number.
+cdef int64_t compress(char* to, const char* items, intptr_t step, intptr_t itemsize, const uint8_t* mask,
+                      int64_t n) noexcept nogil
 
 # The coordinates of sorted flat indices, one column for each axis.
 cdef struct Unravel:

@@ -127,6 +127,40 @@ cdef bint keep_items(const Kept* src, int64_t first, const uint8_t* mask, int64_
     return to == end
 
 
+cdef inline int64_t compress_units(Unit* to, const char* items, intptr_t step, const uint8_t* mask,
+                                   int64_t n) noexcept nogil:
+    cdef intptr_t kept = 0
+    cdef int64_t i = 0
+    if step == sizeof(Unit):
+        i = kept_by_vectors(<const Unit*>items, 0, mask, n, to, to + n + 1, &kept)
+    while i < n:
+        to[kept] = (<const Unit*>(items + i * step))[0]
+        kept += mask[i] != 0
+        i += 1
+    return kept
+
+
+cdef int64_t compress(char* to, const char* items, intptr_t step, intptr_t itemsize, const uint8_t* mask,
+                      int64_t n) noexcept nogil:
+    cdef int unit = unit_of(itemsize, <intptr_t>to | <intptr_t>items | step)
+    cdef int64_t i, kept = 0
+    if unit == 8:
+        return compress_units(<uint64_t*>to, items, step, mask, n)
+    if unit == 4:
+        return compress_units(<uint32_t*>to, items, step, mask, n)
+    if unit == 1:
+        return compress_units(<uint8_t*>to, items, step, mask, n)
+    if unit == 2:
+        return compress_units(<uint16_t*>to, items, step, mask, n)
+    if unit == 16:
+        return compress_units(<Pair*>to, items, step, mask, n)
+    for i in range(n):
+        if mask[i]:
+            memcpy(to + kept * itemsize, items + i * step, itemsize)
+            kept += 1
+    return kept
+
+
 cdef bint split_units(const Unit* src, const uint8_t* mask, int64_t n, Unit* yes, Unit* yes_end,
                       Unit* no, Unit* no_end) noexcept nogil:
     """Every item is stored to both, and the next one over it where it was not
@@ -191,7 +225,6 @@ cdef bint filter_units(const Filter* f, int64_t lo, int64_t hi, Unit* yes, Unit*
 
 
 cdef bint filter_items(const Filter* f, int64_t lo, int64_t hi) noexcept nogil:
-    """One block, in the bounds that its count set.  False: its mask is another now."""
     cdef int64_t b = lo // f.block
     cdef int64_t first = f.before[b], last = f.before[b + 1]
     cdef intptr_t size = f.itemsize

@@ -109,8 +109,6 @@ cdef int map_blocks(Worker* w, Map* m, leaf_fn leaf, combine_halves_fn combine, 
                     int64_t grain) noexcept nogil
 # Does elements lo .. hi of the whole, for leaves that have a sink.
 cdef int map_walk(Worker* w, Map* m, int64_t lo, int64_t hi, sink_fn sink, void* state) noexcept nogil
-cdef int64_t compress(char* to, const char* items, intptr_t step, intptr_t itemsize,
-                      const char* mask, int64_t n) noexcept nogil
 
 cdef inline void run_unary(loop_fn loop, const char* a, intptr_t stride, char* out, intptr_t out_stride,
                            intptr_t n) noexcept nogil:

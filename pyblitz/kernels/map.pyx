@@ -1,9 +1,9 @@
 """Elementwise loops; see map.pxd."""
 from libc.errno cimport ENOMEM
-from libc.stdint cimport INT64_MAX, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport INT64_MAX, uint8_t, uintptr_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
 from pyblitz.kernels.blocks cimport LEAF_BYTES, gather_flags, run_blocks
+from pyblitz.kernels.filter cimport compress
 from pyblitz.runtime.atomic cimport u32_store_relaxed
 from pyblitz.runtime.bridge cimport Bridge, bridge_init, bridge_run
 from pyblitz.runtime.os cimport fe_clear, fe_test, now_ns
@@ -98,30 +98,6 @@ cdef int64_t map_grain(int64_t bytes_per_item, double pace) noexcept nogil:
 
 # ---- the leaf ---------------------------------------------------------------
 
-cdef int64_t compress(char* to, const char* items, intptr_t step, intptr_t itemsize,
-                      const char* mask, int64_t n) noexcept nogil:
-    """Copies the items whose mask is true; their number.  Writes one item past them."""
-    cdef int64_t i, kept = 0
-    if itemsize == 8:
-        for i in range(n):
-            (<uint64_t*>to)[kept] = (<const uint64_t*>(items + i * step))[0]
-            kept += mask[i] != 0
-    elif itemsize == 4:
-        for i in range(n):
-            (<uint32_t*>to)[kept] = (<const uint32_t*>(items + i * step))[0]
-            kept += mask[i] != 0
-    elif itemsize == 1:
-        for i in range(n):
-            to[kept] = items[i * step]
-            kept += mask[i] != 0
-    else:
-        for i in range(n):
-            if mask[i]:
-                memcpy(to + kept * itemsize, items + i * step, itemsize)
-                kept += 1
-    return kept
-
-
 cdef void run_loops(Step* s, char** args, const intptr_t* steps, intptr_t n) noexcept nogil:
     """What a pair does, by the loops that it stands for, which says who met which floating-point
     errors.  What is between them lies where the result will."""
@@ -199,7 +175,7 @@ cdef int run_steps(Worker* w, Map* m, Block* b) noexcept nogil:
             # A mask that another thread writes may be another for each array: what all have.
             for k in range(1, s.args, 2):
                 kept = min(kept, compress(args[k + 1], args[k], steps[k], m.sizes[s.slots[k]],
-                                          args[0], b.n))
+                                          <const uint8_t*>args[0], b.n))
             if s.last:
                 b.n = kept
                 if kept == 0:
