@@ -132,6 +132,7 @@ COSTS = {
         "item",
         lambda n: both(np.maximum.accumulate, lambda a: pb.par_scan(np.maximum, a), doubles(n)),
     ),
+    "WHOLE_NS": Cost("item", lambda n: both(np.cumsum, pb.par_cumsum, RNG.integers(0, 64, n))),
     "SCAN_NS": Cost("item", lambda n: both(np.cumsum, pb.par_cumsum, doubles(n))),
     "PUT_NS": Cost("item", putting),
     "KEY_NS": Cost(

@@ -1,5 +1,5 @@
 """Copying: arrays into arrays, of any layout and dtype, on all cores."""
-from libc.stdint cimport int64_t, intptr_t
+from libc.stdint cimport int64_t, intptr_t, uint8_t
 from numpy cimport dtype, ndarray
 from pyblitz.arrays.front cimport MOVE_NS, STRAIGHT_NS, Left, alone, pays
 from pyblitz.kernels.filter cimport Filter
@@ -35,8 +35,8 @@ cdef ndarray native(ndarray a)                  # of the machine's byte order, a
 cdef ndarray native_row(ndarray a)              # both
 cdef ndarray cast_to(ndarray a, dtype d)        # of that dtype, by any cast
 
-# ``a[mask]`` of one axis each, whose items lie side by side, by this thread alone.
-cdef ndarray few_selected(ndarray a, ndarray mask)
+# ``a[mask]`` of one axis, whose items lie side by side, by this thread alone; a byte of the mask for each.
+cdef ndarray few_selected(ndarray a, const uint8_t* mask)
 # The items that a mask of the first axes selects, and the others if both, by all workers.
 cdef tuple select_items(ndarray a, ndarray mask, bint both)
 # Counts what a contiguous mask selects; returns what must live as long as the selection.

@@ -5,18 +5,20 @@ from functools import partial
 import numpy as np
 
 cimport numpy as cnp
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, intptr_t, uint8_t
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport (
     SLICE_ITEMS, at, fill_map, longest_axis, may_overlap, run, run_fn, slices)
-from pyblitz.arrays.front cimport Left, left, left_dtype, private_copy, too_small
+from pyblitz.arrays.front cimport Left, left, left_dtype, too_small
 from pyblitz.arrays.front import lazy_classes, operation
 from pyblitz.arrays.memory cimport empty
 from pyblitz.kernels.map cimport MAP_DIMS, Map
 from pyblitz.kernels.copy cimport copy_run
 from pyblitz.kernels.filter cimport (
-    Filter, count_true, filter_block, filter_blocks, filter_count, filter_items, filter_write)
+    Filter, filter_block, filter_blocks, filter_count, filter_items, filter_write)
+from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 from pyblitz.runtime.pool cimport Worker
 
@@ -196,19 +198,19 @@ cdef bint left_as_it_lies(ndarray a, object order) except -1:
 
 # ---- what a mask selects ----------------------------------------------------
 
-cdef ndarray few_selected(ndarray a, ndarray mask):
+cdef ndarray few_selected(ndarray a, const uint8_t* mask):
     cdef Filter f
     cdef int64_t[2] before = [0, 0]
     cdef ndarray made
     cdef bint written
-    f.n = cnp.PyArray_SIZE(mask)
+    f.n = cnp.PyArray_SIZE(a)
     f.block = max(<int64_t>1, f.n)
     f.itemsize = cnp.PyArray_ITEMSIZE(a)
     f.src = <const char*>cnp.PyArray_DATA(a)
-    f.mask = <const uint8_t*>cnp.PyArray_DATA(mask)
+    f.mask = mask
     f.no = NULL
     f.before = before
-    before[1] = count_true(f.mask, f.n)
+    before[1] = simd.nonzero_bytes(mask, f.n)
     made = empty(1, <cnp.npy_intp*>&before[1], a.dtype, False)
     f.yes = <char*>cnp.PyArray_DATA(made)
     if f.n > BRIEF_ITEMS:
@@ -216,8 +218,11 @@ cdef ndarray few_selected(ndarray a, ndarray mask):
             written = filter_items(&f, 0, f.n)
     else:
         written = filter_items(&f, 0, f.n)
-    # Otherwise another thread has changed the mask, which does not know the copy.
-    return made if written else few_selected(a, private_copy(mask))
+    if not written:
+        # Another thread has changed the mask, which does not know the copy.
+        copied = PyBytes_FromStringAndSize(<const char*>mask, f.n)
+        made = few_selected(a, <const uint8_t*>PyBytes_AS_STRING(copied))
+    return made
 
 
 cdef object set_mask(Filter* s, ndarray mask, intptr_t itemsize):

@@ -25,6 +25,9 @@ cdef ndarray few_values(Node node, bint quick)
 # Whether NumPy's call takes less time than a program for such an array.
 cdef bint is_few_items(ndarray a) noexcept
 cdef object array_of(Node node)
+# A new array.
+cdef object values_of(Node node)
+# The values of nodes of one domain, as arrays.  out: an array for the only one.
 cdef list collect(list nodes, object out)
 cdef object find_node(Node node, int which)
 cdef object count_node(Node node)

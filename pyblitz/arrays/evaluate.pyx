@@ -4,7 +4,7 @@ import numpy as np
 
 cimport numpy as cnp
 from cpython.ref cimport PyObject
-from libc.stdint cimport int64_t, intptr_t
+from libc.stdint cimport int64_t, intptr_t, uint8_t
 from libc.string cimport memcpy
 from numpy cimport ndarray, ufunc
 
@@ -282,12 +282,12 @@ cdef int place_array(Few* f, ndarray a, bint is_number) noexcept:
     if m.size * cnp.PyArray_ITEMSIZE(a) > few_bytes or not cnp.PyArray_IS_C_CONTIGUOUS(a) or (
             cnp.PyArray_NDIM(a) != f.dims or not cnp.PyArray_CompareLists(cnp.PyArray_DIMS(a), f.shape, f.dims)):
         return -1
-    return add_operand(m, a)
+    return add_operand(m, <char*>cnp.PyArray_DATA(a), cnp.PyArray_ITEMSIZE(a))
 
 
-cdef int add_operand(Map* m, ndarray a) noexcept:
-    m.base[m.operands] = <char*>cnp.PyArray_DATA(a)
-    m.sizes[m.operands] = m.strides[0][m.operands] = cnp.PyArray_ITEMSIZE(a)
+cdef int add_operand(Map* m, char* at, intptr_t itemsize) noexcept:
+    m.base[m.operands] = at
+    m.sizes[m.operands] = m.strides[0][m.operands] = itemsize
     m.operands += 1
     return m.operands - 1
 
@@ -334,14 +334,18 @@ cdef int place_step(Few* f, Node node) except -2:
 cdef ndarray asked_of_few(Few* f, Node node, int where):
     """The array of these values, of which the last step's are one."""
     cdef ndarray made
-    cdef int k = where - REGISTER
-    if k < 0:
+    if where < REGISTER:
         return node.what
     made = empty(f.dims, f.shape, node.dtype, False)
-    f.outs[k] = add_operand(&f.m, made)
+    ask_of_few(f, where - REGISTER, <char*>cnp.PyArray_DATA(made))
+    return made
+
+
+cdef void ask_of_few(Few* f, int k, char* to) noexcept:
+    """The k-th step writes there."""
+    f.outs[k] = add_operand(&f.m, to, f.sizes[k])
     f.scratch -= f.sizes[k]
     f.sizes[k] = 0
-    return made
 
 
 cdef void finish_few(Few* f) noexcept:
@@ -411,6 +415,8 @@ cdef ndarray few_values(Node node, bint quick):
     cdef Few f
     cdef Node values = node, mask = None
     cdef ndarray made, kept
+    cdef uint8_t brief[BRIEF_ITEMS]
+    cdef uint8_t* truths = brief
     cdef int where, where_kept = 0
     if node.kind == NODE_KEPT:
         # In one walk with its filter, for both may share steps, and each warns once.
@@ -429,10 +435,14 @@ cdef ndarray few_values(Node node, bint quick):
     if mask is None:
         run_few(&f)
         return made
-    kept = made if where_kept == where else asked_of_few(&f, mask, where_kept)
+    if where_kept >= REGISTER and where_kept != where and f.m.size <= BRIEF_ITEMS:
+        ask_of_few(&f, where_kept - REGISTER, <char*>brief)
+    else:
+        kept = made if where_kept == where else asked_of_few(&f, mask, where_kept)
+        truths = <uint8_t*>cnp.PyArray_DATA(kept)
     if f.m.n_steps > 0:
         run_few(&f)
-    return few_selected(made, kept)
+    return few_selected(made, truths)
 
 
 cdef bint is_few_items(ndarray a) noexcept:
@@ -475,31 +485,39 @@ cdef object step_by_numpy(Node node):
 
 cdef object array_of(Node node):
     """Its values; of an array, itself."""
-    return node.what if node.kind == NODE_INPUT else collect([node], None)[0]
+    return node.what if node.kind == NODE_INPUT else values_of(node)
+
+
+cdef object values_of(Node node):
+    few = few_values(node, False)
+    if few is not None:
+        return few
+    if is_few(node):
+        return step_by_numpy(node)
+    if is_selected(node):
+        # A byte for each element takes less memory than what programs gather.
+        return select_items((<Node>node.args[0]).what, array_of(node.domain.mask), False)[0]
+    return (collect_kept([node], None) if node.domain is not None else collect_all([node], None))[0]
 
 
 cdef list collect(list nodes, object out):
-    """The values of nodes of one domain, as arrays.  out: an array for the only one."""
-    cdef Program p
-    cdef Node n
-    n = nodes[0]
     if out is None and len(nodes) == 1:
-        few = few_values(n, False)
-        if few is not None:
-            return [few]
-        if is_few(n):
-            return [step_by_numpy(n)]
-    if n.domain is not None:
-        return collect_kept(nodes, out)
+        return [values_of(nodes[0])]
+    return collect_kept(nodes, out) if (<Node>nodes[0]).domain is not None else collect_all(nodes, out)
+
+
+cdef list collect_all(list nodes, object out):
+    """Of no filter."""
+    cdef Program p
+    cdef Node n = nodes[0]
     if out is None:
         outs = [empty_for(node) for node in nodes]
         if len(nodes) > 1 and not all([one.flags.c_contiguous for one in outs]):
             # A pass goes in one order.  Arrays of other orders would be written with gaps, which is slow,
             # and which some loops of NumPy's do wrong (isnan, 2.4.6).
-            return [collect([node], None)[0] for node in nodes]
+            return [values_of(node) for node in nodes]
     else:
         outs = [out]
-        n = nodes[0]
         check_out(out, n.shape)
         if not np.can_cast(n.dtype, out.dtype, "same_kind"):
             raise TypeError(f"out: cannot cast the result from {n.dtype} to {out.dtype} "
@@ -507,10 +525,10 @@ cdef list collect(list nodes, object out):
         for part in depends(n):
             if (<Node>part).kind == NODE_INPUT and may_overlap(out, (<Node>part).what) and (
                     not same_memory(out, (<Node>part).what)):
-                out[...] = collect(nodes, None)[0]
+                out[...] = values_of(n)
                 return [out]
         if overlaps_itself(out) or not (cnp.PyArray_ISALIGNED(out) and out.dtype.isnative):
-            out[...] = collect(nodes, None)[0]
+            out[...] = values_of(n)
             return [out]
     if n.shape is not None and len(n.shape) > MAP_DIMS:
         for i, one in enumerate(outs):
@@ -580,16 +598,12 @@ cdef list collect_kept(list nodes, object out):
     """Of a filtered domain."""
     cdef Collect c
     cdef Program p
-    cdef Node n = nodes[0]
     cdef int k
     cdef int64_t total
-    if out is None and len(nodes) == 1 and is_selected(n):
-        # A byte for each element takes less memory than buffers.
-        return [select_items((<Node>n.args[0]).what, array_of(n.domain.mask), False)[0]]
     p = program_of(nodes, None, True)
     if p is None:
         # One at a time, of which each has its own pass.
-        return [collect([node], None)[0] for node in nodes]
+        return [values_of(node) for node in nodes]
     c.map = &p.m
     c.values = len(nodes)
     c.grain = p.grain()
@@ -691,7 +705,7 @@ cdef object count_node(Node node):
         return 0
     c.map = &p.m
     c.items = items_of(node, p)
-    c.grain = p.grain()
+    c.grain = p.grain(True, 0)
     counts = np.zeros((p.m.size + c.grain - 1) // c.grain, np.int64)
     c.counts = <int64_t*>cnp.PyArray_DATA(counts)
     run(<run_fn>count_nonzero_run, &c, "the count")

@@ -28,7 +28,7 @@ from pyblitz.arrays.common cimport SLICE_ITEMS, Slices, clip, is_half, numbas_uf
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel, check_dtype
 from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport (
-    apply, apply_where, collect, count_node, few_values, find_node, run_for_effects)
+    apply, apply_where, collect, count_node, few_values, find_node, run_for_effects, values_of)
 from pyblitz.arrays.fold cimport (
     any_of, fold_kernel, fold_node, mean_of, reduce_parts, variance_of)
 from pyblitz.arrays.front cimport (
@@ -393,6 +393,8 @@ cdef ParIter predicate_of(object what, tuple values):
 cdef object predicate_anew(object what, tuple values):
     """The same, as numbers or truth values."""
     cdef ParIter x = values[0]
+    if type(what) is ParIter and (<cnp.dtype>(<Node>(<ParIter>what).parts[0]).dtype).kind == b"b":
+        return beside(what, x)
     kind, thing = stands_for(what, x.dtype, "predicate")
     if kind == STANDS_MASK:
         return beside(wrap([node_of(thing)]), x)
@@ -405,8 +407,8 @@ cdef object predicate_anew(object what, tuple values):
 
 cdef ParIter beside(ParIter mask, ParIter x):
     """A mask that was given, which must have a value for each element of x, and no other."""
-    if mask.shape is not None:
-        fitting(mask, (x.size,) if x.shape is None else x.shape, "predicate")
+    if mask.has_shape():
+        fitting(mask, x.shape if x.has_shape() else (x.size,), "predicate")
     elif not fits(mask.parts, x.parts) or (<Node>mask.parts[0]).domain is not (<Node>x.parts[0]).domain:
         raise other_filter()
     return mask
@@ -454,7 +456,7 @@ cdef object some_items(Node node):
     cdef int64_t n = node.shape[0], rows = -(-CHECKED_ITEMS * n // math.prod(node.shape))
     cdef int64_t first = n // 2 - rows // 2
     with np.errstate(all="ignore"):     # said when the chain ends
-        return collect([select(node, slice(first, first + rows))], None)[0].reshape(-1)[:CHECKED_ITEMS]
+        return values_of(select(node, slice(first, first + rows))).reshape(-1)[:CHECKED_ITEMS]
 
 
 cdef dict with_axis(object axis, dict options):
@@ -565,7 +567,7 @@ cdef list mapped_blocks(object fn, list rows, object dtype, bint checked):
             n = row[0]
         if dtype is None or has_no_unit(dtype):
             # The first element tells.
-            one = [collect([select(v, slice(0, 1))], None)[0].reshape(-1)[:1] for v in row]
+            one = [values_of(select(v, slice(0, 1))).reshape(-1)[:1] for v in row]
             found = np.asarray(called_alone(fn, tuple(one))).dtype
             if found.kind not in "biufcmM":
                 raise TypeError(f"fn returned {found}; expected numbers or times")
@@ -740,7 +742,7 @@ cdef class ParIter:
         node = self.placed().settled().parts[0]
         # A slice copies the expression: x = x[1:] - x[:-1] in a loop would double it each time.
         if not self.traced and len(depends(node)) > MOST_SLICED and 2 * len(range(len(self))[index]) > len(self):
-            node = node_of(collect([node], None)[0])
+            node = node_of(values_of(node))
         return wrap([select(node, index)])
 
     # ---- operators and ufuncs
@@ -1266,10 +1268,10 @@ cdef class ParIter:
         if out is not None:
             check_out(out)
         if len(self.parts) == 1:
-            return collect([self.parts[0]], out)[0]
+            return values_of(self.parts[0]) if out is None else collect([self.parts[0]], out)[0]
         if out is None:
             if not self.has_shape():
-                return np.concatenate([collect([p], None)[0] for p in self.parts])
+                return np.concatenate([values_of(p) for p in self.parts])
             out = np.empty(self.shape, self.dtype)
         if self.shape is None or out.shape != self.shape or self.reads(out):
             whole = self.collect()
@@ -1522,7 +1524,7 @@ cdef class ParIter:
         for p in (<ParIter>x).parts:
             n = p
             if at < n.shape[0]:
-                return collect([select(n, slice(at, at + 1))], None)[0][0]
+                return values_of(select(n, slice(at, at + 1)))[0]
             at -= n.shape[0]
 
     @ending

@@ -76,6 +76,7 @@ cdef class Expression:
     cdef Py_ssize_t operations      # how many operators it applies
     cdef Node argument
     cdef list steps         # nodes, each after those that it is made of; None: nobody has asked yet
+    cdef list places        # for each, where its arguments are among that argument and the steps before it
 
 # Of a function of Python's, for an argument like x; None: it may do something else, or is seen for the
 # first time.

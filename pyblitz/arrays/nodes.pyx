@@ -394,28 +394,39 @@ cdef Node again(Node node, tuple args, Domain domain):
 cdef Node sliced(Node node, object how):
     """The expression of ``how(a)`` for each of its arrays: a slice along the first axis,
     or a view of another shape.  Element by element, that is the same."""
-    cdef list steps = []
-    cdef dict made = {}
+    cdef list leaves = [], steps = [], made
     for part in depends(node):
         if (<Node>part).kind == NODE_INPUT or (<Node>part).kind == NODE_INDEX:
-            made[part] = how(part)
+            leaves.append(part)
         elif (<Node>part).kind != NODE_CONSTANT:
             steps.append(part)
-    make_of_others(steps, made, None)
-    return made.get(node, node)
+    made = [how(leaf) for leaf in leaves]
+    make_of_others(steps, places_in(steps, leaves), made, None)
+    return made[-1] if len(made) > 0 else node
 
 
-cdef int make_of_others(list steps, dict made, Domain domain) except -1:
-    """Makes the same steps of other nodes.  steps: each after those that it is made of; made: what each is
-    instead of which, and then also each step.  Others stay."""
-    cdef tuple args, others
-    cdef Py_ssize_t i
+cdef list places_in(list steps, list leaves):
+    """For each step a tuple: where its arguments are among the leaves and the steps before it; -1: they
+    stay.  steps: each after those that it is made of."""
+    cdef dict at = {leaf: i for i, leaf in enumerate(leaves)}
+    cdef list places = []
     for step in steps:
-        args = (<Node>step).args
+        places.append(tuple([at.get(arg, -1) for arg in (<Node>step).args]))
+        at[step] = len(at)
+    return places
+
+
+cdef int make_of_others(list steps, list places, list made, Domain domain) except -1:
+    """Makes the same steps of other nodes, and appends them.  made: the leaves."""
+    cdef tuple args, others, where
+    cdef Py_ssize_t i, k, at
+    for k in range(len(steps)):
+        args, where = (<Node>steps[k]).args, places[k]
         others = PyTuple_New(len(args))
         for i in range(len(args)):
-            set_new(others, i, made.get(args[i], args[i]))
-        made[step] = again(step, others, domain)
+            at = where[i]
+            set_new(others, i, args[i] if at < 0 else made[at])
+        made.append(again(steps[k], others, domain))
     return 0
 
 
@@ -541,8 +552,7 @@ cdef object function_of(Expression e):
 
 cdef int remember(Expression e, Node x, Node result) except -1:
     cdef Expression found
-    cdef dict made = {}
-    cdef list steps = []
+    cdef list steps = [], made
     cdef Py_ssize_t calls = 0
     visit(result, {x}, steps)
     steps = [n for n in steps if (<Node>n).kind != NODE_CONSTANT]
@@ -556,13 +566,14 @@ cdef int remember(Expression e, Node x, Node result) except -1:
     # Another one, for another thread may look at this one; of an argument that holds no array.
     found = new_expression(e.code, e.dtype, e.numbers, e.operations)
     found.argument = new_node(NODE_INPUT, None, (), (0,), x.dtype, None)
-    made[x] = found.argument
-    make_of_others(steps, made, None)
-    found.steps = [made[step] for step in steps]
+    found.places = places_in(steps, [x])
+    made = [found.argument]
+    make_of_others(steps, found.places, made, None)
+    found.steps = made[1:]
     return keep_lately(last_expressions, place_of(e.code, e.dtype, e.numbers), found)
 
 
 cdef Node result_of(Expression e, Node x):
-    cdef dict made = {e.argument: x}
-    make_of_others(e.steps, made, x.domain)
-    return made[e.steps[-1]] if len(e.steps) > 0 else x
+    cdef list made = [x]
+    make_of_others(e.steps, e.places, made, x.domain)
+    return made[-1]

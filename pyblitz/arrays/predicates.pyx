@@ -8,7 +8,7 @@ cimport numpy as cnp
 from numpy cimport ndarray
 
 from pyblitz.arrays.compiled cimport is_compiled
-from pyblitz.arrays.evaluate cimport apply, collect
+from pyblitz.arrays.evaluate cimport apply, values_of
 from pyblitz.arrays.front cimport bare, convert, is_masked, overrides
 from pyblitz.arrays.nodes cimport Node, node_of
 from pyblitz.host.blocks cimport called_alone
@@ -148,7 +148,7 @@ cdef Node predicate_node(object what, Node node, str name):
         return node_of(fitting(thing, node.shape, name))
     if kind == STANDS_VALUE and overrides(type(thing)):
         # With a unit, say: NumPy's comparison asks it.
-        return node_of(fitting(truth_of(np.equal(collect([node], None)[0], thing)), node.shape, name))
+        return node_of(fitting(truth_of(np.equal(values_of(node), thing)), node.shape, name))
     if kind == STANDS_VALUE:
         made = apply(np.equal, [node, thing], {})
     else:
@@ -163,7 +163,7 @@ cdef ndarray predicate_mask(object a, object what, str name, bint alone):
     if kind == STANDS_MASK:
         return thing
     if not alone or (kind == STANDS_FUNCTION and (is_lazy(thing) or is_compiled(thing))):
-        return collect([predicate_node(thing, node_of(np.atleast_1d(a)), name)], None)[0].reshape(a.shape)
+        return values_of(predicate_node(thing, node_of(np.atleast_1d(a)), name)).reshape(a.shape)
     # Not NumPy's operator, which compares anything.
     mask = truth_of(called_alone(thing, (a,)) if kind == STANDS_FUNCTION else np.equal(a, thing))
     return fitting(mask, a.shape, name)

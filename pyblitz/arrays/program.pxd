@@ -109,8 +109,9 @@ cdef class Program:
     cdef int copied(self, int where, object dtype) except -1
     cdef int fill_step(self, int i, Places* p) except -1
     cdef bint call(self, Step* s, NodeKind kind, object what, object dtypes, int inputs) except -1
-    # Elements of a leaf.  timed: by what an element took the last time, too.
-    cdef int64_t grain(self, bint timed=*)
+    # Elements of a leaf.  timed: by what an element took the last time, too.  made: bytes that are made of an
+    # element and are no operand.
+    cdef int64_t grain(self, bint timed=*, int64_t made=*)
     cdef object end(self)
 
 # The program of these nodes, or None where they are too large for one.  outs: the arrays that the

@@ -613,8 +613,8 @@ cdef class Program:
         s.data = <void*>c
         return True
 
-    cdef int64_t grain(self, bint timed=True):
-        cdef int64_t bytes = 8, found
+    cdef int64_t grain(self, bint timed=True, int64_t made=8):
+        cdef int64_t bytes = made, found
         for a in self.operands:
             if cnp.PyArray_NDIM(<ndarray>a) > 0:
                 bytes += cnp.PyArray_ITEMSIZE(<ndarray>a)

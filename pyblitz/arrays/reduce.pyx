@@ -16,7 +16,7 @@ from pyblitz.arrays.common cimport (
     slices)
 from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
-from pyblitz.arrays.evaluate cimport apply, collect, count_node, find_node
+from pyblitz.arrays.evaluate cimport apply, count_node, find_node, values_of
 from pyblitz.arrays.fold cimport (
     any_of, arg_row, dot_row, extremes_of, extremes_row, fold_kernel, is_lost, is_row, mean_of, mean_type, reduce_node,
     sum_rounded, variance_of)
@@ -555,13 +555,13 @@ cdef object spread(object namesake, object row, ndarray x, object axis, object d
     center = mean(x, axis, dtype, None, True, where)
     if type(center) is Left:
         return center
-    deviations = collect([apply(np.subtract, [x, center], {})], None)[0]
+    deviations = values_of(apply(np.subtract, [x, center], {}))
     if deviations.dtype.kind == "c":
         square = np.square
-        deviations = collect([apply(np.add, [apply(square, [deviations.real], {}),
-                                             apply(square, [deviations.imag], {})], {})], None)[0]
+        deviations = values_of(apply(np.add, [apply(square, [deviations.real], {}),
+                                              apply(square, [deviations.imag], {})], {}))
     else:
-        deviations = collect([apply(np.multiply, [deviations, deviations], {})], None)[0]
+        deviations = values_of(apply(np.multiply, [deviations, deviations], {}))
     total = reduce_ufunc(np.add, deviations, axis, dtype, None, keepdims, no_value, where)
     if type(total) is Left:
         return total
@@ -799,7 +799,7 @@ def par_count_nonzero(a, axis=None, *, keepdims=False):
                 alone(cnp.PyArray_NBYTES(x)) or not pays(cnp.PyArray_NBYTES(x), TRUTH_NS)):
             return too_small
         return type(np.count_nonzero(np.empty(0)))(count_node(items_node(x)))
-    mask = collect([mask_node(x)], None)[0]
+    mask = values_of(mask_node(x))
     return reduce_ufunc(np.add, mask, axis, np.intp, None, keepdims, no_value, True)
 
 

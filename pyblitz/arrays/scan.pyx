@@ -12,7 +12,7 @@ from pyblitz.arrays.common cimport (
     SLICE_ITEMS, Resolved, at, axis_of, idempotent, longest_axis, may_overlap, numbas_ufunc,
     made_like, number_cast, outputs_are_safe, report_flags, resolve, run, run_fn, slices)
 from pyblitz.arrays.front cimport (
-    LOOP_NS, SCAN_NS, alone, as_array, check_out, count_left, Left, left, left_dtype, pays, too_small)
+    LOOP_NS, SCAN_NS, WHOLE_NS, alone, as_array, check_out, count_left, Left, left, left_dtype, pays, too_small)
 from pyblitz.arrays.front import operation
 from pyblitz.kernels.map cimport loop_fn
 from pyblitz.kernels.scan cimport (
@@ -114,7 +114,7 @@ cdef object scan(ufunc op, ndarray x, object axis, object dtype, object out):
     cdef int64_t size = cnp.PyArray_SIZE(x), rows
     cdef bint one_row
     # Extremes: it is NumPy's loop in each of two passes.
-    if not pays(size, SCAN_NS) or (
+    if not pays(size, SCAN_NS) or (x.dtype.kind in "biu" and not pays(size, WHOLE_NS)) or (
             op in idempotent and (alone(cnp.PyArray_NBYTES(x)) or not pays(size, LOOP_NS))):
         return too_small
     if op.nin != 2 or op.nout != 1 or op.signature is not None or axis is None or ndim == 0:

@@ -3,14 +3,14 @@
 import numpy as np
 
 cimport numpy as cnp
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport run, run_fn
 from pyblitz.arrays.copy cimport (
     contiguous, few_selected, movable, native, pays_to_move, select_items, set_mask, shape_of)
 from pyblitz.arrays.compiled cimport is_compiled
-from pyblitz.arrays.evaluate cimport apply, collect
+from pyblitz.arrays.evaluate cimport apply, values_of
 from pyblitz.arrays.front cimport (
     NONZERO_NS, as_array, Left, bare, convert, left, left_dtype, overrides, owns_functions, pays, private_copy,
     takes_numpys_arguments, too_small)
@@ -126,7 +126,7 @@ cdef object select_by(ndarray x, object mask, bint both):
     if why is too_small and cnp.PyArray_CheckExact(mask) and cnp.PyArray_TYPE(<ndarray>mask) == cnp.NPY_BOOL:
         m = mask
         if is_row(x) and is_row(m) and cnp.PyArray_SIZE(x) == cnp.PyArray_SIZE(m) and not both:
-            return few_selected(x, m)
+            return few_selected(x, <const uint8_t*>cnp.PyArray_DATA(m))
         m = private_copy(mask)
         return (x[m], x[~m]) if both else x[m]
     if why is not None:
@@ -214,7 +214,7 @@ cdef object mask_of(ndarray a):
         a = native(a).view(np.int64)
     elif a.dtype.kind not in "iufc":
         return None
-    return collect([apply(np.not_equal, [a, 0], {})], None)[0]
+    return values_of(apply(np.not_equal, [a, 0], {}))
 
 
 cdef object nonzero(ndarray a):

@@ -294,13 +294,14 @@ cdef int total_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil
 
 cdef int64_t count_blocks(Count* c) noexcept nogil:
     cdef int64_t size = sizeof(uint32_t) if c.weights == NULL else sizeof(double)
-    cdef int64_t entries = c.bins + 2
+    cdef int64_t entries = c.bins + 2, least
     c.before = 0 if c.binning == BIN_ITEM else 1
     c.lanes = LANES if c.bins * size <= LANE_BYTES else 1
     c.stride = (entries + PAD - 1) // PAD * PAD + PAD
     c.blocks = min(<int64_t>MAX_BLOCKS, max(<int64_t>1, c.n // MIN_BLOCK_ITEMS))
     # What clearing and adding up the tables costs is some of the counting.
-    c.blocks = min(c.blocks, c.n // (4 * c.lanes * c.stride))
+    least = c.lanes * c.stride
+    c.blocks = min(c.blocks, max(c.n // (4 * least), <int64_t>(c.weights == NULL and c.n >= least)))
     c.direct = c.blocks < 1 and c.binning == BIN_ITEM and c.bins <= DIRECT_BINS * c.n
     if c.direct:
         c.blocks = c.lanes = 1

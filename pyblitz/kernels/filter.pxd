@@ -23,7 +23,6 @@ cdef struct Filter:
 
 cdef int64_t filter_block(int64_t n, intptr_t itemsize) noexcept nogil
 cdef int64_t filter_blocks(const Filter* f) noexcept nogil
-cdef int64_t count_true(const uint8_t* mask, int64_t n) noexcept nogil
 # Fills `before`, which has one entry more than there are blocks.
 cdef int filter_count(Worker* w, Filter* f) noexcept nogil
 cdef int filter_write(Worker* w, Filter* f) noexcept nogil

@@ -8,37 +8,11 @@ from pyblitz.runtime.atomic cimport u32_store_relaxed
 cdef enum:
     MOST_ITEMS = 32768      # of a block
     COUNT_BYTES = 131072
-    # Mask bytes whose count fits into a byte for each of eight lanes.
-    LANE_BYTES = 1024
 
 # What is kept of an item: its bits, or as int64_t its index.
 ctypedef fused Kept:
     Unit
     int64_t
-
-
-cdef inline uint64_t truths(uint64_t word) noexcept nogil:
-    """1 in each byte that is not 0."""
-    cdef uint64_t low = 0x7F7F7F7F7F7F7F7Fu
-    return ((((word & low) + low) | word) >> 7) & 0x0101010101010101u
-
-
-cdef int64_t count_true(const uint8_t* mask, int64_t n) noexcept nogil:
-    cdef int64_t i = 0, k, words, total = 0
-    cdef uint64_t word, lanes
-    while n - i >= 8:
-        words = min(n - i, <int64_t>LANE_BYTES) >> 3
-        lanes = 0
-        for k in range(words):
-            memcpy(&word, mask + i + 8 * k, 8)
-            lanes += truths(word)
-        lanes = (lanes & 0x00FF00FF00FF00FFu) + ((lanes >> 8) & 0x00FF00FF00FF00FFu)
-        total += (lanes * 0x0001000100010001u) >> 48
-        i += 8 * words
-    while i < n:
-        total += mask[i] != 0
-        i += 1
-    return total
 
 
 cdef int64_t filter_block(int64_t n, intptr_t itemsize) noexcept nogil:
@@ -53,7 +27,7 @@ cdef int filter_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcep
     cdef Filter* f = <Filter*>ctx
     cdef int64_t b
     for b in range(lo, hi):
-        f.before[b] = count_true(f.mask + b * f.block, min(f.block, f.n - b * f.block))
+        f.before[b] = simd.nonzero_bytes(f.mask + b * f.block, min(f.block, f.n - b * f.block))
     return 0
 
 

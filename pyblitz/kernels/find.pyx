@@ -1,7 +1,6 @@
 """Searches; see find.pxd."""
 from libc.stdint cimport INT64_MAX, uint8_t, uint32_t, uint64_t
 from pyblitz.kernels.map cimport Block, map_begin, map_blocks, map_walk
-from pyblitz.kernels.filter cimport count_true
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport (
     i64_cas_relaxed, i64_load_relaxed, i64_store_relaxed)
@@ -75,7 +74,7 @@ cdef int64_t true_at(const uint8_t* mask, int64_t n, FindWhich which) noexcept n
 
 cdef inline int64_t nonzero(const Items* items, const char* at, int64_t n) noexcept nogil:
     if items.size == 1:
-        return count_true(<const uint8_t*>at, n)
+        return simd.nonzero_bytes(<const uint8_t*>at, n)
     if items.size == 4:
         return simd.nonzero_narrow(<const uint32_t*>at, n, items.floats)
     return simd.nonzero_wide(<const uint64_t*>at, n, items.floats)

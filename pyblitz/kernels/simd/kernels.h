@@ -57,6 +57,7 @@ typedef struct {
   int64_t (*nonzero_wide)(const uint64_t *words, intptr_t n, int shift);
   int (*any_byte)(const uint8_t *bytes, intptr_t n);
   int (*all_bytes)(const uint8_t *bytes, intptr_t n);
+  int64_t (*nonzero_bytes)(const uint8_t *bytes, intptr_t n);
   void (*range_narrow)(const uint32_t *words, intptr_t n, uint64_t *low,
                        uint64_t *high);
   void (*range_wide)(const uint64_t *words, intptr_t n, uint64_t *low,
@@ -145,6 +146,7 @@ typedef struct {
         pb_narrow_##LEVEL##_look, pb_wide_##LEVEL##_look,                     \
         pb_narrow_##LEVEL##_nonzero, pb_wide_##LEVEL##_nonzero,               \
         pb_bytes_##LEVEL##_any, pb_bytes_##LEVEL##_all,                       \
+        pb_bytes_##LEVEL##_nonzero,                                           \
         pb_narrow_##LEVEL##_range, pb_wide_##LEVEL##_range,                   \
         pb_float_##LEVEL##_doubtful, pb_double_##LEVEL##_doubtful,            \
         pb_signed_##LEVEL##_doubtful, pb_unsigned_##LEVEL##_doubtful,         \

@@ -162,8 +162,9 @@
     sizes[2] = n - upto;                                                      \
   }
 
-/* Whether some byte is not 0, and whether none is. */
+/* Whether some byte is not 0, whether none is, and how many are not. */
 #define PB_BYTES(NAME, ATTR)                                                  \
+  typedef uint8_t NAME##_v __attribute__((vector_size(32)));                  \
   static ATTR int NAME##_any(const uint8_t *bytes, intptr_t n) {              \
     uint8_t all = 0;                                                          \
     intptr_t i;                                                               \
@@ -177,6 +178,28 @@
     for (i = 0; i < n; i++)                                                   \
       least = bytes[i] < least ? bytes[i] : least;                            \
     return least != 0;                                                        \
+  }                                                                           \
+  static ATTR int64_t NAME##_nonzero(const uint8_t *bytes, intptr_t n) {      \
+    const uint64_t low = UINT64_C(0x00FF00FF00FF00FF);                        \
+    int64_t found = 0;                                                        \
+    intptr_t i = 0, end;                                                      \
+    int k;                                                                    \
+    while (n - i >= 32) {                                                     \
+      NAME##_v some = {0}, v; /* of less than what a byte counts */           \
+      uint64_t words[4];                                                      \
+      end = n - i < 255 * 32 ? n - 31 : i + 255 * 32;                         \
+      for (; i < end; i += 32) {                                              \
+        memcpy(&v, bytes + i, 32);                                            \
+        some -= (NAME##_v)(v != 0);                                           \
+      }                                                                       \
+      memcpy(words, &some, 32);                                               \
+      for (k = 0; k < 4; k++)                                                 \
+        found += (int64_t)(((words[k] & low) + (words[k] >> 8 & low)) *       \
+                           UINT64_C(0x0001000100010001) >> 48);               \
+    }                                                                         \
+    for (; i < n; i++)                                                        \
+      found += bytes[i] != 0;                                                 \
+    return found;                                                             \
   }
 
 #define PB_EQUAL_LEVEL(LEVEL, ATTR)                                           \

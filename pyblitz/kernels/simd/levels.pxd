@@ -61,9 +61,10 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
         # How many are not zero without their first `shift` bits.
         int64_t (*nonzero_narrow)(const uint32_t* words, intptr_t n, int shift) noexcept nogil
         int64_t (*nonzero_wide)(const uint64_t* words, intptr_t n, int shift) noexcept nogil
-        # Whether some byte is not 0, and whether none is.
+        # Whether some byte is not 0, whether none is, and how many are not.
         int (*any_byte)(const uint8_t* bytes, intptr_t n) noexcept nogil
         int (*all_bytes)(const uint8_t* bytes, intptr_t n) noexcept nogil
+        int64_t (*nonzero_bytes)(const uint8_t* bytes, intptr_t n) noexcept nogil
         # The least and the greatest of n > 0.
         void (*range_narrow)(const uint32_t* words, intptr_t n, uint64_t* low, uint64_t* high) noexcept nogil
         void (*range_wide)(const uint64_t* words, intptr_t n, uint64_t* low, uint64_t* high) noexcept nogil
