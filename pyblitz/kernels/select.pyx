@@ -17,13 +17,16 @@ cdef enum:
     BLOCK = 16384
     # Items that are parted at a time, in L1.
     CHUNK = 256
-    # A row is narrowed by samples of WORD_SAMPLES, in MAX_ROUNDS rounds at most, until so few words are
-    # left that they are sorted.
+    # A row is narrowed by samples, in MAX_ROUNDS rounds at most, until so few words are left that they are
+    # sorted.
     SORTED_WORDS = 256
-    WORD_SAMPLES = 128
     MAX_ROUNDS = 16
-    # Standard deviations of a sample's ranks, where another sample costs little.
+    # A sample of MANY_WORDS is so many words, and twice as many of four times as many.
+    WORD_SAMPLES = 128
+    MANY_WORDS = 8192
+    # Standard deviations of a sample's ranks: of few words another sample costs little.
     LIKELY = 2
+    MORE_LIKELY = 3
     LEAF_ITEMS = 16384
     # Bytes of items of whose extremes one may come before the first ones of a row so far.
     LOOK_BYTES = 512
@@ -201,23 +204,24 @@ cdef inline int64_t within(const Word* words, int64_t n, Word low, Word high, Wo
 
 cdef Word kth_word(const Word* words, int64_t n, int64_t k, Word* some, int64_t* equals) noexcept nogil:
     """The k-th of words in order, and where in the order those equal to it begin and end.  some: [n]."""
-    cdef Word sample[WORD_SAMPLES]
+    cdef Word sample[4 * WORD_SAMPLES]
     # What is still looked at is from `least` to `most`, and `before` words are less.
     cdef Word least = 0, most = ~<Word>0, low, high
     cdef const Word* src = words
-    cdef int64_t m = n, before = 0, less, found, first, middle, last, i
+    cdef int64_t m = n, before = 0, less, found, first, middle, last, i, samples
     cdef uint64_t state = SAMPLE_SEED
     cdef int rounds = 0
     cdef bint narrowed = True
     while m > SORTED_WORDS and rounds < MAX_ROUNDS:
         rounds += 1
-        for i in range(WORD_SAMPLES):
-            sample[i] = src[sample_place(&state, i, m // WORD_SAMPLES)]
-        sort_words(sample, WORD_SAMPLES)
-        middle = ranks_around(k - before, m, WORD_SAMPLES, LIKELY, &first, &last)
+        samples = WORD_SAMPLES if m < MANY_WORDS else (2 if m < 4 * MANY_WORDS else 4) * WORD_SAMPLES
+        for i in range(samples):
+            sample[i] = src[sample_place(&state, i, m // samples)]
+        sort_words(sample, samples)
+        middle = ranks_around(k - before, m, samples, LIKELY if m < MANY_WORDS else MORE_LIKELY, &first, &last)
         if narrowed:
             low = sample[first] if first > 0 else least
-            high = sample[last] if last < WORD_SAMPLES else most
+            high = sample[last] if last < samples else most
         else:
             # A few words are most of them, and two on either side of the k-th: one of them is found, or gone.
             low = high = sample[middle]
@@ -226,6 +230,7 @@ cdef Word kth_word(const Word* words, int64_t n, int64_t k, Word* some, int64_t*
             before += less
             least = low
             most = high
+            narrowed = 2 * found <= m
         else:
             # What was looked at was perhaps in `some`: from all words anew.
             if k < before + less:
@@ -233,7 +238,7 @@ cdef Word kth_word(const Word* words, int64_t n, int64_t k, Word* some, int64_t*
             else:
                 least = high + 1
             found = within(words, n, least, most, some, &before)
-        narrowed = 2 * found <= m
+            narrowed = True
         m = found
         src = some
         if least == most:
