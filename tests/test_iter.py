@@ -965,6 +965,66 @@ def test_functions_of_operators_are_asked_twice(fn):
     assert_same(pb.par_iter(b).map(fn).collect(), np.asarray(fn(b)))
 
 
+def power(m):
+    return lambda v: v**m
+
+
+def scaled(m):
+    """Beside a number of the code, which may be the same one."""
+    return lambda v: v * 2 > m
+
+
+def clipped(low, high):
+    return lambda v: ((v > low) & (v < high)) * v
+
+
+@pytest.mark.parametrize("number", [float, np.float64])
+@pytest.mark.filterwarnings("ignore:invalid")
+def test_functions_of_operators_and_other_numbers_are_asked_twice(number):
+    a = values("f8", (50,), 1)
+    x = pb.par_iter(a)
+    for make, count in ((above, 1), (scaled, 1), (clipped, 2)):
+        for i, m in enumerate((0.125, 0.25, 0.5, 0.75, 1.5, 0.125)):
+            fn = make(*[number(m + k) for k in range(count)])
+            calls = calls_of(fn, 1, x.map)
+            assert calls == 0 or i < 2
+            assert_same(x.map(fn).collect(), np.asarray(fn(a)))
+            assert_same(x.filter(fn).collect(), a[fn(a) != 0])
+
+
+def test_functions_of_other_numbers_stand_for_others():
+    """Exponents, one number in two places, other types, and what the dtype does not hold."""
+    for dtype in ("f8", "f4", "i4", "u1"):
+        a = np.arange(1, 9, dtype=dtype)
+        x = pb.par_iter(a)
+        for make, numbers in (
+            (power, [2, 2, 3, 3, 2, 1, 4, 0.5, 0.5, 2.0, 3.0, 4.0]),
+            (scaled, [2, 2, 3, 5, 2, 7.5, 7.5, 3.5, 2, np.float64(3), 2.0, -1, 300, 4]),
+            (above, [1, 2, 3, 2.5, 2.5, 3.5, 300, -1, 3]),
+        ):
+            for m in numbers:
+                fn = make(m)
+                assert_same(x.map(fn).collect(), fn(a))
+        for low, high in ((2, 2), (2, 2), (2, 5), (1, 7), (3, 3.5), (3, 3.5), (2, 4), (2.5, 4.5)):
+            fn = clipped(low, high)
+            assert_same(x.map(fn).collect(), fn(a))
+    # Where a power is rounded otherwise than a root.
+    for dtype in ("g", "D"):
+        a = np.arange(1, 1001).astype(dtype) / 7
+        for m in (3.0, 3.0, 0.5, 0.5, 3.0):
+            assert_same(pb.par_iter(a).map(power(m)).collect(), a**m)
+    bytes_ = pb.par_iter(np.arange(9, dtype="u1"))
+
+    def plus(m):
+        return lambda v: v + m
+
+    for m in (1, 2, 3):
+        assert_same(bytes_.map(plus(m)).collect(), np.arange(9, dtype="u1") + m)
+    with pytest.raises(OverflowError):
+        bytes_.map(plus(300))
+    assert_same(bytes_.map(plus(4)).collect(), np.arange(9, dtype="u1") + 4)
+
+
 def test_functions_of_others_are_asked_again(monkeypatch):
     """Whose cells, global names, defaults or code may be others, or that do more than apply
     operators."""

@@ -438,7 +438,8 @@ cdef ParIter result_of_operators(object fn, tuple values):
     if e is None:
         return None
     if e.steps is not None:
-        return wrap([result_of(e, node)])
+        node = result_of(e, node)
+        return None if node is None else wrap([node])
     made = expressions_of(function_of(e), [(node,)], None)
     if made is None:
         return None

@@ -76,7 +76,12 @@ cdef class Expression:
     cdef Py_ssize_t operations      # how many operators it applies
     cdef Node argument
     cdef list steps         # nodes, each after those that it is made of; None: nobody has asked yet
-    cdef list places        # for each, where its arguments are among that argument and the steps before it
+    cdef list places        # for each, where its arguments are among its leaves and the steps before it
+    # The leaves: the argument and, unless it is for these very numbers only (exact), constants, each of which
+    # is one of the numbers in a dtype.
+    cdef list sources       # which number
+    cdef list dtypes
+    cdef bint exact
 
 # Of a function of Python's, for an argument like x; None: it may do something else, or is seen for the
 # first time.
@@ -85,4 +90,5 @@ cdef Expression expression_of(object fn, Node x)
 cdef object function_of(Expression e)
 # Keeps what function_of(e) gave for x.
 cdef int remember(Expression e, Node x, Node result) except -1
+# None: one of the numbers does not fit.
 cdef Node result_of(Expression e, Node x)

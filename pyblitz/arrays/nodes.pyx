@@ -269,15 +269,11 @@ cdef list last_numbers = [None] * LATELY_PLACES
 cdef Node number_node(object x, cnp.dtype want):
     """Of a number of Python's, or of NumPy's of this dtype, for a loop of it; None: it is too large
     for that."""
-    cdef Py_ssize_t i, place = lately_place(<void*>x, <void*>want, NULL)
-    cdef tuple made
     cdef bint fits = True
     cdef ndarray value
-    cdef Node n
-    for i in range(place, place + 2):
-        made = last_numbers[i]
-        if made is not None and made[0] is x and made[1] is want:
-            return made[2]
+    cdef Node n = number_lately(x, want)
+    if n is not None:
+        return n
     value = cnp.PyArray_EMPTY(0, NULL, want.type_num, 0)
     try:
         if want.type_num == cnp.NPY_BOOL and type(x) is int:
@@ -289,8 +285,19 @@ cdef Node number_node(object x, cnp.dtype want):
         return None
     n = new_node(NODE_CONSTANT, value, (), (), want, None)
     if is_plain(x, want):
-        keep_lately(last_numbers, place, (x, want, n))
+        keep_lately(last_numbers, lately_place(<void*>x, <void*>want, NULL), (x, want, n))
     return n
+
+
+cdef Node number_lately(object x, object want):
+    """The same, if it was asked for lately; or None."""
+    cdef Py_ssize_t i, place = lately_place(<void*>x, <void*>want, NULL)
+    cdef tuple made
+    for i in range(place, place + 2):
+        made = last_numbers[i]
+        if made is not None and made[0] is x and made[1] is want:
+            return made[2]
+    return None
 
 
 cdef bint is_plain(object x, cnp.dtype want) except -1:
@@ -433,7 +440,8 @@ cdef int make_of_others(list steps, list places, list made, Domain domain) excep
 # ---- what functions stand for ----------------------------------------------------
 #
 # To call a function that is asked for its expression takes longer than to compute that of a few elements.
-# One that only applies operators to its argument and to numbers stands for the same each time.
+# One that only applies operators to its argument and to numbers stands for the same each time; and for
+# other numbers of the same types for the same of these, unless one is an exponent.
 
 # Instructions that do nothing but that; another one's effect may be another each time.
 cdef set operators = {
@@ -442,6 +450,8 @@ cdef set harmless = operators | {
     code for name, code in dis.opmap.items() if name.startswith((
         "CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", "LOAD_CONST", "LOAD_DEREF", "LOAD_FAST", "LOAD_GLOBAL",
         "LOAD_SMALL_INT", "NOP", "RESUME", "RETURN_CONST", "RETURN_VALUE", "STORE_FAST"))}
+
+cdef object power = np.power
 
 cdef enum:
     # Of longer expressions the call is a small part.
@@ -459,32 +469,51 @@ cdef class Expression:
 
 
 cdef Expression expression_of(object fn, Node x):
-    cdef Expression e
+    cdef Expression e, made
     cdef Py_ssize_t i, place
     cdef list numbers
+    cdef bint exact = False
     code = <object>PyFunction_GetCode(fn)
     numbers = numbers_of(fn, code)
     if numbers is None:
         return None
-    place = place_of(code, x.dtype, numbers)
+    place = lately_place(<void*>code, <void*>x.dtype, NULL)
     for i in range(place, place + 2):
         e = last_expressions[i]
-        if e is not None and e.code is code and e.dtype is x.dtype and are_same(numbers, e.numbers):
+        if e is None or e.code is not code or e.dtype is not x.dtype:
+            continue
+        if are_same(numbers, e.numbers):
             return e if e.steps is not None or applies_operators(e) else None
+        if e.operations == NOT_ONLY:
+            return None
+        if not e.exact and are_alike(numbers, e):
+            made = new_expression(code, x.dtype, numbers, e.operations)
+            made.argument, made.steps, made.places = e.argument, e.steps, e.places
+            made.sources, made.dtypes = e.sources, e.dtypes
+            return made if made.steps is not None or applies_operators(made) else None
+        exact = exact or e.exact
     if x.kind != NODE_CONSTANT and all([is_plain(v, x.dtype) for v in numbers]):
-        # Most numbers that are others at each call are seen but once.
-        keep_lately(last_expressions, place, new_expression(code, x.dtype, numbers, UNKNOWN))
+        # Most functions are seen but once.
+        made = new_expression(code, x.dtype, numbers, UNKNOWN)
+        made.exact = exact
+        keep_lately(last_expressions, place, made)
     return None
-
-
-cdef inline Py_ssize_t place_of(object code, object dtype, list numbers) noexcept:
-    return lately_place(<void*>code, <void*>dtype, <void*>numbers[0] if len(numbers) > 0 else NULL)
 
 
 cdef Expression new_expression(object code, object dtype, list numbers, Py_ssize_t operations):
     cdef Expression e = Expression()
     e.code, e.dtype, e.numbers, e.operations = code, dtype, numbers, operations
     return e
+
+
+cdef bint are_alike(list numbers, Expression e) except -1:
+    """Whether these are of the types of its numbers, and as plain."""
+    cdef Py_ssize_t i
+    for i in range(len(numbers)):
+        if numbers[i] is not e.numbers[i] and (
+                type(numbers[i]) is not type(e.numbers[i]) or not is_plain(numbers[i], e.dtype)):
+            return False
+    return True
 
 
 cdef bint applies_operators(Expression e) except -1:
@@ -552,9 +581,10 @@ cdef object function_of(Expression e):
 
 cdef int remember(Expression e, Node x, Node result) except -1:
     cdef Expression found
-    cdef list steps = [], made
+    cdef list steps = [], leaves = [x], made
     cdef Py_ssize_t calls = 0
     visit(result, {x}, steps)
+    constants = [n for n in steps if (<Node>n).kind == NODE_CONSTANT]
     steps = [n for n in steps if (<Node>n).kind != NODE_CONSTANT]
     for n in steps:
         if (<Node>n).kind != NODE_CALL and (<Node>n).kind != NODE_CAST:
@@ -566,14 +596,45 @@ cdef int remember(Expression e, Node x, Node result) except -1:
     # Another one, for another thread may look at this one; of an argument that holds no array.
     found = new_expression(e.code, e.dtype, e.numbers, e.operations)
     found.argument = new_node(NODE_INPUT, None, (), (0,), x.dtype, None)
-    found.places = places_in(steps, [x])
-    made = [found.argument]
+    found.sources = sources_of(e, steps, constants)
+    found.exact = found.sources is None
+    if not found.exact:
+        leaves += [c for c, source in zip(constants, found.sources) if source >= 0]
+        found.sources = [source for source in found.sources if source >= 0]
+    found.places = places_in(steps, leaves)
+    made = [found.argument, *leaves[1:]]
     make_of_others(steps, found.places, made, None)
-    found.steps = made[1:]
-    return keep_lately(last_expressions, place_of(e.code, e.dtype, e.numbers), found)
+    found.steps = made[len(leaves):]
+    found.dtypes = [(<Node>c).dtype for c in leaves[1:]]
+    return keep_lately(last_expressions, lately_place(<void*>e.code, <void*>e.dtype, NULL), found)
+
+
+cdef list sources_of(Expression e, list steps, list constants):
+    """For each of them, which of the function's numbers it is; -1: none, but one of its code.  None: that is
+    not sure, or the value of a number has a say in what the steps are."""
+    cdef list sources = []
+    for step in steps:
+        # A square is no power: then its exponent is not among the constants.
+        if (<Node>step).what is power:
+            return None
+    for c in constants:
+        are = [i for i, v in enumerate(e.numbers) if number_lately(v, (<Node>c).dtype) is c]
+        fixed = [v for v in e.code.co_consts if number_lately(v, (<Node>c).dtype) is c]
+        if len(are) + (len(fixed) > 0) != 1:
+            return None
+        sources.append(are[0] if are else -1)
+    return sources if {*sources} >= {*range(len(e.numbers))} else None
 
 
 cdef Node result_of(Expression e, Node x):
     cdef list made = [x]
+    cdef Node n
+    cdef Py_ssize_t i
+    if not e.exact:
+        for i in range(len(e.sources)):
+            n = number_node(e.numbers[<Py_ssize_t>e.sources[i]], e.dtypes[i])
+            if n is None:
+                return None
+            made.append(n)
     make_of_others(e.steps, e.places, made, x.domain)
-    return made[-1]
+    return made[-1] if len(e.steps) > 0 else x
