@@ -974,6 +974,15 @@ def scaled(m):
     return lambda v: v * 2 > m
 
 
+def power_and_more(m):
+    return lambda v: v**m + m
+
+
+def far_from(m):
+    """Beside small numbers of the code, which Python 3.14 has in its instructions."""
+    return lambda v: v * 2 + 3 > m
+
+
 def clipped(low, high):
     return lambda v: ((v > low) & (v < high)) * v
 
@@ -999,6 +1008,8 @@ def test_functions_of_other_numbers_stand_for_others():
         x = pb.par_iter(a)
         for make, numbers in (
             (power, [2, 2, 3, 3, 2, 1, 4, 0.5, 0.5, 2.0, 3.0, 4.0]),
+            (power_and_more, [5, 5, 2, 3, 3, 1, 1, 2, 0.5, 0.5, 3.0, 2.0]),
+            (far_from, [3, 3, 5, 2, 7, 9.5, 9.5, 3.0, 7.0]),
             (scaled, [2, 2, 3, 5, 2, 7.5, 7.5, 3.5, 2, np.float64(3), 2.0, -1, 300, 4]),
             (above, [1, 2, 3, 2.5, 2.5, 3.5, 300, -1, 3]),
         ):
@@ -2139,6 +2150,13 @@ def test_arrays_that_got_another_shape_meanwhile():
         for i in which:
             (a, mask)[i].shape = (40, -1)
         assert_same(x.collect(), np.arange(4.0, n))
+    for n in (2000, 50_000):
+        a = np.arange(float(n))
+        mask = a > 3
+        x = pb.par_iter(a).filter(mask)
+        mask.dtype = np.int16
+        with pytest.raises(IndexError, match=f"an array of {n} elements has {n // 2} now"):
+            x.collect()
 
 
 @pytest.mark.usefixtures("small_ones_without_programs")

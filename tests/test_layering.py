@@ -86,7 +86,6 @@ WITHIN_A_ROW = {
     ("kernels.*", "kernels.map"),
     ("kernels.map", "kernels.filter"),
     ("kernels.count", "kernels.search"),
-    ("kernels.find", "kernels.filter"),
     ("kernels.keys", "kernels.radix"),
     ("kernels.select", "kernels.keys"),
     ("kernels.argsort", "kernels.distinct"),

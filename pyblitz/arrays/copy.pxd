@@ -1,4 +1,4 @@
-"""Copying: arrays into arrays, of any layout and dtype, on all cores."""
+"""Copying: arrays into arrays, of any layout and dtype, and what a mask selects, on all cores."""
 from libc.stdint cimport int64_t, intptr_t, uint8_t
 from numpy cimport dtype, ndarray
 from pyblitz.arrays.front cimport MOVE_NS, STRAIGHT_NS, Left, alone, pays

@@ -1,5 +1,5 @@
 # cython: wraparound=True, boundscheck=True
-"""``par_copy``, ``par_flatten``, and copies for others: see copy.pxd."""
+"""``par_copy``, ``par_flatten``, and copies and selections for others: see copy.pxd."""
 from functools import partial
 
 import numpy as np
@@ -241,8 +241,9 @@ cdef tuple select_items(ndarray a, ndarray mask, bint both):
     cdef ndarray yes, no
     cdef int depth = cnp.PyArray_NDIM(mask)
     cdef int64_t total
-    a = contiguous(a)
-    mask = contiguous(mask)
+    # Views, to which nobody else gives another shape or dtype meanwhile.
+    a = contiguous(a).view()
+    mask = contiguous(mask).view()
     tail = shape_of(a)[depth:]
     _kept = set_mask(&s, mask, cnp.PyArray_SIZE(a) // max(<int64_t>1, cnp.PyArray_SIZE(mask)) * cnp.PyArray_ITEMSIZE(a))
     total = s.before[filter_blocks(&s)]

@@ -12,7 +12,7 @@ from pyblitz.host.config import share_from
 from pyblitz.host.interpreter cimport check
 from pyblitz.arrays.common cimport (
     is_half, may_overlap, number_cast, numpys, report_flags, run, run_fn, same_memory)
-from pyblitz.arrays.copy cimport BRIEF_ITEMS, few_selected, select_items, shape_of
+from pyblitz.arrays.copy cimport BRIEF_ITEMS, few_selected, select_items
 from pyblitz.arrays.front cimport DEAR_NS, check_out, overlaps_itself, pays
 from pyblitz.arrays.memory cimport empty, empty_of
 from pyblitz.arrays.nodes cimport (
@@ -442,7 +442,15 @@ cdef ndarray few_values(Node node, bint quick):
         truths = <uint8_t*>cnp.PyArray_DATA(kept)
     if f.m.n_steps > 0:
         run_few(&f)
+    check_length(made, f.m.size)
     return few_selected(made, truths)
+
+
+cdef int check_length(ndarray a, int64_t n) except -1:
+    """Another dtype gives an array of the caller's another length."""
+    if cnp.PyArray_SIZE(a) != n:
+        raise IndexError(f"an array of {n} elements has {cnp.PyArray_SIZE(a)} now, and is no longer what was filtered")
+    return 0
 
 
 cdef bint is_few_items(ndarray a) noexcept:
@@ -489,14 +497,18 @@ cdef object array_of(Node node):
 
 
 cdef object values_of(Node node):
+    cdef ndarray a, mask
     few = few_values(node, False)
     if few is not None:
         return few
     if is_few(node):
         return step_by_numpy(node)
     if is_selected(node):
-        # A byte for each element takes less memory than what programs gather.
-        return select_items((<Node>node.args[0]).what, array_of(node.domain.mask), False)[0]
+        # With a byte for each element it is known where each goes; programs gather them first, and copy.
+        mask, a = array_of(node.domain.mask), (<Node>node.args[0]).what
+        check_length(mask, node.domain.mask.shape[0])
+        if cnp.PyArray_NDIM(a) == 1 and cnp.PyArray_DIM(a, 0) == cnp.PyArray_SIZE(mask):
+            return select_items(a, mask, False)[0]
     return (collect_kept([node], None) if node.domain is not None else collect_all([node], None))[0]
 
 
@@ -586,12 +598,13 @@ cdef object shadow(Node node):
 
 
 cdef bint is_selected(Node node) except -1:
-    """Whether it is what one filter keeps of an array, whose shape nobody has changed."""
-    cdef Node kept
+    """Whether it is what one filter keeps of an array of its length."""
+    cdef Node kept, mask
     if node.kind != NODE_KEPT or node.domain.depth > 1:
         return False
-    kept = node.args[0]
-    return kept.kind == NODE_INPUT and is_side_by_side(kept.what) and same_shape(shape_of(kept.what), kept.shape)
+    kept, mask = node.args[0], node.domain.mask
+    return kept.kind == NODE_INPUT and is_side_by_side(kept.what) and (
+        mask.shape is not None and same_shape(mask.shape, kept.shape))
 
 
 cdef list collect_kept(list nodes, object out):

@@ -989,7 +989,7 @@ cdef class ParIter:
             that gives a lazy array of the same length, its expression is part of the plan.
             Otherwise it is called under the GIL with one block of elements after another. A
             function that only applies operators, to the array and to numbers, is not called
-            again while these numbers are the same.
+            again while these are of the same types (with powers: the same numbers).
         dtype : dtype, optional
             Of the result. Without it, a function that is called with blocks is called once
             more, with the first element, to tell.

@@ -441,7 +441,7 @@ cdef int make_of_others(list steps, list places, list made, Domain domain) excep
 #
 # To call a function that is asked for its expression takes longer than to compute that of a few elements.
 # One that only applies operators to its argument and to numbers stands for the same each time; and for
-# other numbers of the same types for the same of these, unless one is an exponent.
+# other numbers of the same types for the same of these, unless it has a power.
 
 # Instructions that do nothing but that; another one's effect may be another each time.
 cdef set operators = {
@@ -451,7 +451,8 @@ cdef set harmless = operators | {
         "CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", "LOAD_CONST", "LOAD_DEREF", "LOAD_FAST", "LOAD_GLOBAL",
         "LOAD_SMALL_INT", "NOP", "RESUME", "RETURN_CONST", "RETURN_VALUE", "STORE_FAST"))}
 
-cdef object power = np.power
+cdef set powers = {np.power, np.square, np.positive, np.sqrt, np.reciprocal}
+cdef object small_int = dis.opmap.get("LOAD_SMALL_INT")
 
 cdef enum:
     # Of longer expressions the call is a small part.
@@ -487,10 +488,12 @@ cdef Expression expression_of(object fn, Node x):
         if e.operations == NOT_ONLY:
             return None
         if not e.exact and are_alike(numbers, e):
+            if e.steps is None and not applies_operators(e):
+                return None
             made = new_expression(code, x.dtype, numbers, e.operations)
             made.argument, made.steps, made.places = e.argument, e.steps, e.places
             made.sources, made.dtypes = e.sources, e.dtypes
-            return made if made.steps is not None or applies_operators(made) else None
+            return made
         exact = exact or e.exact
     if x.kind != NODE_CONSTANT and all([is_plain(v, x.dtype) for v in numbers]):
         # Most functions are seen but once.
@@ -612,17 +615,19 @@ cdef int remember(Expression e, Node x, Node result) except -1:
 cdef list sources_of(Expression e, list steps, list constants):
     """For each of them, which of the function's numbers it is; -1: none, but one of its code.  None: that is
     not sure, or the value of a number has a say in what the steps are."""
-    cdef list sources = []
-    for step in steps:
-        # A square is no power: then its exponent is not among the constants.
-        if (<Node>step).what is power:
-            return None
+    cdef list sources = [], code = list(e.code.co_code)
+    # An exponent says which of them it is.
+    if not powers.isdisjoint([(<Node>step).what for step in steps]):
+        return None
+    # Since Python 3.14 some are in the instructions.
+    given = [*e.code.co_consts, *[v for op, v in zip(code[::2], code[1::2]) if op == small_int]]
     for c in constants:
         are = [i for i, v in enumerate(e.numbers) if number_lately(v, (<Node>c).dtype) is c]
-        fixed = [v for v in e.code.co_consts if number_lately(v, (<Node>c).dtype) is c]
+        fixed = [v for v in given if number_lately(v, (<Node>c).dtype) is c]
         if len(are) + (len(fixed) > 0) != 1:
             return None
         sources.append(are[0] if are else -1)
+    # Each is in sight: nothing else depends on one.
     return sources if {*sources} >= {*range(len(e.numbers))} else None
 
 

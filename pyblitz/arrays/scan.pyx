@@ -114,7 +114,7 @@ cdef object scan(ufunc op, ndarray x, object axis, object dtype, object out):
     cdef int64_t size = cnp.PyArray_SIZE(x), rows
     cdef bint one_row
     # Extremes: it is NumPy's loop in each of two passes.
-    if not pays(size, SCAN_NS) or (x.dtype.kind in "biu" and not pays(size, WHOLE_NS)) or (
+    if not pays(size, SCAN_NS) or (dtype is None and x.dtype.kind in "biu" and not pays(size, WHOLE_NS)) or (
             op in idempotent and (alone(cnp.PyArray_NBYTES(x)) or not pays(size, LOOP_NS))):
         return too_small
     if op.nin != 2 or op.nout != 1 or op.signature is not None or axis is None or ndim == 0:

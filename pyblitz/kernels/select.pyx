@@ -21,7 +21,7 @@ cdef enum:
     # sorted.
     SORTED_WORDS = 256
     MAX_ROUNDS = 16
-    # A sample of MANY_WORDS is so many words, and twice as many of four times as many.
+    # So many words are a sample; of MANY_WORDS twice as many, and of four times MANY_WORDS four times as many.
     WORD_SAMPLES = 128
     MANY_WORDS = 8192
     # Standard deviations of a sample's ranks: of few words another sample costs little.
