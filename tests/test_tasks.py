@@ -545,7 +545,8 @@ def test_other_threads_ask_while_it_ends(threads):
 
         def ask(ready=ready, futures=futures):
             ready.wait(60)
-            for f in futures:
+            # The last first, which nobody has begun.
+            for f in reversed(futures):
                 f.result()
 
         thread = threading.Thread(target=ask)
