@@ -1540,8 +1540,8 @@ MUTATIONS = [
     Mutation(
         "nodes: what a function stood for keeps its array",
         "arrays/nodes.pyx",
-        "found.argument = new_node(NODE_INPUT, None, (), (0,), x.dtype, None)",
-        "found.argument = x",
+        "made = [new_node(NODE_INPUT, None, (), (0,), x.dtype, None), *leaves[1:]]",
+        "made = [*leaves]",
         "test_iter.py",
     ),
     Mutation(

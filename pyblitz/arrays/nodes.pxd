@@ -74,7 +74,6 @@ cdef class Expression:
     cdef object dtype       # of the argument
     cdef list numbers       # what the function's cells hold, and its global names mean
     cdef Py_ssize_t operations      # how many operators it applies
-    cdef Node argument
     cdef list steps         # nodes, each after those that it is made of; None: nobody has asked yet
     cdef list places        # for each, where its arguments are among its leaves and the steps before it
     # The leaves: the argument and, unless it is for these very numbers only (exact), constants, each of which

@@ -491,8 +491,7 @@ cdef Expression expression_of(object fn, Node x):
             if e.steps is None and not applies_operators(e):
                 return None
             made = new_expression(code, x.dtype, numbers, e.operations)
-            made.argument, made.steps, made.places = e.argument, e.steps, e.places
-            made.sources, made.dtypes = e.sources, e.dtypes
+            made.steps, made.places, made.sources, made.dtypes = e.steps, e.places, e.sources, e.dtypes
             return made
         exact = exact or e.exact
     if x.kind != NODE_CONSTANT and all([is_plain(v, x.dtype) for v in numbers]):
@@ -596,16 +595,16 @@ cdef int remember(Expression e, Node x, Node result) except -1:
     # Operators that made no step had numbers only, and may have warned.
     if calls != e.operations or len(steps) > MOST_STEPS:
         return 0
-    # Another one, for another thread may look at this one; of an argument that holds no array.
+    # Another one, for another thread may look at this one.
     found = new_expression(e.code, e.dtype, e.numbers, e.operations)
-    found.argument = new_node(NODE_INPUT, None, (), (0,), x.dtype, None)
     found.sources = sources_of(e, steps, constants)
     found.exact = found.sources is None
     if not found.exact:
         leaves += [c for c, source in zip(constants, found.sources) if source >= 0]
         found.sources = [source for source in found.sources if source >= 0]
     found.places = places_in(steps, leaves)
-    made = [found.argument, *leaves[1:]]
+    # Of an argument that holds no array.
+    made = [new_node(NODE_INPUT, None, (), (0,), x.dtype, None), *leaves[1:]]
     make_of_others(steps, found.places, made, None)
     found.steps = made[len(leaves):]
     found.dtypes = [(<Node>c).dtype for c in leaves[1:]]
