@@ -267,7 +267,7 @@ def simd_level():
 @pytest.fixture
 def partitions_itself(native):
     """As on a processor on which NumPy has no fast vector instructions for it."""
-    before = native.kernels.numpys_partitions_are(False)
+    before = native.kernels.numpys_partitions_are(0)
     yield native.kernels.numpys_partitions_are
     native.kernels.numpys_partitions_are(before)
 

@@ -1,4 +1,9 @@
 """Partitions."""
 
-# Whether NumPy has vectors for its partition that are fast here.  Tests set it.
-cdef bint numpys_are_fast
+cdef enum NumpysVectors:
+    NUMPYS_ARE_SLOW         # or there are none
+    NUMPYS_ARE_AVX2
+    NUMPYS_ARE_AVX512
+
+# By which of its vectors NumPy partitions.  Tests set it.
+cdef NumpysVectors vectors_of_numpy

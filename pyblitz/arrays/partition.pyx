@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 cimport numpy as cnp
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, int64_t
 from numpy cimport ndarray
 
 from pyblitz.arrays.common cimport at, axis_of, longest_axis, number_of, run, run_fn, slices
@@ -36,7 +36,7 @@ from pyblitz.runtime.pool cimport Worker
 cnp.import_array()
 
 cdef enum:
-    # Items of a row that NumPy partitions as fast as two threads do; see is_numpys.
+    # Items of a row that NumPy partitions by vectors as fast as two threads do; see is_numpys.
     FAST_FLOATS = 1048576
     FAST_INTEGERS = 2097152
     FAST_NARROW = 33554432
@@ -45,12 +45,20 @@ cdef enum:
     PART_ITEMS = 8192
     # Items of a part whose order is ended by a sort.
     SORTED_PART = 1024
-    # Items of a row that one thread parts by vectors, and from which on that is faster than NumPy.
-    ALONE_ITEMS = 131072
+    # A row of so many bytes at most is one thread's, parted by vectors: from so many items on, or, where NumPy
+    # has AVX2 for it, from more on (Zen 3).
+    ALONE_BYTES = 8388608
     LEAST_ALONE = 256
+    LEAST_DOUBLES = 4096
+    LEAST_INTEGERS = 32768
+    LEAST_NARROW = 131072
     # Two-byte items of so many are sorted by counting; of fewer, NumPy's kernel is faster.
     COUNTED_ITEMS = 1048576
     MAX_SAMPLES = 16384
+    # How many items there are for each of a sample: to read it takes a cache miss, and what is between two of
+    # its items is looked at again.
+    SPLIT_SHARE = 512
+    FIRST_SHARE = 128
     # For more positions than these, far from each other, to sort takes no more passes.
     MAX_KTHS = 3
     # Splits of splits; what is left then is NumPy's.
@@ -83,9 +91,10 @@ cdef tuple bounds_of(object dtype):
     return np.array(np.iinfo(np.int64).min + 1).view(dtype), np.array("NaT", dtype)
 
 
-cdef ndarray sampled(ndarray a):
+cdef ndarray sampled(ndarray a, int64_t share):
+    """Of one in so many items, or more."""
     cdef int64_t n = cnp.PyArray_SIZE(a), samples = 256
-    while samples < MAX_SAMPLES and samples * 128 < n:
+    while samples < MAX_SAMPLES and samples * share < n:
         samples *= 2
     while samples > n:
         samples //= 2
@@ -98,7 +107,7 @@ cdef ndarray sampled(ndarray a):
 
 cdef object splitters(ndarray a, int64_t k):
     """Two values, as an array, between which the k-th is, all but surely."""
-    cdef ndarray sample = sampled(a)
+    cdef ndarray sample = sampled(a, SPLIT_SHARE)
     cdef int64_t samples = cnp.PyArray_SIZE(sample), first, middle, last
     middle = ranks_around(k, cnp.PyArray_SIZE(a), samples, ALL_BUT_SURE, &first, &last)
     least, greatest = bounds_of(a.dtype)
@@ -166,28 +175,43 @@ cdef int parts_of_rows(ndarray a, ndarray out, bint indices, int64_t k, int64_t*
     return 0
 
 
-cdef bint find_whether_numpys_are_fast() except -1:
+cdef NumpysVectors find_vectors_of_numpy() except *:
     """The names are those of NumPy 2.4, and before.  Its partition takes several times as long without
     vectors as with AVX2 or AVX-512 (two of Intel's processors, Zen 4 and Zen 5); but on Zen 4 it takes as
     long with AVX-512 as without, 5 to 10 ns an item."""
     features = getattr(importlib.import_module("numpy._core._multiarray_umath"), "__cpu_features__", {})
     # Of a level that is held down, what it is made of is still said to be there.
     if features.get("X86_V4", features.get("AVX512_SKX")):
-        return not slow_compress()
-    return bool(features.get("X86_V3", features.get("AVX2")))
+        return NUMPYS_ARE_SLOW if slow_compress() else NUMPYS_ARE_AVX512
+    return NUMPYS_ARE_AVX2 if features.get("X86_V3", features.get("AVX2")) else NUMPYS_ARE_SLOW
 
 
-numpys_are_fast = find_whether_numpys_are_fast()
+vectors_of_numpy = find_vectors_of_numpy()
 
 
-cdef bint ours_are_faster(bint wide, bint indices) noexcept:
-    """Our vectors, if there are any.  Those that give indices are faster than NumPy's everywhere."""
-    return (simd.sort_wide if wide else simd.sort_narrow) != NULL and (indices or not numpys_are_fast)
+cdef bint has_vectors_of_numpy(object dtype):
+    """Whether NumPy partitions such items of 4 or 8 bytes by vectors."""
+    return vectors_of_numpy != NUMPYS_ARE_SLOW and dtype.kind in "iuf" and dtype.isnative
 
 
-cdef bint is_for_one_thread(ndarray a, int64_t n, bint indices) noexcept:
+cdef int64_t least_alone(ndarray a, bint indices):
+    """From how many items of a row on our vectors part them sooner than NumPy does.  Those that give indices
+    are faster than NumPy's everywhere."""
+    cdef bint wide = cnp.PyArray_ITEMSIZE(a) == 8
+    if (simd.sort_wide if wide else simd.sort_narrow) == NULL:
+        return INT64_MAX
+    if indices or not has_vectors_of_numpy(a.dtype):
+        return LEAST_ALONE
+    if vectors_of_numpy == NUMPYS_ARE_AVX512:
+        return INT64_MAX
+    if a.dtype.kind == "f":
+        return LEAST_DOUBLES if wide else LEAST_ALONE
+    return LEAST_INTEGERS if wide else LEAST_NARROW
+
+
+cdef bint is_for_one_thread(ndarray a, int64_t n, bint indices):
     """Whether n items are parted by vectors, sooner than another thread has come."""
-    return LEAST_ALONE <= n <= ALONE_ITEMS and ours_are_faster(cnp.PyArray_ITEMSIZE(a) == 8, indices)
+    return least_alone(a, indices) <= n and n * cnp.PyArray_ITEMSIZE(a) <= ALONE_BYTES
 
 
 cdef list thirds_of(ndarray a, ndarray dst, bint indices, list kths):
@@ -300,26 +324,26 @@ cdef object partition_row(ndarray x, list kths, bint indices):
     return out
 
 
-cdef bint is_numpys(object dtype, int64_t n, bint indices):
-    """One row: where NumPy's partition has fast vectors, it is over before two threads have sampled,
-    counted and moved (those of floats measured on a Zen 4, NumPy held to AVX2).  The number of threads has
-    no say: both leave other items in other places."""
-    cdef bint wide = dtype.itemsize == 8
+cdef bint is_numpys(ndarray a, bint indices):
+    """One row that is not one thread's: where NumPy's partition has fast vectors, it is over before two
+    threads have sampled, counted and moved.  The number of threads has no say: both leave other items in
+    other places."""
     cdef int64_t limit = FAST_ORDERS if indices else FAST_NARROW
-    if SHARE_NS == 0 or dtype.kind not in "iuf" or dtype.itemsize < 4 or not dtype.isnative:
+    if SHARE_NS == 0 or a.dtype.itemsize < 4 or not has_vectors_of_numpy(a.dtype) or is_for_one_thread(
+            a, cnp.PyArray_SIZE(a), indices):
         return False
-    if not indices and dtype.kind == "f":
+    if not indices and a.dtype.kind == "f":
         limit = FAST_FLOATS
-    elif not indices and wide:
+    elif not indices and a.dtype.itemsize == 8:
         limit = FAST_INTEGERS
-    return n < limit and numpys_are_fast and not ours_are_faster(wide, indices)
+    return cnp.PyArray_SIZE(a) < limit
 
 
 cdef bint has_fast_rows(ndarray x, int axis, bint indices):
     """Whether a thread parts each sooner than NumPy does."""
     cdef int64_t n = cnp.PyArray_DIM(x, axis)
-    return (n >= LEAST_ALONE and (n <= ALONE_ITEMS or cnp.PyArray_SIZE(x) >= MANY_ROWS * n)
-            and can_split(x) and ours_are_faster(cnp.PyArray_ITEMSIZE(x) == 8, indices))
+    return (n >= LEAST_ALONE and can_split(x) and n >= least_alone(x, indices)
+            and (n * cnp.PyArray_ITEMSIZE(x) <= ALONE_BYTES or cnp.PyArray_SIZE(x) >= MANY_ROWS * n))
 
 
 cdef object fast_rows(ndarray x, int64_t k, int axis, bint indices):
@@ -371,7 +395,7 @@ cdef object partition(object a, object kth, object axis, object kind, object ord
         return too_small
     if dtype.hasobject or sort_fields(x, order) is None:
         return left_dtype(dtype)
-    if (x.ndim == 1 or axis is None) and is_numpys(dtype, cnp.PyArray_SIZE(x), indices):
+    if (x.ndim == 1 or axis is None) and is_numpys(x, indices):
         return left("one row that its vector instructions partition")
     if np.asarray(kth).dtype.kind not in "iu" or np.ndim(kth) > 1 or np.size(kth) == 0:
         return left("positions that it may refuse")
@@ -414,10 +438,12 @@ def par_partition(a, kth, axis=-1, kind="introselect", order=None):
     O(n) work.  A long row of numbers or times of four or eight bytes is split around
     two items of a sample that have the position between them (Floyd and Rivest, 1975):
     one pass counts, one writes, and what is between them, a few percent, is split
-    again, or ended by NumPy.  In rows of up to 2^17, and where there are 16 rows or more,
-    the item at the position is found by samples of samples, and then one pass writes, by
-    vectors; each row by one thread.  Where NumPy's own vectors are as fast (AVX2, and
-    AVX-512 but on Zen 4), it does that.  Items of one or two bytes are sorted by counting;
+    again, or ended by NumPy.  A row of up to 8 MB, and each of 16 rows or more, is one
+    thread's: there one pass, by vectors, writes what is before the two items from the
+    front on and what is after them from the end on, and what is between them is split
+    the same way, until it is sorted.  NumPy's own vectors do it where they are as fast:
+    AVX-512, but not on Zen 4, and AVX2 for fewer than 4,096 doubles, 32,768 integers of
+    eight bytes or 131,072 of four, and for many more.  Items of one or two bytes are sorted by counting;
     rows with more than three positions, strings and records by ``par_sort``.  Other short
     rows are shared, each partitioned by NumPy.  NaN and NaT go last.  Objects,
     variable-width strings, extended precision and one row of complex numbers: NumPy, alone.
@@ -529,7 +555,7 @@ cdef object first_by_sample(ndarray x, int64_t k, bint largest, bint in_order):
     """Indices of the first k of a long row, out of the items that a sample says are
     enough.  None: they were not."""
     cdef int64_t n = cnp.PyArray_SIZE(x), samples, first, last, rank
-    cdef ndarray sample = sampled(x), found
+    cdef ndarray sample = sampled(x, FIRST_SHARE), found
     samples = cnp.PyArray_SIZE(sample)
     ranks_around(n - k if largest else k - 1, n, samples, ALL_BUT_SURE, &first, &last)
     rank = first if largest else last       # beyond which there are k, all but surely

@@ -28,6 +28,8 @@ cdef enum:
     LIKELY = 2
     MORE_LIKELY = 3
     LEAF_ITEMS = 16384
+    # The widest of all levels.
+    VECTOR_BYTES = 64
     # Bytes of items of whose extremes one may come before the first ones of a row so far.
     LOOK_BYTES = 512
     # A sample says where to begin, in rows of so many items; of which rank in it, at most.
@@ -67,17 +69,46 @@ cdef int64_t split_blocks(int64_t n) noexcept nogil:
     return (n + BLOCK - 1) // BLOCK
 
 
-cdef inline void count_thirds(const Word* words, int64_t n, Word low, Word high, int64_t* counts) noexcept nogil:
+cdef inline const Word* keys_of(KeyKind kind, const Word* items, int64_t n, Word* room, Word* flip) noexcept nogil:
+    """Of items, but for the bits of `flip`; in `room`, where they differ in more: of up to CHUNK then."""
+    flip[0] = sign_bit(<Word>0) if kind == KEY_SIGNED else 0
+    if kind == KEY_SIGNED or kind == KEY_UNSIGNED:
+        return items
+    encode(kind, False, items, n, room)
+    return room
+
+
+cdef inline void count_thirds(const Word* items, int64_t n, Word low, Word high, KeyKind kind,
+                              int64_t* counts) noexcept nogil:
+    cdef Word room[CHUNK]
+    cdef Word flip
+    cdef const Word* keys = keys_of(kind, items, n, <Word*>room, &flip)
     if Word is uint64_t:
-        simd.thirds_wide(words, n, low, high, counts)
+        simd.thirds_wide(keys, n, flip, low, high, counts)
     else:
-        simd.thirds_narrow(words, n, low, high, counts)
+        simd.thirds_narrow(keys, n, flip, low, high, counts)
 
 
-cdef inline bint write_thirds(const Word* words, int64_t n, Word low, Word high, KeyKind kind, bint indices,
-                              int64_t first, int64_t* to, const int64_t* ends, void* out) noexcept nogil:
-    """Of up to CHUNK words the items, or their indices; moves `to`.  False: a third would not end where it was
-    said to.  By way of a buffer, because past the end is what another worker writes."""
+cdef inline bint write_items(const Word* items, int64_t n, Word low, Word high, KeyKind kind, Word* out, int64_t* to,
+                             const int64_t* ends) noexcept nogil:
+    """Of up to CHUNK items; moves `to`.  False: a third would not end where it was said to."""
+    cdef Word here[CHUNK]
+    cdef Word room[CHUNK]
+    cdef Word flip
+    cdef const Word* keys
+    # Read once: another thread may write there.
+    memcpy(here, items, n * sizeof(Word))
+    keys = keys_of(kind, <const Word*>here, n, <Word*>room, &flip)
+    if Word is uint64_t:
+        return simd.apart_wide(keys, here, n, flip, low, high, out, to, ends)
+    else:
+        return simd.apart_narrow(keys, here, n, flip, low, high, out, to, ends)
+
+
+cdef inline bint write_places(const Word* words, int64_t n, Word low, Word high, int64_t first, int64_t* out,
+                              int64_t* to, const int64_t* ends) noexcept nogil:
+    """The same of the indices of words.  By way of a buffer, because past the end is what another worker
+    writes."""
     cdef int64_t room[3][CHUNK]
     cdef int64_t sizes[3]
     cdef int64_t* at[3]
@@ -85,23 +116,14 @@ cdef inline bint write_thirds(const Word* words, int64_t n, Word low, Word high,
     for k in range(3):
         at[k] = room[k]
     if Word is uint64_t:
-        if indices:
-            simd.places_wide(words, n, low, high, at, sizes, first)
-        else:
-            simd.apart_wide(words, n, low, high, <Word**>at, sizes)
+        simd.places_wide(words, n, low, high, at, sizes, first)
     else:
-        if indices:
-            simd.places_narrow(words, n, low, high, at, sizes, first)
-        else:
-            simd.apart_narrow(words, n, low, high, <Word**>at, sizes)
+        simd.places_narrow(words, n, low, high, at, sizes, first)
     for k in range(3):
         if sizes[k] > ends[k] - to[k]:
             return False
     for k in range(3):
-        if indices:
-            memcpy(<int64_t*>out + to[k], at[k], sizes[k] * sizeof(int64_t))
-        else:
-            decode(kind, False, <const Word*>at[k], sizes[k], <Word*>out + to[k])
+        memcpy(out + to[k], at[k], sizes[k] * sizeof(int64_t))
         to[k] += sizes[k]
     return True
 
@@ -121,6 +143,7 @@ cdef bint split_block(const Split* s, const Word* src, int64_t lo, int64_t hi, b
     cdef int64_t* counts = s.counts + 3 * (lo // BLOCK)
     cdef int64_t[3] to = [0, 0, 0]
     cdef int64_t n = hi - lo, m
+    cdef bint fits = True
     memcpy(around, s.low, sizeof(Word))
     memcpy(around + 1, s.high, sizeof(Word))
     encode(s.kind, False, <const Word*>around, 2, <Word*>around)
@@ -129,13 +152,15 @@ cdef bint split_block(const Split* s, const Word* src, int64_t lo, int64_t hi, b
         memcpy(to, counts, sizeof(to))
     while lo < hi:
         m = min(hi - lo, <int64_t>CHUNK)
-        encode(s.kind, False, src + lo, m, <Word*>words)
-        if writes:
-            if not write_thirds(<const Word*>words, m, around[0], around[1], s.kind, s.indices, lo, to,
-                                counts + 3, s.dst):
-                return False
+        if not writes:
+            count_thirds(src + lo, m, around[0], around[1], s.kind, to)
+        elif not s.indices:
+            fits = write_items(src + lo, m, around[0], around[1], s.kind, <Word*>s.dst, to, counts + 3)
         else:
-            count_thirds(<const Word*>words, m, around[0], around[1], to)
+            encode(s.kind, False, src + lo, m, <Word*>words)
+            fits = write_places(<const Word*>words, m, around[0], around[1], lo, <int64_t*>s.dst, to, counts + 3)
+        if not fits:
+            return False
         lo += m
     if not writes:
         counts[0] = to[0]
@@ -202,6 +227,14 @@ cdef inline int64_t within(const Word* words, int64_t n, Word low, Word high, Wo
         return simd.within_narrow(words, n, low, high, some, less)
 
 
+cdef inline int64_t samples_of(int64_t n) noexcept nogil:
+    return WORD_SAMPLES if n < MANY_WORDS else (2 if n < 4 * MANY_WORDS else 4) * WORD_SAMPLES
+
+
+cdef inline int64_t ranks_in_sample(int64_t k, int64_t n, int64_t* first, int64_t* last) noexcept nogil:
+    return ranks_around(k, n, samples_of(n), LIKELY if n < MANY_WORDS else MORE_LIKELY, first, last)
+
+
 cdef Word kth_word(const Word* words, int64_t n, int64_t k, Word* some, int64_t* equals) noexcept nogil:
     """The k-th of words in order, and where in the order those equal to it begin and end.  some: [n]."""
     cdef Word sample[4 * WORD_SAMPLES]
@@ -214,11 +247,11 @@ cdef Word kth_word(const Word* words, int64_t n, int64_t k, Word* some, int64_t*
     cdef bint narrowed = True
     while m > SORTED_WORDS and rounds < MAX_ROUNDS:
         rounds += 1
-        samples = WORD_SAMPLES if m < MANY_WORDS else (2 if m < 4 * MANY_WORDS else 4) * WORD_SAMPLES
+        samples = samples_of(m)
         for i in range(samples):
             sample[i] = src[sample_place(&state, i, m // samples)]
         sort_words(sample, samples)
-        middle = ranks_around(k - before, m, samples, LIKELY if m < MANY_WORDS else MORE_LIKELY, &first, &last)
+        middle = ranks_in_sample(k - before, m, &first, &last)
         if narrowed:
             low = sample[first] if first > 0 else least
             high = sample[last] if last < samples else most
@@ -259,7 +292,8 @@ cdef Word kth_word(const Word* words, int64_t n, int64_t k, Word* some, int64_t*
     return low
 
 
-cdef inline void part_row(const Parts* p, const Word* src, Word* words, int64_t* equals, char* out) noexcept nogil:
+cdef inline void places_row(const Parts* p, const Word* src, Word* words, int64_t* equals,
+                            int64_t* out) noexcept nogil:
     """words: [2][n]."""
     cdef Word low, high
     cdef int64_t to[3]
@@ -271,7 +305,7 @@ cdef inline void part_row(const Parts* p, const Word* src, Word* words, int64_t*
     widen(p.kind, &low, &high)
     if low < high:
         to[0] = to[1] = 0
-        count_thirds(words, p.n, low, high, to)
+        count_thirds(words, p.n, low, high, KEY_UNSIGNED, to)
         equals[0] = to[0]
         equals[1] = to[0] + to[1]
     to[0] = 0
@@ -280,14 +314,104 @@ cdef inline void part_row(const Parts* p, const Word* src, Word* words, int64_t*
     ends[2] = p.n
     while lo < p.n:
         m = min(p.n - lo, <int64_t>CHUNK)
-        write_thirds(words + lo, m, low, high, p.kind, p.indices, lo, to, ends, out)
+        write_places(words + lo, m, low, high, lo, out, to, ends)
         lo += m
+
+
+cdef inline void put_around(KeyKind kind, const Word* src, int64_t n, Word low, Word high, Word* out, Word* some,
+                            int64_t* sizes) noexcept nogil:
+    cdef Word here[CHUNK]
+    cdef Word room[CHUNK]
+    cdef Word flip
+    cdef const Word* keys
+    cdef int64_t lo = 0, m
+    sizes[0] = sizes[1] = sizes[2] = 0
+    while lo < n:
+        m = min(n - lo, <int64_t>CHUNK)
+        # As in write_items.
+        memcpy(here, src + lo, m * sizeof(Word))
+        keys = keys_of(kind, <const Word*>here, m, <Word*>room, &flip)
+        if Word is uint64_t:
+            simd.around_wide(keys, here, m, flip, low, high, out, n, some, sizes)
+        else:
+            simd.around_narrow(keys, here, m, flip, low, high, out, n, some, sizes)
+        lo += m
+
+
+cdef inline void part_items(KeyKind kind, const Word* src, int64_t n, int64_t k, Word* out, Word* some, Word* more,
+                            int64_t* equals) noexcept nogil:
+    """Each pass puts what is sure in its place, before or behind what the k-th is among.  some, more: [n], and
+    room for a vector."""
+    cdef Word sample[4 * WORD_SAMPLES]
+    cdef int64_t sizes[3]
+    cdef int64_t first, middle, last, i, samples, begin, before = 0
+    cdef uint64_t state = SAMPLE_SEED
+    cdef int rounds = 0
+    cdef bint narrowed = True
+    cdef Word low, high
+    while n > SORTED_WORDS and rounds < MAX_ROUNDS:
+        rounds += 1
+        samples = samples_of(n)
+        for i in range(samples):
+            sample[i] = src[sample_place(&state, i, n // samples)]
+        encode(kind, False, <const Word*>sample, samples, <Word*>sample)
+        sort_words(<Word*>sample, samples)
+        middle = ranks_in_sample(k, n, &first, &last)
+        if narrowed:
+            low = sample[first] if first > 0 else 0
+            high = sample[last] if last < samples else ~<Word>0
+        else:
+            # A few words are most of them, and two on either side of the k-th: one of them is found, or gone.
+            low = high = sample[middle]
+        put_around(kind, src, n, low, high, out, some, sizes)
+        if sizes[0] <= k < sizes[0] + sizes[1]:
+            begin = sizes[0]
+            narrowed = 2 * sizes[1] <= n
+            n = sizes[1]
+            if low == high:
+                memcpy(out + begin, some, n * sizeof(Word))
+                equals[0] = before + begin
+                equals[1] = before + begin + n
+                return
+        else:
+            # Not likely.
+            memcpy(out + sizes[0], some, sizes[1] * sizeof(Word))
+            narrowed = True
+            if k < sizes[0]:
+                begin, n = 0, sizes[0]
+            else:
+                begin, n = sizes[0] + sizes[1], sizes[2]
+            memcpy(some, out + begin, n * sizeof(Word))
+        k -= begin
+        out += begin
+        before += begin
+        src = some
+        some, more = more, some
+    encode(kind, False, src, n, out)
+    sort_words(out, n)
+    low = out[k]
+    first = last = k
+    while first > 0 and out[first - 1] == low:
+        first -= 1
+    while last < n and out[last] == low:
+        last += 1
+    equals[0] = before + first
+    equals[1] = before + last
+    decode(kind, False, <const Word*>out, n, out)
+
+
+cdef inline void part_row(const Parts* p, const Word* src, Word* words, int64_t* equals, char* out) noexcept nogil:
+    cdef int64_t room = p.n + VECTOR_BYTES // sizeof(Word)
+    if p.indices:
+        places_row(p, src, words, equals, <int64_t*>out)
+    else:
+        part_items(p.kind, src, p.n, p.k, <Word*>out, words, words + room, equals)
 
 
 cdef int parts_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Parts* p = <Parts*>ctx
     cdef intptr_t outsize = sizeof(int64_t) if p.indices else p.itemsize
-    cdef void* words = malloc(2 * p.n * p.itemsize)
+    cdef void* words = malloc(2 * (p.n * p.itemsize + VECTOR_BYTES))
     cdef int64_t equals[2]
     cdef const char* src
     cdef char* out

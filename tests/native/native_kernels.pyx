@@ -167,11 +167,12 @@ def leaves_take(leaf, pieces, floats, ours=None):
     set_paces(leaf if ours is None else ours, leaf, pieces, floats)
 
 
-def numpys_partitions_are(fast):
-    """Whether they are to be taken for fast; returns whether they were."""
-    before = partition.numpys_are_fast
-    partition.numpys_are_fast = fast
-    return bool(before)
+def numpys_partitions_are(vectors):
+    """By which vectors they are to be taken for made: 0 none that are fast, 1 AVX2, 2 AVX-512; returns which
+    it were."""
+    before = partition.vectors_of_numpy
+    partition.vectors_of_numpy = vectors
+    return <int>before
 
 
 def leaf_sorted(words, lo, hi):

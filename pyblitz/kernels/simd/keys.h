@@ -112,24 +112,25 @@
     return some != 0;                                                         \
   }
 
-/* Adds how many words are less than `low`, and how many are from there to `high`. */
+/* Adds how many keys, which are the words but for the bits of `flip`, are less than `low`, and how many
+ * are from there to `high`. */
 #define PB_COUNT_THIRDS(NAME, T, ATTR)                                        \
-  static ATTR void NAME##_thirds(const T *words, intptr_t n, T low, T high,   \
-                                 int64_t *counts) {                           \
+  static ATTR void NAME##_thirds(const T *words, intptr_t n, T flip, T low,   \
+                                 T high, int64_t *counts) {                   \
     intptr_t i = 0, end;                                                      \
     while (i < n) {                                                           \
       T less = 0, upto = 0; /* of less than what T counts */                  \
       for (end = n - i < 65536 ? n : i + 65536; i < end; i++) {               \
-        less += words[i] < low;                                               \
-        upto += words[i] <= high;                                             \
+        less += (words[i] ^ flip) < low;                                      \
+        upto += (words[i] ^ flip) <= high;                                    \
       }                                                                       \
       counts[0] += (int64_t)less;                                             \
       counts[1] += (int64_t)(upto - less);                                    \
     }                                                                         \
   }
 
-/* See thirds.h.  Each word is stored for all thirds, and the next one over it where it does not
- * belong. */
+/* See thirds.h.  Where no branch is to depend on a word, it is stored in all places, and the next one
+ * over it where it does not belong. */
 #define PB_APART_LEVEL(NAME, T)                                                    \
   static int64_t NAME##_within(const T *words, intptr_t n, T low, T high,     \
                                T *some, int64_t *less) {                      \
@@ -144,16 +145,26 @@
     *less += below;                                                           \
     return kept;                                                              \
   }                                                                           \
-  PB_APART_BASE(NAME##_apart, T, T, words[i], )                               \
-  PB_APART_BASE(NAME##_places, T, int64_t, first + i, , int64_t first)
-
-#define PB_APART_BASE(NAME, T, TO, ONE, ...)                                  \
-  static void NAME(const T *words, intptr_t n, T low, T high, TO *const *to,  \
-                   int64_t *sizes __VA_ARGS__) {                              \
+  static int NAME##_apart(const T *keys, const T *items, intptr_t n, T flip,  \
+                          T low, T high, T *out, int64_t *to,                 \
+                          const int64_t *ends) {                              \
+    intptr_t i;                                                               \
+    for (i = 0; i < n; i++) {                                                 \
+      const T key = keys[i] ^ flip;                                           \
+      const int k = (key >= low) + (key > high);                              \
+      if (to[k] >= ends[k])                                                   \
+        return 0;                                                             \
+      out[to[k]++] = items[i];                                                \
+    }                                                                         \
+    return 1;                                                                 \
+  }                                                                           \
+  static void NAME##_places(const T *words, intptr_t n, T low, T high,        \
+                            int64_t *const *to, int64_t *sizes,               \
+                            int64_t first) {                                  \
     int64_t below = 0, upto = 0;                                              \
     intptr_t i;                                                               \
     for (i = 0; i < n; i++) {                                                 \
-      to[0][below] = to[1][upto - below] = to[2][i - upto] = ONE;             \
+      to[0][below] = to[1][upto - below] = to[2][i - upto] = first + i;       \
       below += words[i] < low;                                                \
       upto += words[i] <= high;                                               \
     }                                                                         \

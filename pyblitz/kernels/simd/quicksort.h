@@ -16,6 +16,7 @@
  *   PB_NOT_LESS(v, pivots)        a bit for each lane: whether it is not less than the pivot
  *   PB_GREATER(v, pivots)         the same: whether it is greater
  *   PB_ORDER(v, bits)             lanes without a bit first, then those with one
+ *   PB_AROUND                     whether this kind's `around` is used (thirds.h)
  *   PB_INDICES(to, first, bits)   first + lane to `to`, in that order; without it, a sort is all,
  *                                 and with it, what move.h asks for, too
  *
@@ -324,6 +325,7 @@ static PB_ATTR int PB_NAME(sort)(void *words, intptr_t n, void *unused) {
 #undef PB_GREATER
 #undef PB_ORDER
 #undef PB_INDICES
+#undef PB_AROUND
 #undef PB_SPLIT_BY
 #undef PB_PRESS
 #undef PB_NOT_LESS_OF

@@ -127,6 +127,7 @@ static inline PB_CODE_V3 unsigned pb_equal_lanes(__m256i a, __m256i b) {
 #define PB_GREATER(v, pivots) (0xFFu & ~pb_equal_lanes(_mm256_max_epu32(v, pivots), pivots))
 #define PB_ORDER(v, bits) _mm256_permutevar8x32_epi32(v, pb_order_of_8(&pb_orders[bits]))
 #define PB_INDICES pb_put_8_indices
+#define PB_AROUND
 #define PB_SPLIT_BY pb_narrow_splitters
 #include "pyblitz/kernels/simd/quicksort.h"
 
@@ -168,6 +169,7 @@ static inline PB_CODE_V3 unsigned pb_greater_lanes(__m256i a, __m256i b) {
 #define PB_GREATER pb_greater_lanes
 #define PB_ORDER(v, bits) _mm256_permutevar8x32_epi32(v, pb_order_of_8(&pb_pair_orders[bits]))
 #define PB_INDICES pb_put_4_indices
+#define PB_AROUND
 #define PB_SPLIT_BY pb_wide_splitters
 #include "pyblitz/kernels/simd/quicksort.h"
 
