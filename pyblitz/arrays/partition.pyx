@@ -49,8 +49,7 @@ cdef enum:
     # has AVX2 for it, from more on (Zen 3).
     ALONE_BYTES = 8388608
     LEAST_ALONE = 256
-    LEAST_DOUBLES = 4096
-    LEAST_INTEGERS = 32768
+    LEAST_WIDE = 65536
     LEAST_NARROW = 131072
     # Two-byte items of so many are sorted by counting; of fewer, NumPy's kernel is faster.
     COUNTED_ITEMS = 1048576
@@ -204,9 +203,9 @@ cdef int64_t least_alone(ndarray a, bint indices):
         return LEAST_ALONE
     if vectors_of_numpy == NUMPYS_ARE_AVX512:
         return INT64_MAX
-    if a.dtype.kind == "f":
-        return LEAST_DOUBLES if wide else LEAST_ALONE
-    return LEAST_INTEGERS if wide else LEAST_NARROW
+    if wide:
+        return LEAST_WIDE
+    return LEAST_ALONE if a.dtype.kind == "f" else LEAST_NARROW
 
 
 cdef bint is_for_one_thread(ndarray a, int64_t n, bint indices):
@@ -442,8 +441,8 @@ def par_partition(a, kth, axis=-1, kind="introselect", order=None):
     thread's: there one pass, by vectors, writes what is before the two items from the
     front on and what is after them from the end on, and what is between them is split
     the same way, until it is sorted.  NumPy's own vectors do it where they are as fast:
-    AVX-512, but not on Zen 4, and AVX2 for fewer than 4,096 doubles, 32,768 integers of
-    eight bytes or 131,072 of four, and for many more.  Items of one or two bytes are sorted by counting;
+    AVX-512, but not on Zen 4, and AVX2 for fewer than 65,536 items of eight bytes or
+    131,072 integers of four, and for many more.  Items of one or two bytes are sorted by counting;
     rows with more than three positions, strings and records by ``par_sort``.  Other short
     rows are shared, each partitioned by NumPy.  NaN and NaT go last.  Objects,
     variable-width strings, extended precision and one row of complex numbers: NumPy, alone.
