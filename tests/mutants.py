@@ -398,7 +398,7 @@ MUTATIONS = [
     Mutation(
         "select: of words that are sorted, equal ones begin at the k-th",
         "kernels/select.pyx",
-        "while first > 0 and some[first - 1] == low:",
+        "while first > 0 and sorted[first - 1] == sorted[k]:",
         "while False:",
         "test_partition.py",
     ),

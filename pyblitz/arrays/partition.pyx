@@ -36,7 +36,8 @@ from pyblitz.runtime.pool cimport Worker
 cnp.import_array()
 
 cdef enum:
-    # Items of a row that NumPy partitions by vectors as fast as two threads do; see is_numpys.
+    # Items of a row that NumPy partitions by vectors as fast as two threads do (those of floats measured on a
+    # Zen 4, NumPy held to AVX2); see is_numpys.
     FAST_FLOATS = 1048576
     FAST_INTEGERS = 2097152
     FAST_NARROW = 33554432
@@ -442,7 +443,8 @@ def par_partition(a, kth, axis=-1, kind="introselect", order=None):
     front on and what is after them from the end on, and what is between them is split
     the same way, until it is sorted.  NumPy's own vectors do it where they are as fast:
     AVX-512, but not on Zen 4, and AVX2 for fewer than 65,536 items of eight bytes or
-    131,072 integers of four, and for many more.  Items of one or two bytes are sorted by counting;
+    131,072 integers of four, and for one to two million integers of eight bytes or two
+    to 32 million of four.  Items of one or two bytes are sorted by counting;
     rows with more than three positions, strings and records by ``par_sort``.  Other short
     rows are shared, each partitioned by NumPy.  NaN and NaT go last.  Objects,
     variable-width strings, extended precision and one row of complex numbers: NumPy, alone.

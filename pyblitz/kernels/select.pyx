@@ -227,37 +227,49 @@ cdef inline int64_t within(const Word* words, int64_t n, Word low, Word high, Wo
         return simd.within_narrow(words, n, low, high, some, less)
 
 
-cdef inline int64_t samples_of(int64_t n) noexcept nogil:
-    return WORD_SAMPLES if n < MANY_WORDS else (2 if n < 4 * MANY_WORDS else 4) * WORD_SAMPLES
+cdef inline Word equal_ones(const Word* sorted, int64_t n, int64_t k, int64_t before, int64_t* equals) noexcept nogil:
+    """The k-th, and where those equal to it begin and end; `before` are less than all of these."""
+    cdef int64_t first = k, last = k
+    while first > 0 and sorted[first - 1] == sorted[k]:
+        first -= 1
+    while last < n and sorted[last] == sorted[k]:
+        last += 1
+    equals[0] = before + first
+    equals[1] = before + last
+    return sorted[k]
 
 
-cdef inline int64_t ranks_in_sample(int64_t k, int64_t n, int64_t* first, int64_t* last) noexcept nogil:
-    return ranks_around(k, n, samples_of(n), LIKELY if n < MANY_WORDS else MORE_LIKELY, first, last)
+cdef inline void range_in_sample(KeyKind kind, const Word* src, int64_t n, int64_t k, bint narrowed, uint64_t* state,
+                                 Word least, Word most, Word* low, Word* high) noexcept nogil:
+    """Two keys around the k-th of n items, all but surely, from `least` to `most`; not narrowed: one, twice."""
+    cdef Word sample[4 * WORD_SAMPLES]
+    cdef int64_t samples = WORD_SAMPLES if n < MANY_WORDS else (2 if n < 4 * MANY_WORDS else 4) * WORD_SAMPLES
+    cdef int64_t first, middle, last, i
+    for i in range(samples):
+        sample[i] = src[sample_place(state, i, n // samples)]
+    encode(kind, False, <const Word*>sample, samples, <Word*>sample)
+    sort_words(<Word*>sample, samples)
+    middle = ranks_around(k, n, samples, LIKELY if n < MANY_WORDS else MORE_LIKELY, &first, &last)
+    if narrowed:
+        low[0] = sample[first] if first > 0 else least
+        high[0] = sample[last] if last < samples else most
+    else:
+        # A few words are most of them, and two on either side of the k-th: one of them is found, or gone.
+        low[0] = high[0] = sample[middle]
 
 
 cdef Word kth_word(const Word* words, int64_t n, int64_t k, Word* some, int64_t* equals) noexcept nogil:
     """The k-th of words in order, and where in the order those equal to it begin and end.  some: [n]."""
-    cdef Word sample[4 * WORD_SAMPLES]
     # What is still looked at is from `least` to `most`, and `before` words are less.
     cdef Word least = 0, most = ~<Word>0, low, high
     cdef const Word* src = words
-    cdef int64_t m = n, before = 0, less, found, first, middle, last, i, samples
+    cdef int64_t m = n, before = 0, less, found
     cdef uint64_t state = SAMPLE_SEED
     cdef int rounds = 0
     cdef bint narrowed = True
     while m > SORTED_WORDS and rounds < MAX_ROUNDS:
         rounds += 1
-        samples = samples_of(m)
-        for i in range(samples):
-            sample[i] = src[sample_place(&state, i, m // samples)]
-        sort_words(sample, samples)
-        middle = ranks_in_sample(k - before, m, &first, &last)
-        if narrowed:
-            low = sample[first] if first > 0 else least
-            high = sample[last] if last < samples else most
-        else:
-            # A few words are most of them, and two on either side of the k-th: one of them is found, or gone.
-            low = high = sample[middle]
+        range_in_sample(KEY_UNSIGNED, src, m, k - before, narrowed, &state, least, most, &low, &high)
         found = within(src, m, low, high, some, &less)
         if before + less <= k < before + less + found:
             before += less
@@ -281,15 +293,7 @@ cdef Word kth_word(const Word* words, int64_t n, int64_t k, Word* some, int64_t*
     if src == words:
         memcpy(some, words, n * sizeof(Word))
     sort_words(some, m)
-    low = some[k - before]
-    first = last = k - before
-    while first > 0 and some[first - 1] == low:
-        first -= 1
-    while last < m and some[last] == low:
-        last += 1
-    equals[0] = before + first
-    equals[1] = before + last
-    return low
+    return equal_ones(some, m, k - before, before, equals)
 
 
 cdef inline void places_row(const Parts* p, const Word* src, Word* words, int64_t* equals,
@@ -342,27 +346,15 @@ cdef inline void part_items(KeyKind kind, const Word* src, int64_t n, int64_t k,
                             int64_t* equals) noexcept nogil:
     """Each pass puts what is sure in its place, before or behind what the k-th is among.  some, more: [n], and
     room for a vector."""
-    cdef Word sample[4 * WORD_SAMPLES]
     cdef int64_t sizes[3]
-    cdef int64_t first, middle, last, i, samples, begin, before = 0
+    cdef int64_t begin, before = 0
     cdef uint64_t state = SAMPLE_SEED
     cdef int rounds = 0
     cdef bint narrowed = True
     cdef Word low, high
     while n > SORTED_WORDS and rounds < MAX_ROUNDS:
         rounds += 1
-        samples = samples_of(n)
-        for i in range(samples):
-            sample[i] = src[sample_place(&state, i, n // samples)]
-        encode(kind, False, <const Word*>sample, samples, <Word*>sample)
-        sort_words(<Word*>sample, samples)
-        middle = ranks_in_sample(k, n, &first, &last)
-        if narrowed:
-            low = sample[first] if first > 0 else 0
-            high = sample[last] if last < samples else ~<Word>0
-        else:
-            # A few words are most of them, and two on either side of the k-th: one of them is found, or gone.
-            low = high = sample[middle]
+        range_in_sample(kind, src, n, k, narrowed, &state, 0, ~<Word>0, &low, &high)
         put_around(kind, src, n, low, high, out, some, sizes)
         if sizes[0] <= k < sizes[0] + sizes[1]:
             begin = sizes[0]
@@ -389,14 +381,7 @@ cdef inline void part_items(KeyKind kind, const Word* src, int64_t n, int64_t k,
         some, more = more, some
     encode(kind, False, src, n, out)
     sort_words(out, n)
-    low = out[k]
-    first = last = k
-    while first > 0 and out[first - 1] == low:
-        first -= 1
-    while last < n and out[last] == low:
-        last += 1
-    equals[0] = before + first
-    equals[1] = before + last
+    equal_ones(<const Word*>out, n, k, before, equals)
     decode(kind, False, <const Word*>out, n, out)
 
 
