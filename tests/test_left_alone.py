@@ -379,9 +379,9 @@ def page(seen):
         "leaves to NumPy because it is as fast, is not named. One thing more depends on the "
         "processor: where NumPy partitions by fast vector instructions (AVX2, or AVX-512 but on "
         "Zen 4), one row of up to a million floats, two million integers of 8 bytes or 32 million "
-        f"integers of 4 bytes is left to it (`{BY_VECTORS}`), but for what one thread does "
-        "faster than its AVX2 (up to 8 MB, from 65,536 numbers of 8 bytes or 131,072 integers of 4 "
-        "on; floats of 4 bytes from 256 on); "
+        f"integers of 4 bytes is left to it (`{BY_VECTORS}`), but for what is done here "
+        "faster than by its AVX2 (from 65,536 numbers of 8 bytes or 131,072 integers of 4 on; "
+        "floats of 4 bytes from 256 on); "
         "`par_argpartition` of up to half a million numbers is left to it only where pyblitz has "
         "no such instructions."
     )

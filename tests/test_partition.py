@@ -3,6 +3,7 @@ beginning of a stable sort."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import itertools
 import os
@@ -10,6 +11,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -79,7 +81,7 @@ def test_whether_numpys_vectors_are_fast(held, left):
     assert int(done.stdout) == left
 
 
-# Around the sizes from which on ours part one row, and up to which one thread does.
+# Around the sizes from which on ours part one row, and up to which one thread finds its indices.
 BESIDE = {
     "f4": (300, 2_097_153),
     "f8": (65_535, 65_536, 1_048_577),
@@ -357,8 +359,10 @@ def test_samples_that_mislead_each_time():
                 check_partition(a.astype(dtype), kth)
 
 
-# One thread's, a split's, and topk's: how many of how many items are a sample.
-@pytest.mark.parametrize(("n", "samples"), [(1 << 18, 512), (1_050_000, 4096), (1 << 18, 2048)])
+# A row's, a longer one's, a split's, and topk's: how many of how many items are a sample.
+@pytest.mark.parametrize(
+    ("n", "samples"), [(1 << 18, 512), (1_050_000, 2048), (1_050_000, 4096), (1 << 18, 2048)]
+)
 def test_a_sample_that_misleads(n, samples):
     """Where the sample is taken, other items than elsewhere."""
     plain = np.arange(n)
@@ -409,6 +413,16 @@ def test_types_that_are_numpys_alone():
     check_partition(np.arange(80_000)[::-1], np.array([3, 5], np.uint16))
 
 
+@pytest.mark.parametrize("n", [1000, 40_000])
+def test_forms_of_a_position(n):
+    """Each means what NumPy takes it for; equal items keep their order in all."""
+    a = np.random.default_rng(1).integers(0, 99, n)
+    expected = pb.par_argpartition(a, n - 5).tolist()
+    for kth in (-5, [-5], (-5,), np.int8(-5), [np.int16(-5)], np.array(-5, "i1"), np.array([-5])):
+        assert pb.par_argpartition(a, kth).tolist() == expected
+        check_partition(a, kth)
+
+
 BIG = np.zeros((300, 301))
 LONG = np.arange(70_000)
 
@@ -422,6 +436,7 @@ LONG = np.arange(70_000)
         lambda f: f(LONG, 1.5),
         lambda f: f(LONG, "x"),
         lambda f: f(LONG, None),
+        lambda f: f(LONG, np.timedelta64(3)),
         lambda f: f(LONG, True),
         lambda f: f(LONG, [[1, 2]]),
         lambda f: f(LONG, []),
@@ -623,11 +638,12 @@ def test_progress():
     assert_same(got.indices, expected.indices)
 
 
+# Rows that threads share, of both widths, and one whose order they do.
 @pytest.mark.races
-def test_another_thread_writes_what_is_parted():
+@pytest.mark.parametrize(("n", "dtype"), [(400_000, "i8"), (400_000, "f4"), (1_100_000, "f8")])
+def test_another_thread_writes_what_is_parted(n, dtype):
     """As test_sort.py has it: nothing out of bounds."""
-    n = 400_000
-    a = np.random.default_rng(0).integers(0, 2**62, n)
+    a = np.random.default_rng(0).integers(0, 2**62, n).astype(dtype)
     done = threading.Event()
 
     def write():
@@ -638,13 +654,28 @@ def test_another_thread_writes_what_is_parted():
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        for _ in range(40):
+        for _ in range(16_000_000 // n):
             assert pb.par_partition(a, n // 2).shape == (n,)
             assert pb.par_argpartition(a, n // 3).shape == (n,)
     finally:
         done.set()
         writer.join()
     assert pb.par_partition(a, n // 2)[n // 2] == np.partition(a, n // 2)[n // 2]
+
+
+def test_one_thread_stops_in_the_middle_of_a_row(pool_size):
+    pool_size(1)
+    n = 1 << 24
+    a = np.arange(n) * 2654435761 % n
+
+    def took(timeout):
+        begun = time.perf_counter()
+        with contextlib.suppress(TimeoutError), pb.CancelScope(timeout=timeout):
+            pb.par_partition(a, n // 2)
+        return time.perf_counter() - begun
+
+    whole = min(took(60) for _ in range(3))
+    assert min(took(whole / 10) for _ in range(3)) < whole / 2
 
 
 # ---- what NumPy need not do alone ---------------------------------------------
@@ -703,6 +734,8 @@ for n in range(1, 300):
     values, at = pb.par_topk(a, min(n, 10))
     assert (values == np.sort(a)[::-1][:10]).all() and (a[at] == values).all()
     assert pb.par_partition(a, n // 2)[n // 2] == n // 2
+a = np.random.default_rng(0).random(5000)
+assert (np.sort(pb.par_topk(a, 100, sorted=False).values) == np.sort(a)[-100:]).all()
 print("done")
 """,
         env={"PYBLITZ_SHARE_FROM": "1"},

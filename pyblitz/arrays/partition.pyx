@@ -27,8 +27,8 @@ from pyblitz.arrays.sort cimport sort
 from pyblitz.arrays.sorting cimport MANY_ROWS, key_kinds, sort_fields
 from pyblitz.kernels.numbers cimport NUMBER_TIME
 from pyblitz.kernels.select cimport (
-    ALL_BUT_SURE, First, Parts, Split, first_run, parts_run, ranks_around, split_blocks, split_count,
-    split_sample, split_write)
+    ALL_BUT_SURE, First, Parts, Split, first_run, parts_run, ranks_around, split_between,
+    split_blocks, split_run, split_sample)
 from pyblitz.kernels.simd.levels cimport simd, slow_compress
 from pyblitz.runtime.atomic cimport u32_load_relaxed
 from pyblitz.runtime.pool cimport Worker
@@ -46,12 +46,12 @@ cdef enum:
     PART_ITEMS = 8192
     # Items of a part whose order is ended by a sort.
     SORTED_PART = 1024
-    # A row of so many bytes at most is one thread's, parted by vectors: from so many items on, or, where NumPy
-    # has AVX2 for it, from more on (Zen 3).
-    ALONE_BYTES = 8388608
-    LEAST_ALONE = 256
+    # A row is parted by vectors from so many items on, or, where NumPy has AVX2 for it, from more on (Zen 3);
+    # one of a few, and one whose indices are wanted, up to so many bytes, because a thread does it alone.
+    LEAST_ITEMS = 256
     LEAST_WIDE = 65536
     LEAST_NARROW = 131072
+    ALONE_BYTES = 8388608
     # Two-byte items of so many are sorted by counting; of fewer, NumPy's kernel is faster.
     COUNTED_ITEMS = 1048576
     MAX_SAMPLES = 16384
@@ -127,11 +127,6 @@ cdef object splitters(ndarray a, int64_t k):
     return result
 
 
-cdef int run_split(Worker* w, Split* s) noexcept nogil:
-    cdef int rc = split_count(w, s)
-    return split_write(w, s) if rc == 0 else rc
-
-
 cdef list split(ndarray a, ndarray dst, bint indices, object around):
     """Around two values; returns where the thirds end."""
     cdef Split s
@@ -141,21 +136,17 @@ cdef list split(ndarray a, ndarray dst, bint indices, object around):
     s.itemsize = cnp.PyArray_ITEMSIZE(a)
     s.src = <const char*>cnp.PyArray_DATA(a)
     s.n = cnp.PyArray_SIZE(a)
-    s.low = <const char*>cnp.PyArray_DATA(low)
-    s.high = <const char*>cnp.PyArray_DATA(high)
+    split_between(&s, <const char*>cnp.PyArray_DATA(low), <const char*>cnp.PyArray_DATA(high))
     counts = np.empty((split_blocks(s.n) + 1, 3), np.int64)
     s.counts = <int64_t*>cnp.PyArray_DATA(counts)
     s.dst = <char*>cnp.PyArray_DATA(dst)
     s.indices = indices
-    run(<run_fn>run_split, &s, "the partition")
+    s.inwards = False
+    run(<run_fn>split_run, &s, "the partition")
     if u32_load_relaxed(&s.changed):
         # By another thread, which does not know the copy.
         return split(a.copy(), dst, indices, around)
     return (<object>counts)[-1].tolist()
-
-
-cdef int run_parts(Worker* w, Parts* p) noexcept nogil:
-    return parts_run(w, p)
 
 
 cdef int parts_of_rows(ndarray a, ndarray out, bint indices, int64_t k, int64_t* equals) except -1:
@@ -171,7 +162,7 @@ cdef int parts_of_rows(ndarray a, ndarray out, bint indices, int64_t k, int64_t*
     p.indices = indices
     p.out = <char*>cnp.PyArray_DATA(out)
     p.equals = equals
-    run(<run_fn>run_parts, &p, "the partition")
+    run(<run_fn>parts_run, &p, "the partition")
     return 0
 
 
@@ -194,24 +185,32 @@ cdef bint has_vectors_of_numpy(object dtype):
     return vectors_of_numpy != NUMPYS_ARE_SLOW and dtype.kind in "iuf" and dtype.isnative
 
 
-cdef int64_t least_alone(ndarray a, bint indices):
+cdef bint has_vectors(ndarray a):
+    """Whether we part such items of 4 or 8 bytes by vectors."""
+    return (simd.sort_wide if cnp.PyArray_ITEMSIZE(a) == 8 else simd.sort_narrow) != NULL
+
+
+cdef int64_t least_items(ndarray a, bint indices):
     """From how many items of a row on our vectors part them sooner than NumPy does.  Those that give indices
     are faster than NumPy's everywhere."""
-    cdef bint wide = cnp.PyArray_ITEMSIZE(a) == 8
-    if (simd.sort_wide if wide else simd.sort_narrow) == NULL:
+    if not has_vectors(a):
         return INT64_MAX
     if indices or not has_vectors_of_numpy(a.dtype):
-        return LEAST_ALONE
+        return LEAST_ITEMS
     if vectors_of_numpy == NUMPYS_ARE_AVX512:
         return INT64_MAX
-    if wide:
+    if cnp.PyArray_ITEMSIZE(a) == 8:
         return LEAST_WIDE
-    return LEAST_ALONE if a.dtype.kind == "f" else LEAST_NARROW
+    return LEAST_ITEMS if a.dtype.kind == "f" else LEAST_NARROW
 
 
-cdef bint is_for_one_thread(ndarray a, int64_t n, bint indices):
-    """Whether n items are parted by vectors, sooner than another thread has come."""
-    return least_alone(a, indices) <= n and n * cnp.PyArray_ITEMSIZE(a) <= ALONE_BYTES
+cdef bint may_be_alone(ndarray a, int64_t n):
+    return n * cnp.PyArray_ITEMSIZE(a) <= ALONE_BYTES
+
+
+cdef bint is_fast(ndarray a, int64_t n, bint indices):
+    """Whether we part n items of one row by vectors, sooner than NumPy does."""
+    return least_items(a, indices) <= n and (not indices or may_be_alone(a, n))
 
 
 cdef list thirds_of(ndarray a, ndarray dst, bint indices, list kths):
@@ -221,7 +220,7 @@ cdef list thirds_of(ndarray a, ndarray dst, bint indices, list kths):
     cdef int64_t equals[2]
     cdef bint equal = True, nans = False     # what the second part and the last one are
     cdef list result = []
-    if is_for_one_thread(a, n, indices):
+    if has_vectors(a) and (not indices or may_be_alone(a, n)):
         parts_of_rows(a, dst, indices, middle, equals)
         ends = [0, equals[0], equals[1], n]
     else:
@@ -242,7 +241,7 @@ cdef int partition_into(ndarray a, ndarray dst, list kths, int depth) except -1:
     cdef ndarray part
     for begin, end, inside in thirds_of(a, dst, False, kths):
         part = dst[begin:end]
-        if (end - begin <= PART_ITEMS and not is_for_one_thread(part, end - begin, False)) or depth == MAX_DEPTH:
+        if (end - begin <= PART_ITEMS and not is_fast(part, end - begin, False)) or depth == MAX_DEPTH:
             part.partition(inside)
         else:
             partition_into(par_copy(part), part, inside, depth + 1)
@@ -250,11 +249,11 @@ cdef int partition_into(ndarray a, ndarray dst, list kths, int depth) except -1:
 
 
 cdef ndarray order_around(ndarray a, list kths, int depth):
-    """np.argpartition, with equal items in their order; of many at first.  Of few: they are this
-    function's own."""
+    """np.argpartition, with equal items in their order.  Fewer than LEAST_ITEMS are no user's array, which
+    another thread may write, but a part of one."""
     cdef ndarray order, part
     cdef int64_t n = cnp.PyArray_SIZE(a)
-    if n < LEAST_ALONE or (n < SORTED_PART and not is_for_one_thread(a, n, True)) or depth == MAX_DEPTH:
+    if n < LEAST_ITEMS or (n < SORTED_PART and not has_vectors(a)) or depth == MAX_DEPTH:
         return np.argsort(a, kind="stable").astype(np.int64, copy=False)
     order = np.empty(n, np.int64)
     for begin, end, inside in thirds_of(a, order, True, kths):
@@ -264,6 +263,13 @@ cdef ndarray order_around(ndarray a, list kths, int depth):
 
 
 # ---- np.partition -----------------------------------------------------------
+
+cdef object position_of(object k):
+    """An integer of NumPy's, or an array of one, as one of Python's; None: it is neither."""
+    if isinstance(k, np.ndarray) and k.ndim <= 1 and k.size == 1:
+        k = k.reshape(-1)[0]
+    return int(k) if isinstance(k, np.integer) and not isinstance(k, np.timedelta64) else None
+
 
 cdef list kths_of(object kth, int64_t n):
     """The positions, rising, each once."""
@@ -305,7 +311,7 @@ cdef object partition_row(ndarray x, list kths, bint indices):
     """Of many items."""
     cdef ndarray out
     cdef int64_t n = cnp.PyArray_SIZE(x)
-    if n <= PART_ITEMS and not (can_split(x) and is_for_one_thread(x, n, indices)):
+    if n <= PART_ITEMS and not (can_split(x) and is_fast(x, n, indices)):
         return too_small
     if not can_split(x):
         if x.dtype.itemsize == 2 and n < COUNTED_ITEMS:
@@ -325,11 +331,10 @@ cdef object partition_row(ndarray x, list kths, bint indices):
 
 
 cdef bint is_numpys(ndarray a, bint indices):
-    """One row that is not one thread's: where NumPy's partition has fast vectors, it is over before two
-    threads have sampled, counted and moved.  The number of threads has no say: both leave other items in
-    other places."""
+    """One row: where NumPy's partition has fast vectors, it is over before two threads have sampled, counted
+    and moved.  The number of threads has no say: both leave other items in other places."""
     cdef int64_t limit = FAST_ORDERS if indices else FAST_NARROW
-    if SHARE_NS == 0 or a.dtype.itemsize < 4 or not has_vectors_of_numpy(a.dtype) or is_for_one_thread(
+    if SHARE_NS == 0 or a.dtype.itemsize < 4 or not has_vectors_of_numpy(a.dtype) or is_fast(
             a, cnp.PyArray_SIZE(a), indices):
         return False
     if not indices and a.dtype.kind == "f":
@@ -340,10 +345,10 @@ cdef bint is_numpys(ndarray a, bint indices):
 
 
 cdef bint has_fast_rows(ndarray x, int axis, bint indices):
-    """Whether a thread parts each sooner than NumPy does."""
-    cdef int64_t n = cnp.PyArray_DIM(x, axis)
-    return (n >= LEAST_ALONE and can_split(x) and n >= least_alone(x, indices)
-            and (n * cnp.PyArray_ITEMSIZE(x) <= ALONE_BYTES or cnp.PyArray_SIZE(x) >= MANY_ROWS * n))
+    """Whether we part each sooner than NumPy does, and several rows by a thread each."""
+    cdef int64_t n = cnp.PyArray_DIM(x, axis), size = cnp.PyArray_SIZE(x)
+    return (n >= LEAST_ITEMS and can_split(x) and n >= least_items(x, indices)
+            and (may_be_alone(x, n) or size >= MANY_ROWS * n or (size == n and not indices)))
 
 
 cdef object fast_rows(ndarray x, int64_t k, int axis, bint indices):
@@ -385,9 +390,11 @@ cdef object partition(object a, object kth, object axis, object kind, object ord
             last >= 0 and order is None and type(kind) is str and kind == "introselect"
             and cnp.PyArray_ISNOTSWAPPED(x) and has_fast_rows(x, last, indices)):
         # The same as below, in less time than NumPy takes.
-        k = kth[0] if type(kth) is list and len(kth) == 1 else kth
+        k = kth[0] if (type(kth) is list or type(kth) is tuple) and len(kth) == 1 else kth
         n = cnp.PyArray_DIM(x, last)
-        if (type(k) is int or isinstance(k, np.integer)) and -n <= k < n:
+        if type(k) is not int:
+            k = position_of(k)
+        if k is not None and -n <= k < n:
             made = fast_rows(x, k + n if k < 0 else k, last, indices)
             if made is not None:
                 return made
@@ -435,22 +442,23 @@ def par_partition(a, kth, axis=-1, kind="introselect", order=None):
 
     Notes
     -----
-    O(n) work.  A long row of numbers or times of four or eight bytes is split around
-    two items of a sample that have the position between them (Floyd and Rivest, 1975):
-    one pass counts, one writes, and what is between them, a few percent, is split
-    again, or ended by NumPy.  A row of up to 8 MB, and each of 16 rows or more, is one
-    thread's: there one pass, by vectors, writes what is before the two items from the
-    front on and what is after them from the end on, and what is between them is split
-    the same way, until it is sorted.  NumPy's own vectors do it where they are as fast:
-    AVX-512, but not on Zen 4, and AVX2 for fewer than 65,536 items of eight bytes or
-    131,072 integers of four, and for one to two million integers of eight bytes or two
-    to 32 million of four.  Items of one or two bytes are sorted by counting;
-    rows with more than three positions, strings and records by ``par_sort``.  Other short
-    rows are shared, each partitioned by NumPy.  NaN and NaT go last.  Objects,
+    O(n) work.  A row of numbers or times of four or eight bytes is split around two items
+    of a sample that have the position between them, all but surely (Floyd and Rivest,
+    1975).  One pass, by vectors, writes what is before the two items from the front on
+    and what is after them from the end on; what is between them, a few percent, is split
+    the same way, until it is sorted.  Of a row of 1 MB or more each thread does some blocks,
+    which are counted first, so that each is written where one thread would have put it.
+    Each of 16 rows or more is one thread's.  NumPy's own vectors do it where they are as fast:
+    AVX2 for fewer than 65,536 items of eight bytes or 131,072 integers of four, and AVX-512,
+    but not on Zen 4, for up to a million floats, two million integers of eight bytes or
+    32 million of four.  Without AVX2 all threads count and write three parts, and NumPy
+    ends the part between the two items.  Long rows of items of one or two bytes are sorted by
+    counting, those with more than three positions by ``par_sort``, as strings and records are.
+    Other short rows are shared, each partitioned by NumPy.  NaN and NaT go last.  Objects,
     variable-width strings, extended precision and one row of complex numbers: NumPy, alone.
 
-    Extra memory: a few percent of the array, or what sorting takes; where each row is one
-    thread's, two rows for each thread.
+    Extra memory: half a row for each thread that has rows of its own, or for all, of which
+    a few percent is touched, and all of it only where few items are distinct; or what sorting takes.
 
     Examples
     --------
@@ -473,6 +481,8 @@ def par_argpartition(a, kth, axis=-1, kind="introselect", order=None):
     Notes
     -----
     As ``par_partition``, with indices written instead of items, and faster than NumPy's with any vectors.
+    For indices the item at the position is found first, and then what is less, equal and greater is
+    written; a row of more than 8 MB is split by all threads, which count first.
     Equal items are in their order.  What is NumPy's is in an order of its own: arrays of some 32,000 items
     or fewer (but of rows along the last axis, of four or eight bytes, with one position, only those of
     fewer than 256 items, where there is AVX2), one row of two-byte items or of complex numbers, and of
@@ -573,12 +583,16 @@ cdef object first_by_sample(ndarray x, int64_t k, bint largest, bint in_order):
         return par_take(found, order_by_columns([items], [largest], True)[:k])
     # All that are beyond the last one, and the first ones that are equal to it.
     place = cnp.PyArray_SIZE(found) - k if largest else k - 1
-    parted = partition_row(items, [place], False) if pays(items.size, PARTITION_NS) else np.partition(items, place)
+    parted = partition_row(items, [place], False) if pays(items.size, PARTITION_NS) else too_small
+    if type(parted) is Left:
+        parted = np.partition(items, place)
     ends = parted[place : place + 1]
     mask = par_map(np.greater if largest else np.less, items, ends)
     equal = par_flatnonzero(par_map(np.equal, items, ends))
     mask[equal[: k - par_count_nonzero(mask)]] = True
-    return par_take(found, par_flatnonzero(mask))
+    chosen = par_flatnonzero(mask)
+    # Another thread may have put NaNs among the items.
+    return par_take(found, chosen) if cnp.PyArray_SIZE(chosen) == k else None
 
 
 cdef object first_of_row(ndarray x, int64_t k, bint largest, bint in_order):

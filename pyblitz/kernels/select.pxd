@@ -27,22 +27,24 @@ cdef struct Split:
     intptr_t itemsize   # 4 or 8
     const char* src     # [n]
     int64_t n
-    const char* low     # two values, low <= high, neither NaN
-    const char* high
-    # [split_blocks(n) + 1][3], to be filled by split_count: the last row is where the thirds end.
+    uint64_t low        # two keys; see split_between
+    uint64_t high
+    # [split_blocks(n) + 1][3], to be filled: the last row is where the thirds end.
     int64_t* counts
-    # Where split_write puts the items, or their indices: first those less than low, then those from
-    # low to high, then the greater ones.  Each third keeps its order.
+    # Where the items are put, or their indices: first those less than low, then those from
+    # low to high, then the greater ones.  Each third keeps its order, but for what goes inwards.
     char* dst
-    bint indices        # whether it puts the indices
-    # The result of split_write: whether another thread has changed items since they were counted.
+    bint indices        # whether it is their indices
+    bint inwards        # for items, by vectors: whether the last third goes from its end on
+    # A result: whether another thread has changed items since they were counted.
     # Then nothing was written out of bounds, but not everything was written.
     atomic_u32 changed
 
 cdef int64_t split_blocks(int64_t n) noexcept nogil
+# Around two values, low <= high, neither NaN; kind and itemsize are set.
+cdef void split_between(Split* s, const char* low, const char* high) noexcept nogil
 # 0, ENOMEM, or -1 with an exception set.
-cdef int split_count(Worker* w, Split* s) noexcept nogil
-cdef int split_write(Worker* w, Split* s) noexcept nogil
+cdef int split_run(Worker* w, Split* s) noexcept nogil
 
 cdef struct Parts:
     const char* src     # [rows][n]: 4 or 8 bytes each
@@ -53,11 +55,13 @@ cdef struct Parts:
     int64_t k           # 0 .. n - 1
     bint indices        # whether indices in the row are written, as int64; else the items
     # [rows][n], to be filled: first the items less than the k-th of their row, then those equal to it,
-    # then the greater ones.  Each part keeps its order.
+    # then the greater ones.  Indices keep their order in each part; in which order items are, n and they
+    # decide.
     char* out
     int64_t* equals     # [2], to be filled: where the second part of an only row begins and ends; or NULL
 
-# Each row by one thread; for processors with vectors (simd.sort_wide).  0, or what stopped it.
+# Each row by one thread, but the items of an only row by all; for processors with vectors (simd.sort_wide).
+# 0, or what stopped it.
 cdef int parts_run(Worker* w, Parts* p) noexcept nogil
 
 cdef struct First:

@@ -10,7 +10,8 @@ from pyblitz.kernels.keys cimport decode, encode, last_word
 from pyblitz.kernels.numbers cimport (
     KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, Raw, Word, key_of, last_key, sign_bit, turned)
 from pyblitz.kernels.simd.levels cimport simd
-from pyblitz.runtime.atomic cimport u32_store_relaxed
+from pyblitz.runtime.atomic cimport u32_load_relaxed, u32_store_relaxed
+from pyblitz.runtime.pool cimport must_stop
 
 cdef enum:
     # Items of a block, which is counted and then written by one leaf each.
@@ -21,15 +22,21 @@ cdef enum:
     # sorted.
     SORTED_WORDS = 256
     MAX_ROUNDS = 16
-    # So many words are a sample; of MANY_WORDS twice as many, and of four times MANY_WORDS four times as many.
+    # So many words are a sample; of MANY_WORDS twice as many, of four times MANY_WORDS four times as many, and
+    # of 128 times sixteen times as many.
     WORD_SAMPLES = 128
     MANY_WORDS = 8192
+    MOST_SAMPLES = 2048
     # Standard deviations of a sample's ranks: of few words another sample costs little.
     LIKELY = 2
     MORE_LIKELY = 3
     LEAF_ITEMS = 16384
-    # The widest of all levels.
-    VECTOR_BYTES = 64
+    # Bytes of a row from which on it is parted by all threads.
+    SHARED_BYTES = 1048576
+    # Items that one thread parts before it looks whether they are still wanted.
+    POLLED_ITEMS = 1048576
+    # Two vectors of simd.around_.
+    TWO_VECTORS = 64
     # Bytes of items of whose extremes one may come before the first ones of a row so far.
     LOOK_BYTES = 512
     # A sample says where to begin, in rows of so many items; of which rank in it, at most.
@@ -94,20 +101,51 @@ cdef inline bint write_items(const Word* items, int64_t n, Word low, Word high, 
     """Of up to CHUNK items; moves `to`.  False: a third would not end where it was said to."""
     cdef Word here[CHUNK]
     cdef Word room[CHUNK]
-    cdef Word flip
+    cdef Word flip, key
     cdef const Word* keys
+    cdef int64_t i
+    cdef int k
     # Read once: another thread may write there.
     memcpy(here, items, n * sizeof(Word))
     keys = keys_of(kind, <const Word*>here, n, <Word*>room, &flip)
-    if Word is uint64_t:
-        return simd.apart_wide(keys, here, n, flip, low, high, out, to, ends)
-    else:
-        return simd.apart_narrow(keys, here, n, flip, low, high, out, to, ends)
+    for i in range(n):
+        key = keys[i] ^ flip
+        k = (key >= low) + (key > high)
+        if to[k] >= ends[k]:
+            return False
+        out[to[k]] = here[i]
+        to[k] += 1
+    return True
+
+
+cdef inline bint write_around(KeyKind kind, const Word* src, int64_t lo, int64_t hi, int64_t n, Word low, Word high,
+                              Word* out, Word* some, int64_t* to, const int64_t* ends) noexcept nogil:
+    """Of n items those from lo to hi, the last third from its end on, by simd.around_; the same in parts that
+    are wholes of chunks.  False: as in write_items."""
+    cdef Word here[CHUNK]
+    cdef Word room[CHUNK]
+    cdef Word flip
+    cdef const Word* keys
+    cdef int64_t m, wide
+    while lo < hi:
+        m = min(hi - lo, <int64_t>CHUNK)
+        # Two vectors have room between the ends until they meet; which items go by vectors n alone decides.
+        wide = min(m, n - lo - TWO_VECTORS // <int64_t>sizeof(Word))
+        memcpy(here, src + lo, m * sizeof(Word))        # as in write_items
+        keys = keys_of(kind, <const Word*>here, m, <Word*>room, &flip)
+        if Word is uint64_t:
+            if not simd.around_wide(keys, here, m, wide, flip, low, high, out, some, to, ends):
+                return False
+        else:
+            if not simd.around_narrow(keys, here, m, wide, flip, low, high, out, some, to, ends):
+                return False
+        lo += m
+    return True
 
 
 cdef inline bint write_places(const Word* words, int64_t n, Word low, Word high, int64_t first, int64_t* out,
                               int64_t* to, const int64_t* ends) noexcept nogil:
-    """The same of the indices of words.  By way of a buffer, because past the end is what another worker
+    """As write_items, of the indices of words.  By way of a buffer, because past the end is what another worker
     writes."""
     cdef int64_t room[3][CHUNK]
     cdef int64_t sizes[3]
@@ -137,79 +175,100 @@ cdef inline void widen(KeyKind kind, Word* low, Word* high) noexcept nogil:
         high[0] = zero if high[0] == zero - 1 else ~<Word>0 if high[0] > last else high[0]
 
 
-cdef bint split_block(const Split* s, const Word* src, int64_t lo, int64_t hi, bint writes) noexcept nogil:
+cdef inline void set_keys(Split* s, const Word* low, const Word* high) noexcept nogil:
+    cdef Word[2] keys = [low[0], high[0]]
+    encode(s.kind, False, <const Word*>keys, 2, <Word*>keys)
+    widen(s.kind, <Word*>keys, <Word*>keys + 1)
+    s.low, s.high = keys[0], keys[1]
+
+
+cdef void split_between(Split* s, const char* low, const char* high) noexcept nogil:
+    if s.itemsize == 8:
+        set_keys(s, <const uint64_t*>low, <const uint64_t*>high)
+    else:
+        set_keys(s, <const uint32_t*>low, <const uint32_t*>high)
+
+
+cdef inline bint write_block(const Split* s, const Word* src, int64_t lo, int64_t hi) noexcept nogil:
     cdef Word words[CHUNK]
-    cdef Word[2] around
-    cdef int64_t* counts = s.counts + 3 * (lo // BLOCK)
-    cdef int64_t[3] to = [0, 0, 0]
-    cdef int64_t n = hi - lo, m
-    cdef bint fits = True
-    memcpy(around, s.low, sizeof(Word))
-    memcpy(around + 1, s.high, sizeof(Word))
-    encode(s.kind, False, <const Word*>around, 2, <Word*>around)
-    widen(s.kind, <Word*>around, <Word*>around + 1)
-    if writes:
-        memcpy(to, counts, sizeof(to))
+    cdef Word low = <Word>s.low, high = <Word>s.high
+    cdef const int64_t* counts = s.counts + 3 * (lo // BLOCK)
+    cdef int64_t[3] to = [counts[0], counts[1], counts[2]]
+    cdef int64_t[3] ends = [counts[3], counts[4], counts[5]]
+    cdef int64_t last = s.counts[2], m
+    cdef bint fits
+    if s.inwards:
+        to[2] = s.n - (to[2] - last)
+        ends[2] = s.n - (ends[2] - last)
+        return write_around(s.kind, src, lo, hi, s.n, low, high, <Word*>s.dst, <Word*>s.dst, to, ends)
     while lo < hi:
         m = min(hi - lo, <int64_t>CHUNK)
-        if not writes:
-            count_thirds(src + lo, m, around[0], around[1], s.kind, to)
-        elif not s.indices:
-            fits = write_items(src + lo, m, around[0], around[1], s.kind, <Word*>s.dst, to, counts + 3)
+        if not s.indices:
+            fits = write_items(src + lo, m, low, high, s.kind, <Word*>s.dst, to, ends)
         else:
             encode(s.kind, False, src + lo, m, <Word*>words)
-            fits = write_places(<const Word*>words, m, around[0], around[1], lo, <int64_t*>s.dst, to, counts + 3)
+            fits = write_places(<const Word*>words, m, low, high, lo, <int64_t*>s.dst, to, ends)
         if not fits:
             return False
         lo += m
-    if not writes:
-        counts[0] = to[0]
-        counts[1] = to[1]
-        counts[2] = n - to[0] - to[1]
     return True
 
 
-cdef bint split_any(const Split* s, int64_t block, bint writes) noexcept nogil:
-    """False: the parts are not of the sizes that were counted."""
-    cdef int64_t lo = block * BLOCK, hi = min(s.n, lo + BLOCK)
-    if s.itemsize == 8:
-        return split_block(s, <const uint64_t*>s.src, lo, hi, writes)
-    return split_block(s, <const uint32_t*>s.src, lo, hi, writes)
+cdef inline void count_block(const Split* s, const Word* src, int64_t lo, int64_t hi) noexcept nogil:
+    cdef int64_t* counts = s.counts + 3 * (lo // BLOCK)
+    cdef int64_t n = hi - lo, m
+    counts[0] = counts[1] = 0
+    while lo < hi:
+        m = min(hi - lo, <int64_t>CHUNK)
+        count_thirds(src + lo, m, <Word>s.low, <Word>s.high, s.kind, counts)
+        lo += m
+    counts[2] = n - counts[0] - counts[1]
 
 
 cdef int split_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Split* s = <Split*>ctx
-    cdef int64_t block
+    cdef int64_t block, begin, end
     for block in range(lo, hi):
-        split_any(s, block, False)
+        begin = block * BLOCK
+        end = min(s.n, begin + BLOCK)
+        if s.itemsize == 8:
+            count_block(s, <const uint64_t*>s.src, begin, end)
+        else:
+            count_block(s, <const uint32_t*>s.src, begin, end)
     return 0
 
 
 cdef int split_write_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
     cdef Split* s = <Split*>ctx
-    cdef int64_t block
+    cdef int64_t block, begin, end
+    cdef bint fits
     for block in range(lo, hi):
-        if not split_any(s, block, True):
+        begin = block * BLOCK
+        end = min(s.n, begin + BLOCK)
+        if s.itemsize == 8:
+            fits = write_block(s, <const uint64_t*>s.src, begin, end)
+        else:
+            fits = write_block(s, <const uint32_t*>s.src, begin, end)
+        if not fits:
             # relaxed: read after the join
             u32_store_relaxed(&s.changed, 1)
     return 0
 
 
-cdef int split_count(Worker* w, Split* s) noexcept nogil:
-    cdef int rc = run_blocks(w, split_count_leaf, s, 1, split_blocks(s.n))
+cdef int split_run(Worker* w, Split* s) noexcept nogil:
+    cdef int64_t blocks = split_blocks(s.n)
+    cdef int rc = run_blocks(w, split_count_leaf, s, 1, blocks)
+    u32_store_relaxed(&s.changed, 0)
     if rc == 0:
-        sum_counts(s.counts, split_blocks(s.n), 3)
+        sum_counts(s.counts, blocks, 3)
+        rc = run_blocks(w, split_write_leaf, s, 1, blocks)
     return rc
 
 
-cdef int split_write(Worker* w, Split* s) noexcept nogil:
-    u32_store_relaxed(&s.changed, 0)
-    return run_blocks(w, split_write_leaf, s, 1, split_blocks(s.n))
-
-
 # ---- parts of rows -----------------------------------------------------------
-# The k-th word is found first, by samples (Floyd and Rivest), and then what is less, equal and greater
-# is written, or the indices of it.
+# By samples, again (Floyd and Rivest).  Items are put around two of a sample, and what is between those is
+# such a row; for indices the k-th word is found first, and then the indices of what is less, equal and
+# greater are written.
 
 cdef inline void sort_words(Word* words, int64_t n) noexcept nogil:
     if Word is uint64_t:
@@ -242,9 +301,10 @@ cdef inline Word equal_ones(const Word* sorted, int64_t n, int64_t k, int64_t be
 cdef inline void range_in_sample(KeyKind kind, const Word* src, int64_t n, int64_t k, bint narrowed, uint64_t* state,
                                  Word least, Word most, Word* low, Word* high) noexcept nogil:
     """Two keys around the k-th of n items, all but surely, from `least` to `most`; not narrowed: one, twice."""
-    cdef Word sample[4 * WORD_SAMPLES]
-    cdef int64_t samples = WORD_SAMPLES if n < MANY_WORDS else (2 if n < 4 * MANY_WORDS else 4) * WORD_SAMPLES
-    cdef int64_t first, middle, last, i
+    cdef Word sample[MOST_SAMPLES]
+    cdef int64_t samples = WORD_SAMPLES, first, middle, last, i
+    if n >= MANY_WORDS:
+        samples *= 2 if n < 4 * MANY_WORDS else 4 if n < 128 * MANY_WORDS else 16
     for i in range(samples):
         sample[i] = src[sample_place(state, i, n // samples)]
     encode(kind, False, <const Word*>sample, samples, <Word*>sample)
@@ -322,101 +382,175 @@ cdef inline void places_row(const Parts* p, const Word* src, Word* words, int64_
         lo += m
 
 
-cdef inline void put_around(KeyKind kind, const Word* src, int64_t n, Word low, Word high, Word* out, Word* some,
-                            int64_t* sizes) noexcept nogil:
-    cdef Word here[CHUNK]
-    cdef Word room[CHUNK]
-    cdef Word flip
-    cdef const Word* keys
-    cdef int64_t lo = 0, m
-    sizes[0] = sizes[1] = sizes[2] = 0
-    while lo < n:
-        m = min(n - lo, <int64_t>CHUNK)
-        # As in write_items.
-        memcpy(here, src + lo, m * sizeof(Word))
-        keys = keys_of(kind, <const Word*>here, m, <Word*>room, &flip)
-        if Word is uint64_t:
-            simd.around_wide(keys, here, m, flip, low, high, out, n, some, sizes)
-        else:
-            simd.around_narrow(keys, here, m, flip, low, high, out, n, some, sizes)
-        lo += m
+cdef inline bint is_shared(Worker* w, int64_t bytes) noexcept nogil:
+    return w != NULL and w.pool.n_background > 0 and bytes >= SHARED_BYTES
 
 
-cdef inline void part_items(KeyKind kind, const Word* src, int64_t n, int64_t k, Word* out, Word* some, Word* more,
-                            int64_t* equals) noexcept nogil:
-    """Each pass puts what is sure in its place, before or behind what the k-th is among.  some, more: [n], and
-    room for a vector."""
-    cdef int64_t sizes[3]
+cdef struct Room:
+    void* words
+    int64_t bytes
+
+
+cdef int make_room(Room* room, int64_t bytes) noexcept nogil:
+    """What was there is gone where it was too small."""
+    if room.bytes < bytes:
+        free(room.words)
+        room.words = malloc(bytes)
+        room.bytes = 0 if room.words == NULL else bytes
+    return 0 if room.words != NULL else ENOMEM
+
+
+cdef inline int put_counted(Worker* w, KeyKind kind, const Word* src, int64_t n, Word low, Word high, Word* out,
+                            int64_t* sizes, bint* put) noexcept nogil:
+    """As put_around does, by all threads.  put: False, if another thread has changed items meanwhile."""
+    cdef Split s
+    cdef const int64_t* ends
+    cdef int rc
+    s.kind, s.itemsize, s.src, s.n = kind, sizeof(Word), <const char*>src, n
+    s.low, s.high, s.dst = low, high, <char*>out
+    s.indices, s.inwards = False, True
+    s.counts = <int64_t*>malloc(3 * (split_blocks(n) + 1) * sizeof(int64_t))
+    if s.counts == NULL:
+        return ENOMEM
+    rc = split_run(w, &s)
+    if rc == 0:
+        ends = s.counts + 3 * split_blocks(n)
+        sizes[0], sizes[1] = ends[0], ends[1] - ends[0]
+        put[0] = not u32_load_relaxed(&s.changed)
+    free(s.counts)
+    return rc
+
+
+cdef inline int put_alone(Worker* w, KeyKind kind, const Word* src, int64_t n, Word low, Word high, Word* out,
+                          Room* room, int64_t* sizes, bint* fits) noexcept nogil:
+    """As put_around does, by this thread.  fits: whether the second third does."""
+    cdef int64_t[3] to = [0, 0, n]
+    cdef int64_t[3] ends = [n, room.bytes // <int64_t>sizeof(Word), 0]
+    cdef int64_t lo = 0, hi
+    fits[0] = True
+    while lo < n and fits[0]:
+        if lo > 0 and w != NULL and must_stop(w, 0):
+            return -1
+        hi = min(n, lo + POLLED_ITEMS)
+        fits[0] = write_around(kind, src, lo, hi, n, low, high, out, <Word*>room.words, to, ends)
+        lo = hi
+    sizes[0], sizes[1] = to[0], to[1]
+    return 0
+
+
+cdef inline int put_around(Worker* w, bint shares, KeyKind kind, const Word* src, int64_t n, Word low, Word high,
+                           Word* out, Room* room, int64_t* sizes, bint* put) noexcept nogil:
+    """The first third where out begins, the last one where it ends; the second one to the room, where src may
+    be, or, if `put`, where it belongs.  sizes: of the first two."""
+    cdef bint fits
+    cdef int rc = 0
+    put[0] = False
+    if shares and is_shared(w, n * sizeof(Word)):
+        rc = put_counted(w, kind, src, n, low, high, out, sizes, put)
+    if rc != 0 or put[0]:
+        return rc
+    rc = put_alone(w, kind, src, n, low, high, out, room, sizes, &fits)
+    if rc != 0 or fits:
+        return rc
+    # Half of the items or more are between two of a sample: few are distinct.  (Then src is not in the room.)
+    rc = make_room(room, n * sizeof(Word))
+    return put_alone(w, kind, src, n, low, high, out, room, sizes, &fits) if rc == 0 else rc
+
+
+cdef inline int part_items(Worker* w, bint shares, KeyKind kind, const Word* src, int64_t n, int64_t k, Word* out,
+                           Room* room, int64_t* equals) noexcept nogil:
+    """Each pass puts what is sure in its place, before or behind what the k-th is among."""
+    cdef int64_t sizes[2]
     cdef int64_t begin, before = 0
     cdef uint64_t state = SAMPLE_SEED
-    cdef int rounds = 0
-    cdef bint narrowed = True
+    cdef int rounds = 0, rc
+    cdef bint narrowed = True, put = False
     cdef Word low, high
     while n > SORTED_WORDS and rounds < MAX_ROUNDS:
         rounds += 1
         range_in_sample(kind, src, n, k, narrowed, &state, 0, ~<Word>0, &low, &high)
-        put_around(kind, src, n, low, high, out, some, sizes)
-        if sizes[0] <= k < sizes[0] + sizes[1]:
-            begin = sizes[0]
+        rc = put_around(w, shares, kind, src, n, low, high, out, room, sizes, &put)
+        if rc != 0:
+            return rc
+        begin = sizes[0]
+        if begin <= k < begin + sizes[1]:
             narrowed = 2 * sizes[1] <= n
             n = sizes[1]
             if low == high:
-                memcpy(out + begin, some, n * sizeof(Word))
+                if not put:
+                    memcpy(out + begin, room.words, n * sizeof(Word))
                 equals[0] = before + begin
                 equals[1] = before + begin + n
-                return
+                return 0
         else:
             # Not likely.
-            memcpy(out + sizes[0], some, sizes[1] * sizeof(Word))
-            narrowed = True
-            if k < sizes[0]:
+            if not put:
+                memcpy(out + begin, room.words, sizes[1] * sizeof(Word))
+            narrowed = put = True
+            if k < begin:
                 begin, n = 0, sizes[0]
             else:
-                begin, n = sizes[0] + sizes[1], sizes[2]
-            memcpy(some, out + begin, n * sizeof(Word))
-        k -= begin
+                begin += sizes[1]
+                n -= begin
         out += begin
+        if put:
+            rc = make_room(room, n * sizeof(Word))
+            if rc != 0:
+                return rc
+            memcpy(room.words, out, n * sizeof(Word))
+        k -= begin
         before += begin
-        src = some
-        some, more = more, some
+        src = <const Word*>room.words
     encode(kind, False, src, n, out)
     sort_words(out, n)
     equal_ones(<const Word*>out, n, k, before, equals)
     decode(kind, False, <const Word*>out, n, out)
+    return 0
 
 
-cdef inline void part_row(const Parts* p, const Word* src, Word* words, int64_t* equals, char* out) noexcept nogil:
-    cdef int64_t room = p.n + VECTOR_BYTES // sizeof(Word)
+cdef inline int part_row(Worker* w, const Parts* p, const Word* src, Room* room, int64_t* equals,
+                         char* out) noexcept nogil:
+    # For items, half a row: of as many bytes as the result has, glibc gives and takes the pages anew each time.
+    cdef int rc = make_room(room, (2 * p.n if p.indices else (p.n + 1) // 2) * sizeof(Word))
+    if rc != 0:
+        return rc
     if p.indices:
-        places_row(p, src, words, equals, <int64_t*>out)
-    else:
-        part_items(p.kind, src, p.n, p.k, <Word*>out, words, words + room, equals)
+        places_row(p, src, <Word*>room.words, equals, <int64_t*>out)
+        return 0
+    return part_items(w, p.rows == 1, p.kind, src, p.n, p.k, <Word*>out, room, equals)
 
 
-cdef int parts_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
-    cdef Parts* p = <Parts*>ctx
+cdef int part_rows(Worker* w, const Parts* p, int64_t lo, int64_t hi) noexcept nogil:
     cdef intptr_t outsize = sizeof(int64_t) if p.indices else p.itemsize
-    cdef void* words = malloc(2 * (p.n * p.itemsize + VECTOR_BYTES))
+    cdef Room room
     cdef int64_t equals[2]
     cdef const char* src
     cdef char* out
     cdef int64_t row
-    if words == NULL:
-        return ENOMEM
+    cdef int rc = 0
+    room.words, room.bytes = NULL, 0
     for row in range(lo, hi):
         src = p.src + row * p.n * p.itemsize
         out = p.out + row * p.n * outsize
         if p.itemsize == 8:
-            part_row(p, <const uint64_t*>src, <uint64_t*>words, equals, out)
+            rc = part_row(w, p, <const uint64_t*>src, &room, equals, out)
         else:
-            part_row(p, <const uint32_t*>src, <uint32_t*>words, equals, out)
-    if p.equals != NULL:
+            rc = part_row(w, p, <const uint32_t*>src, &room, equals, out)
+        if rc != 0:
+            break
+    if rc == 0 and p.equals != NULL:
         memcpy(p.equals, equals, sizeof(equals))
-    free(words)
-    return 0
+    free(room.words)
+    return rc
+
+
+cdef int parts_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
+    return part_rows(w, <const Parts*>ctx, lo, hi)
 
 
 cdef int parts_run(Worker* w, Parts* p) noexcept nogil:
+    if p.rows == 1 and not p.indices and is_shared(w, p.n * p.itemsize):
+        return part_rows(w, p, 0, 1)    # its blocks are what is counted as done
     return run_blocks(w, parts_leaf, p, 1 + LEAF_ITEMS // p.n, p.rows)
 
 

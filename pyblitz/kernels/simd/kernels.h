@@ -84,16 +84,6 @@ typedef struct {
                     uint32_t low, uint32_t high, int64_t *counts);
   void (*thirds_wide)(const uint64_t *words, intptr_t n, uint64_t flip,
                     uint64_t low, uint64_t high, int64_t *counts);
-  int64_t (*within_narrow)(const uint32_t *words, intptr_t n, uint32_t low,
-                           uint32_t high, uint32_t *some, int64_t *less);
-  int64_t (*within_wide)(const uint64_t *words, intptr_t n, uint64_t low,
-                         uint64_t high, uint64_t *some, int64_t *less);
-  int (*apart_narrow)(const uint32_t *keys, const uint32_t *items, intptr_t n,
-                  uint32_t flip, uint32_t low, uint32_t high,
-                  uint32_t *out, int64_t *to, const int64_t *ends);
-  int (*apart_wide)(const uint64_t *keys, const uint64_t *items, intptr_t n,
-                  uint64_t flip, uint64_t low, uint64_t high,
-                  uint64_t *out, int64_t *to, const int64_t *ends);
   void (*places_narrow)(const uint32_t *words, intptr_t n, uint32_t low,
                         uint32_t high, int64_t *const *to, int64_t *sizes,
                         int64_t first);
@@ -106,14 +96,18 @@ typedef struct {
   int (*sort_narrow)(void *words, intptr_t n, void *unused);
   int (*sort_wide)(void *words, intptr_t n, void *unused);
   int (*sort_doubles)(void *numbers, intptr_t n, void *unused);
-  void (*around_narrow)(const uint32_t *keys, const uint32_t *items, intptr_t n,
-                    uint32_t flip, uint32_t low, uint32_t high,
-                    uint32_t *out, intptr_t total, uint32_t *some,
-                    int64_t *sizes);
-  void (*around_wide)(const uint64_t *keys, const uint64_t *items, intptr_t n,
-                    uint64_t flip, uint64_t low, uint64_t high,
-                    uint64_t *out, intptr_t total, uint64_t *some,
-                    int64_t *sizes);
+  int64_t (*within_narrow)(const uint32_t *words, intptr_t n, uint32_t low,
+                           uint32_t high, uint32_t *some, int64_t *less);
+  int64_t (*within_wide)(const uint64_t *words, intptr_t n, uint64_t low,
+                         uint64_t high, uint64_t *some, int64_t *less);
+  int (*around_narrow)(const uint32_t *keys, const uint32_t *items, intptr_t n,
+                   intptr_t wide, uint32_t flip, uint32_t low, uint32_t high,
+                   uint32_t *out, uint32_t *some, int64_t *at,
+                   const int64_t *ends);
+  int (*around_wide)(const uint64_t *keys, const uint64_t *items, intptr_t n,
+                   intptr_t wide, uint64_t flip, uint64_t low, uint64_t high,
+                   uint64_t *out, uint64_t *some, int64_t *at,
+                   const int64_t *ends);
   void (*count_narrow)(const uint32_t *words, intptr_t n,
                        const pb_narrow_splitters *s, int64_t *counts);
   int (*move_narrow)(const uint32_t *words, intptr_t n,
@@ -165,13 +159,12 @@ typedef struct {
         pb_run_narrow_##SUMS, pb_run_wide_##SUMS,                             \
         pb_products_narrow, pb_products_wide,                                 \
         pb_narrow_##LEVEL##_thirds, pb_wide_##LEVEL##_thirds,                 \
-        pb_narrow_##LEVEL##_within, pb_wide_##LEVEL##_within,                 \
-        pb_narrow_##LEVEL##_apart, pb_wide_##LEVEL##_apart,                   \
         pb_narrow_##LEVEL##_places, pb_wide_##LEVEL##_places,                 \
         &pb_pairs_##LEVEL, NARROW, WIDE, __VA_ARGS__                          \
   }
 
 #define PB_NO_SORT NULL, NULL, NULL
+#define PB_NO_WITHIN NULL, NULL
 #define PB_NO_AROUND NULL, NULL
 #define PB_NO_MOVE NULL, NULL, NULL, NULL
 #define PB_NO_EQUAL NULL, NULL, NULL, NULL
@@ -181,6 +174,7 @@ typedef struct {
   pb_narrow_##LEVEL##_keep, pb_wide_##LEVEL##_keep,                           \
       pb_narrow_##LEVEL##_keep_both, pb_wide_##LEVEL##_keep_both,             \
       pb_indices_##LEVEL##_keep
+#define PB_WITHIN_OF(LEVEL) pb_narrow_##LEVEL##_within, pb_wide_##LEVEL##_within
 #define PB_AROUND_OF(LEVEL) pb_narrow_##LEVEL##_around, pb_wide_##LEVEL##_around
 #define PB_MOVE_OF(LEVEL)                                                     \
   pb_narrow_##LEVEL##_count, pb_narrow_##LEVEL##_move,                        \
@@ -194,8 +188,8 @@ PB_SUMS(pb_float_base, float, 16, )
 PB_SUMS(pb_double_base, double, 16, )
 PB_INTEGERS(base, )
 PB_KEYS_LEVEL(base, )
-PB_APART_LEVEL(pb_narrow_base, uint32_t)
-PB_APART_LEVEL(pb_wide_base, uint64_t)
+PB_PLACES_LEVEL(pb_narrow_base, uint32_t)
+PB_PLACES_LEVEL(pb_wide_base, uint64_t)
 PB_EXTREMES_BASE
 PB_BINS_BASE
 PB_RUNNING_BASE
@@ -234,13 +228,13 @@ PB_SPLIT_BY_REGISTERS(pb_split_wide_v4, uint64_t, pb_wide_splitters, 64, 8,
  * vectors of 64 bytes are a tenth slower than of 32 (Zen 4).  What goes around a position is v3's, too: it
  * keeps its order in groups as long as a vector. */
 static const pb_kernels pb_levels[] = {
-    PB_LEVEL("v2", base, base, 16, 16, PB_NO_SORT, PB_NO_AROUND, PB_NO_MOVE,
+    PB_LEVEL("v2", base, base, 16, 16, PB_NO_SORT, PB_NO_WITHIN, PB_NO_AROUND, PB_NO_MOVE,
              PB_NO_EQUAL, PB_NO_EXTREMES, PB_NO_KEEP),
     PB_LEVEL("v3", v3, v3, 32, 16, pb_narrow_v3_sort, pb_wide_v3_sort,
-             pb_double_v3_sort, PB_AROUND_OF(v3), PB_MOVE_OF(v3),
+             pb_double_v3_sort, PB_WITHIN_OF(v3), PB_AROUND_OF(v3), PB_MOVE_OF(v3),
              PB_EQUALS(v3), PB_EXTREMES_OF(v3), PB_KEEP_OF(v3)),
     PB_LEVEL("v4", v4, v3, 256, 128, pb_narrow_v4_sort, pb_wide_v4_sort,
-             pb_double_v4_sort, PB_AROUND_OF(v3), PB_MOVE_OF(v4),
+             pb_double_v4_sort, PB_WITHIN_OF(v4), PB_AROUND_OF(v3), PB_MOVE_OF(v4),
              PB_EQUALS(v4), PB_EXTREMES_OF(v4), PB_KEEP_OF(v4))};
 
 /* Whether AVX-512's stores of selected lanes are microcode, dozens of cycles each: Zen 4 (AMD's family
@@ -269,10 +263,10 @@ static inline int pb_best_level(void) {
 PB_SPLIT_LEVEL(base, , 16, 8)
 #if defined(__aarch64__)
 PB_EQUAL_LEVEL(base, )
-static const pb_kernels pb_levels[] = {PB_LEVEL("neon", base, base, 16, 16, PB_NO_SORT, PB_NO_AROUND, PB_NO_MOVE,
+static const pb_kernels pb_levels[] = {PB_LEVEL("neon", base, base, 16, 16, PB_NO_SORT, PB_NO_WITHIN, PB_NO_AROUND, PB_NO_MOVE,
                                               PB_EQUALS(base), PB_NO_EXTREMES, PB_NO_KEEP)};
 #else
-static const pb_kernels pb_levels[] = {PB_LEVEL("any", base, base, 16, 16, PB_NO_SORT, PB_NO_AROUND, PB_NO_MOVE,
+static const pb_kernels pb_levels[] = {PB_LEVEL("any", base, base, 16, 16, PB_NO_SORT, PB_NO_WITHIN, PB_NO_AROUND, PB_NO_MOVE,
                                               PB_NO_EQUAL, PB_NO_EXTREMES, PB_NO_KEEP)};
 #endif
 static inline int pb_slow_compress(void) { return 0; }

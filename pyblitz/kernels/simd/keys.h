@@ -121,8 +121,9 @@
     while (i < n) {                                                           \
       T less = 0, upto = 0; /* of less than what T counts */                  \
       for (end = n - i < 65536 ? n : i + 65536; i < end; i++) {               \
-        less += (words[i] ^ flip) < low;                                      \
-        upto += (words[i] ^ flip) <= high;                                    \
+        const T key = words[i] ^ flip; /* read once: another thread may write */ \
+        less += key < low;                                                    \
+        upto += key <= high;                                                  \
       }                                                                       \
       counts[0] += (int64_t)less;                                             \
       counts[1] += (int64_t)(upto - less);                                    \
@@ -131,33 +132,7 @@
 
 /* See thirds.h.  Where no branch is to depend on a word, it is stored in all places, and the next one
  * over it where it does not belong. */
-#define PB_APART_LEVEL(NAME, T)                                                    \
-  static int64_t NAME##_within(const T *words, intptr_t n, T low, T high,     \
-                               T *some, int64_t *less) {                      \
-    int64_t kept = 0, below = 0;                                              \
-    intptr_t i;                                                               \
-    for (i = 0; i < n; i++) {                                                 \
-      const T word = words[i];                                                \
-      some[kept] = word;                                                      \
-      kept += (word >= low) & (word <= high);                                 \
-      below += word < low;                                                    \
-    }                                                                         \
-    *less += below;                                                           \
-    return kept;                                                              \
-  }                                                                           \
-  static int NAME##_apart(const T *keys, const T *items, intptr_t n, T flip,  \
-                          T low, T high, T *out, int64_t *to,                 \
-                          const int64_t *ends) {                              \
-    intptr_t i;                                                               \
-    for (i = 0; i < n; i++) {                                                 \
-      const T key = keys[i] ^ flip;                                           \
-      const int k = (key >= low) + (key > high);                              \
-      if (to[k] >= ends[k])                                                   \
-        return 0;                                                             \
-      out[to[k]++] = items[i];                                                \
-    }                                                                         \
-    return 1;                                                                 \
-  }                                                                           \
+#define PB_PLACES_LEVEL(NAME, T)                                              \
   static void NAME##_places(const T *words, intptr_t n, T low, T high,        \
                             int64_t *const *to, int64_t *sizes,               \
                             int64_t first) {                                  \

@@ -92,22 +92,12 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
         void (*products_narrow)(const uint32_t* a, intptr_t n, uint32_t before, uint32_t* out) noexcept nogil
         void (*products_wide)(const uint64_t* a, intptr_t n, uint64_t before, uint64_t* out) noexcept nogil
         # Keys less than `low`, from there to `high`, and greater: the words, but, where there is one, for the
-        # bits of `flip`.  thirds_: adds how many the first two are.  within_: copies the second ones, returns
-        # how many they are, and adds how many are less; some may be words.  apart_: items by the words at
-        # `keys`, those of third k behind out[to[k]], which moves; 0: they end past out[ends[k]], and some
-        # were stored.  places_: the indices of all three, from `first` on, to places with room for n each.
+        # bits of `flip`.  thirds_: adds how many the first two are.  places_: the indices of all three, from
+        # `first` on, to places with room for n each.
         void (*thirds_narrow)(const uint32_t* words, intptr_t n, uint32_t flip, uint32_t low, uint32_t high,
                               int64_t* counts) noexcept nogil
         void (*thirds_wide)(const uint64_t* words, intptr_t n, uint64_t flip, uint64_t low, uint64_t high,
                             int64_t* counts) noexcept nogil
-        int64_t (*within_narrow)(const uint32_t* words, intptr_t n, uint32_t low, uint32_t high,
-                                 uint32_t* some, int64_t* less) noexcept nogil
-        int64_t (*within_wide)(const uint64_t* words, intptr_t n, uint64_t low, uint64_t high,
-                               uint64_t* some, int64_t* less) noexcept nogil
-        int (*apart_narrow)(const uint32_t* keys, const uint32_t* items, intptr_t n, uint32_t flip, uint32_t low,
-                            uint32_t high, uint32_t* out, int64_t* to, const int64_t* ends) noexcept nogil
-        int (*apart_wide)(const uint64_t* keys, const uint64_t* items, intptr_t n, uint64_t flip, uint64_t low,
-                          uint64_t high, uint64_t* out, int64_t* to, const int64_t* ends) noexcept nogil
         void (*places_narrow)(const uint32_t* words, intptr_t n, uint32_t low, uint32_t high, int64_t** to,
                               int64_t* sizes, int64_t first) noexcept nogil
         void (*places_wide)(const uint64_t* words, intptr_t n, uint64_t low, uint64_t high, int64_t** to,
@@ -121,15 +111,23 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
         int (*sort_wide)(void* words, intptr_t n, void* unused) noexcept nogil
         # No NaNs; of equal zeros any one may come out with a sign.
         int (*sort_doubles)(void* numbers, intptr_t n, void* unused) noexcept nogil
-        # Items by their keys, as in apart_: those less than `low` behind sizes[0] that out[0 .. total) begins
-        # with, the greater ones before sizes[2] that it ends with, and the rest to `some`, behind sizes[1],
-        # where there is room for a vector (64 bytes) more; all are counted there.  NULL: no vectors for it.
-        void (*around_narrow)(const uint32_t* keys, const uint32_t* items, intptr_t n, uint32_t flip,
-                              uint32_t low, uint32_t high, uint32_t* out, intptr_t total, uint32_t* some,
-                              int64_t* sizes) noexcept nogil
-        void (*around_wide)(const uint64_t* keys, const uint64_t* items, intptr_t n, uint64_t flip,
-                            uint64_t low, uint64_t high, uint64_t* out, intptr_t total, uint64_t* some,
-                            int64_t* sizes) noexcept nogil
+        # Copies the words from `low` to `high`, returns how many they are, and adds how many are less; some may
+        # be words.
+        int64_t (*within_narrow)(const uint32_t* words, intptr_t n, uint32_t low, uint32_t high,
+                                 uint32_t* some, int64_t* less) noexcept nogil
+        int64_t (*within_wide)(const uint64_t* words, intptr_t n, uint64_t low, uint64_t high,
+                               uint64_t* some, int64_t* less) noexcept nogil
+        # Items by the words at `keys`: those less than `low` behind out[at[0]], the greater ones before
+        # out[at[2]], from the last one down, and the rest behind some[at[1]]; they move.  0: they end beyond
+        # out[ends[0]], out[ends[2]] or some[ends[1]], and some were stored.  Of the first `wide` ones each
+        # vector keeps its order, wherever the ends are; what is greater among the others turns it.  NULL: no
+        # vectors for it.
+        int (*around_narrow)(const uint32_t* keys, const uint32_t* items, intptr_t n, intptr_t wide,
+                             uint32_t flip, uint32_t low, uint32_t high, uint32_t* out, uint32_t* some,
+                             int64_t* at, const int64_t* ends) noexcept nogil
+        int (*around_wide)(const uint64_t* keys, const uint64_t* items, intptr_t n, intptr_t wide,
+                           uint64_t flip, uint64_t low, uint64_t high, uint64_t* out, uint64_t* some,
+                           int64_t* at, const int64_t* ends) noexcept nogil
         # Words to 4 or 8 parts, by the splitters' levels, which are 2 or 3: how many each has
         # more; and those of part p to mid + to[p] and on.  0: there are more than fit before
         # ends[p].  NULL: no vectors for it.

@@ -1,5 +1,5 @@
 /* Words less than `low`, from there to `high`, and greater ones, for one kind of vector; quicksort.h
- * includes it, with what that was given.  PB_APART_LEVEL is the same without vectors.
+ * includes it, with what that was given.  PB_PLACES_LEVEL has what there is without vectors.
  *
  * A vector is stored at the end of what is kept so far, so it ends no later than what was read. */
 
@@ -36,89 +36,92 @@ static PB_ATTR int64_t PB_NAME(within)(const PB_WORD *words, intptr_t n, PB_WORD
 #define PB_FLIPS (PB_PACK_ALL(flip) ^ PB_PACK_ALL(0)) /* as the words are, whatever a vector of them is */
 
 #if defined(PB_AROUND)
-/* The first third behind those that out[0 .. total) already begins with, the last one before those that it
- * ends with, each counted in `sizes`, and the second one to `some`.  Vectors while the gap has room for
- * two. */
-static PB_ATTR void PB_NAME(around)(const PB_WORD *keys, const PB_WORD *items, intptr_t n, PB_WORD flip,
-                                    PB_WORD low, PB_WORD high, PB_WORD *out, intptr_t total,
-                                    PB_WORD *some, int64_t *sizes) {
-  const PB_PACK lows = PB_PACK_ALL(low), highs = PB_PACK_ALL(high), flips = PB_FLIPS;
-  PB_WORD *below = out + sizes[0], *above = out + total - sizes[2];
-  intptr_t i, kept = sizes[1];
-  for (i = 0; i + PB_PACKED <= n && above - below >= 2 * PB_PACKED; i += PB_PACKED) {
-    const PB_PACK v = PB_KEYS_AT(i);
-    const unsigned not_below = PB_NOT_BELOW(v), greater = PB_GREATER(v, highs);
-    const unsigned within = not_below & ~greater;
-    PB_PACK item, ordered;
-    memcpy(&item, items + i, sizeof item);
-    ordered = PB_ORDER(item, not_below);
-    memcpy(below, &ordered, sizeof item);
-    ordered = PB_ORDER(item, PB_EACH ^ within);
-    memcpy(some + kept, &ordered, sizeof item);
-    ordered = PB_ORDER(item, greater);
-    memcpy(above - PB_PACKED, &ordered, sizeof item);
-    below += PB_PACKED - __builtin_popcount(not_below);
-    kept += __builtin_popcount(within);
-    above -= __builtin_popcount(greater);
-  }
-  for (; i < n; i++) {
-    const PB_WORD key = keys[i] ^ flip;
-    if (key < low)
-      *below++ = items[i];
-    else if (key > high)
-      *--above = items[i];
-    else
-      some[kept++] = items[i];
-  }
-  sizes[0] = below - out;
-  sizes[1] = kept;
-  sizes[2] = out + total - above;
-}
-#endif
+/* Where each third goes to, and how far; the last one from its end on. */
+struct PB_NAME(thirds_to) {
+  PB_WORD *below, *within, *above, *below_end, *within_end, *above_end;
+};
 
-/* Lanes without a bit to third k; past its end is what another thread writes. */
-#define PB_PUT_THIRD(k, bits)                                                 \
-  do {                                                                        \
-    const PB_PACK ordered = PB_ORDER(item, bits);                             \
-    const int count = PB_PACKED - __builtin_popcount(bits);                   \
-    if (at[k] + PB_PACKED <= end[k])                                          \
-      memcpy(at[k], &ordered, sizeof ordered);                                \
-    else if (at[k] + count <= end[k])                                         \
-      memcpy(at[k], &ordered, count * sizeof(PB_WORD));                       \
-    else                                                                      \
-      return 0;                                                               \
-    at[k] += count;                                                           \
-  } while (0)
-
-/* Third k behind out[to[k]], which moves, up to out[ends[k]].  0: there are more, and some were stored. */
-static PB_ATTR int PB_NAME(apart)(const PB_WORD *keys, const PB_WORD *items, intptr_t n, PB_WORD flip,
-                                  PB_WORD low, PB_WORD high, PB_WORD *out, int64_t *to,
-                                  const int64_t *ends) {
-  const PB_PACK lows = PB_PACK_ALL(low), highs = PB_PACK_ALL(high), flips = PB_FLIPS;
-  PB_WORD *at[3] = {out + to[0], out + to[1], out + to[2]};
-  PB_WORD *const end[3] = {out + ends[0], out + ends[1], out + ends[2]};
-  intptr_t i;
-  int k;
-  for (i = 0; i + PB_PACKED <= n; i += PB_PACKED) {
-    const PB_PACK v = PB_KEYS_AT(i);
-    const unsigned not_below = PB_NOT_BELOW(v), greater = PB_GREATER(v, highs);
-    PB_PACK item;
-    memcpy(&item, items + i, sizeof item);
-    PB_PUT_THIRD(0, not_below);
-    PB_PUT_THIRD(1, PB_EACH ^ (not_below & ~greater));
-    PB_PUT_THIRD(2, PB_EACH ^ greater);
-  }
-  for (; i < n; i++) {
-    const PB_WORD key = keys[i] ^ flip;
-    k = (key >= low) + (key > high);
-    if (at[k] >= end[k])
-      return 0;
-    *at[k]++ = items[i];
-  }
-  for (k = 0; k < 3; k++)
-    to[k] = at[k] - out;
+/* Lanes of a vector, where a whole one would go beyond an end: what is there may be another thread's. */
+static __attribute__((noinline)) PB_ATTR int PB_NAME(put_lanes)(PB_WORD *to, ptrdiff_t room, PB_PACK ordered,
+                                                                int first, int lanes) {
+  if (lanes > room)
+    return 0;
+  memcpy(to, (const PB_WORD *)&ordered + first, lanes * sizeof(PB_WORD));
   return 1;
 }
+
+/* 0: there is no room; not asked for if `fits`. */
+static inline __attribute__((always_inline)) PB_ATTR int
+PB_NAME(put_around)(struct PB_NAME(thirds_to) *to, PB_PACK v, const PB_WORD *items, PB_PACK lows,
+                    PB_PACK highs, int fits) {
+  const unsigned not_below = PB_NOT_BELOW(v), greater = PB_GREATER(v, highs);
+  const unsigned inside = not_below & ~greater;
+  const int last = __builtin_popcount(greater), middle = __builtin_popcount(inside);
+  const int first = PB_PACKED - __builtin_popcount(not_below);
+  PB_PACK item, ordered;
+  memcpy(&item, items, sizeof item);
+  ordered = PB_ORDER(item, not_below);
+  if (fits || to->below_end - to->below >= PB_PACKED)
+    memcpy(to->below, &ordered, sizeof item);
+  else if (!PB_NAME(put_lanes)(to->below, to->below_end - to->below, ordered, 0, first))
+    return 0;
+  ordered = PB_ORDER(item, PB_EACH ^ inside);
+  if (fits || to->within_end - to->within >= PB_PACKED)
+    memcpy(to->within, &ordered, sizeof item);
+  else if (!PB_NAME(put_lanes)(to->within, to->within_end - to->within, ordered, 0, middle))
+    return 0;
+  ordered = PB_ORDER(item, greater);
+  if (fits || to->above - to->above_end >= PB_PACKED)
+    memcpy(to->above - PB_PACKED, &ordered, sizeof item);
+  else if (!PB_NAME(put_lanes)(to->above - last, to->above - to->above_end, ordered, PB_PACKED - last, last))
+    return 0;
+  to->below += first;
+  to->within += middle;
+  to->above -= last;
+  return 1;
+}
+
+/* The first third behind out[at[0]], the second one behind some[at[1]], and the last one before out[at[2]],
+ * from its end on; they move.  0: one would go beyond out[ends[0]], some[ends[1]] or out[ends[2]].  The first
+ * `wide` items go by vectors: as many at a time as fit in any case, or one. */
+static PB_ATTR int PB_NAME(around)(const PB_WORD *keys, const PB_WORD *items, intptr_t n, intptr_t wide,
+                                   PB_WORD flip, PB_WORD low, PB_WORD high, PB_WORD *out,
+                                   PB_WORD *some, int64_t *at, const int64_t *ends) {
+  const PB_PACK lows = PB_PACK_ALL(low), highs = PB_PACK_ALL(high), flips = PB_FLIPS;
+  struct PB_NAME(thirds_to) to = {out + at[0], some + at[1], out + at[2],
+                                  out + ends[0], some + ends[1], out + ends[2]};
+  intptr_t i = 0;
+  while (i + PB_PACKED <= wide) {
+    intptr_t end = wide - i;
+    end = to.below_end - to.below < end ? to.below_end - to.below : end;
+    end = to.within_end - to.within < end ? to.within_end - to.within : end;
+    end = to.above - to.above_end < end ? to.above - to.above_end : end;
+    end = i + end / PB_PACKED * PB_PACKED;
+    if (end == i) {
+      if (!PB_NAME(put_around)(&to, PB_KEYS_AT(i), items + i, lows, highs, 0))
+        return 0;
+      i += PB_PACKED;
+    }
+    for (; i < end; i += PB_PACKED)
+      PB_NAME(put_around)(&to, PB_KEYS_AT(i), items + i, lows, highs, 1);
+  }
+  for (; i < n; i++) {
+    const PB_WORD key = keys[i] ^ flip;
+    if (key < low && to.below < to.below_end)
+      *to.below++ = items[i];
+    else if (key > high && to.above > to.above_end)
+      *--to.above = items[i];
+    else if (key >= low && key <= high && to.within < to.within_end)
+      *to.within++ = items[i];
+    else
+      return 0;
+  }
+  at[0] = to.below - out;
+  at[1] = to.within - some;
+  at[2] = to.above - out;
+  return 1;
+}
+#endif
 
 /* The indices of all three, from `first` on, to places with room for n each. */
 static PB_ATTR void PB_NAME(places)(const PB_WORD *words, intptr_t n, PB_WORD low, PB_WORD high,
@@ -150,7 +153,6 @@ static PB_ATTR void PB_NAME(places)(const PB_WORD *words, intptr_t n, PB_WORD lo
 
 #undef PB_KEYS_AT
 #undef PB_FLIPS
-#undef PB_PUT_THIRD
 #undef PB_EACH
 #undef PB_NOT_BELOW
 #undef PB_OUTSIDE
