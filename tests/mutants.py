@@ -391,7 +391,7 @@ MUTATIONS = [
     Mutation(
         "select: both ends are stored by vectors where they meet",
         "kernels/select.pyx",
-        "wide = min(m, n - lo - VECTOR_BYTES // <int64_t>sizeof(Word))",
+        "wide = min(m, n - lo - TWO_VECTORS // <int64_t>sizeof(Word))",
         "wide = m",
         "test_partition.py",
     ),
@@ -405,9 +405,23 @@ MUTATIONS = [
     Mutation(
         "select: a row that is changed while threads share it is taken as it is",
         "kernels/select.pyx",
-        "put[0] = rc == 0 and not u32_load_relaxed(&s.changed)",
-        "put[0] = rc == 0",
+        "put[0] = not u32_load_relaxed(&s.changed)",
+        "put[0] = True",
         "test_writers.py",
+    ),
+    Mutation(
+        "select: one thread does a whole row before it looks whether that is wanted",
+        "kernels/select.pyx",
+        "if lo > 0 and w != NULL and must_stop(w, 0):",
+        "if False:",
+        "test_partition.py",
+    ),
+    Mutation(
+        "select: where few items are distinct, those that have no room are forgotten",
+        "kernels/select.pyx",
+        "if rc != 0 or fits:",
+        "if True:",
+        "test_partition.py",
     ),
     Mutation(
         "select: of words that are sorted, equal ones begin at the k-th",
