@@ -106,13 +106,13 @@ cdef void start_sum(Fold* f, bint wide) noexcept:
         memcpy(f.start, &zero, sizeof(float))
 
 
-cdef void set_dot(Fold* f, object dtype, int first, int second):
+cdef void set_dot(Fold* f, cnp.dtype dtype, int first, int second):
     """The sum of the products of two values, of numbers of 4 or 8 bytes."""
     cdef bint wide = dtype.itemsize == 8
     f.inputs = 2
     f.slots[0] = first
     f.slots[1] = second
-    if dtype.kind in "iu":
+    if dtype.kind in b"iu":
         into_words(f, dot_wide if wide else dot_narrow, sum_wide, 0)
         return
     f.loop = dot_double if wide else dot_float
@@ -309,7 +309,7 @@ cdef object dot_row(ndarray x, ndarray y):
     red.map = &m
     red.arg = NULL
     red.folds = 1
-    set_dot(&red.fold[0], x.dtype, 0, 1)
+    set_dot(&red.fold[0], x.descr, 0, 1)
     fold_in_pool(&red, False)
     report_flags("dot", u32_load_relaxed(&red.flags))
     # NumPy starts from a zero, whose sign stays.

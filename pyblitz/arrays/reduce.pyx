@@ -810,12 +810,12 @@ def dot_part(a, b, out, lo, hi):
 
 
 cdef bint are_plain_rows(ndarray x, ndarray y):
-    """Doubles or floats side by side, as many."""
+    """Numbers of four or eight bytes side by side, as many."""
     cdef cnp.dtype dtype = x.descr
     if dtype is not y.descr or not cnp.PyDataType_ISNOTSWAPPED(dtype) or not is_row(x) or not is_row(y):
         return False
-    return (cnp.PyArray_NDIM(x) == 1 and cnp.PyArray_NDIM(y) == 1 and cnp.PyArray_SIZE(x) == cnp.PyArray_SIZE(y)
-            and (dtype.type_num == cnp.NPY_DOUBLE or dtype.type_num == cnp.NPY_FLOAT))
+    return (cnp.PyArray_NDIM(x) == 1 and cnp.PyArray_NDIM(y) == 1 and cnp.PyArray_SIZE(x) == cnp.PyArray_SIZE(y) > 0
+            and dtype.kind in b"iuf" and dtype.itemsize in (4, 8))
 
 
 @operation("a b out", np.dot, ns=ITEM_NS)
@@ -844,17 +844,18 @@ def par_dot(a, b, out=None):
     >>> pb.par_dot(np.arange(4.0), np.ones(4))
     np.float64(6.0)
     """
-    x, y = as_array(a), as_array(b)
+    cdef ndarray x = as_array(a), y = as_array(b)
     # A BLAS has numbers of these types.
-    large = pays(x.nbytes, DOT_NS)
-    if x.dtype.char not in "fdFD":
-        large = pays(x.size, ITEM_NS)
+    cdef bint of_blas = x.descr.type_num in (cnp.NPY_FLOAT, cnp.NPY_DOUBLE, cnp.NPY_CFLOAT, cnp.NPY_CDOUBLE)
+    cdef bint large = pays(cnp.PyArray_NBYTES(x), DOT_NS)
+    if not of_blas:
+        large = pays(cnp.PyArray_SIZE(x), ITEM_NS)
     if not large:
         return too_small
-    if x.dtype.kind not in "biufc" or y.dtype.kind not in "biufc":
-        return left_dtype(x.dtype if x.dtype.kind not in "biufc" else y.dtype)
     if out is None and are_plain_rows(x, y):
         return dot_row(x, y)
+    if x.dtype.kind not in "biufc" or y.dtype.kind not in "biufc":
+        return left_dtype(x.dtype if x.dtype.kind not in "biufc" else y.dtype)
     kind = np.result_type(x, y)
     if x.dtype == y.dtype and x.dtype.num != y.dtype.num:
         # C has two types of one size; which of them NumPy's function gives is its own.
@@ -864,7 +865,7 @@ def par_dot(a, b, out=None):
     if x.ndim == y.ndim == 1 and x.size == y.size:
         result = dot_rows(x, y, kind)
     elif x.ndim == 2 and y.ndim in (1, 2) and x.shape[1] == y.shape[0] and kind.char not in "fdFD":
-        result = np.empty(x.shape[:1] + y.shape[1:], kind)
+        result = np.empty((<object>x).shape[:1] + (<object>y).shape[1:], kind)
         rows = max(len(x), 1)
         slices("dot ", partial(dot_part, x.astype(kind, copy=False), y.astype(kind, copy=False), result),
                max(1, rows // 64), len(x), None)
