@@ -116,9 +116,13 @@ class BuildExt(build_ext):
             mend(Path(files[0]))
         for ext in self.extensions:
             ext.sources = sources[ext.name]
-        # The longest first, so that no core waits for one of them at the end: that of the headers, then
-        # by what Cython made.
-        self.extensions.sort(key=lambda ext: (not ext.name.endswith(".levels"), -os.path.getsize(ext.sources[0])))
+
+        # The longest first, so that no core waits for one of them at the end: the kernels of all
+        # levels, which are in headers, and then by what Cython made.
+        def first(ext):
+            return not ext.name.endswith(".levels"), -os.path.getsize(ext.sources[0])
+
+        self.extensions.sort(key=first)
         super().run()
 
 

@@ -239,7 +239,7 @@ def par_is_sorted(a, axis=-1, *, descending=None, strict=False):
     Returns
     -------
     bool
-        True when every row along the axis is sorted: ``par_sort`` would change nothing.
+        True when every row along the axis is sorted: a stable sort would change nothing.
 
     Raises
     ------

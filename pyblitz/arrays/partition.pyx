@@ -192,7 +192,7 @@ cdef bint has_vectors(ndarray a):
 
 cdef int64_t least_items(ndarray a, bint indices):
     """From how many items of a row on our vectors part them sooner than NumPy does.  Those that give indices
-    are faster than NumPy's everywhere."""
+    do so beside any of NumPy's (Zen 3, Zen 4)."""
     if not has_vectors(a):
         return INT64_MAX
     if indices or not has_vectors_of_numpy(a.dtype):
@@ -480,13 +480,14 @@ def par_argpartition(a, kth, axis=-1, kind="introselect", order=None):
 
     Notes
     -----
-    As ``par_partition``, with indices written instead of items, and faster than NumPy's with any vectors.
+    As ``par_partition``, with indices written instead of items; NumPy's vectors do it for fewer than 256 items.
     For indices the item at the position is found first, and then what is less, equal and greater is
     written; a row of more than 8 MB is split by all threads, which count first.
     Equal items are in their order.  What is NumPy's is in an order of its own: arrays of some 32,000 items
     or fewer (but of rows along the last axis, of four or eight bytes, with one position, only those of
-    fewer than 256 items, where there is AVX2), one row of two-byte items or of complex numbers, and of
-    shorter rows those with several positions.
+    fewer than 256 items, where there is AVX2), one row of two-byte items or of complex numbers, several
+    rows of complex numbers or of items of one or two bytes, and rows with several positions if they are 16 or
+    more, or short.
 
     Examples
     --------

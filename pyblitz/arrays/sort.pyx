@@ -220,10 +220,10 @@ def par_sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=None,
       where that is faster.  Or one parallel pass moves them, as words, to buckets that fit into
       a cache (steps of the range that a sample shows, after Zagha and Blelloch, 1991, or between
       splitters, after Sanders and Winkel, 2004), and that sort sorts each, whole or in pieces;
-      buckets that hold too much are shared in turn.  Or, with AVX-512, they move to 4 or 8
-      parts.  The speeds are measured once in a process.  All ways give the same bits.  What is
+      buckets that hold too much are shared in turn.  Or, with AVX2 or AVX-512, they move to 4
+      or 8 parts.  The speeds are measured once in a process.  All ways give the same bits.  What is
       sorted already, up or down, is only copied.
-    - Booleans and integers of 1 or 2 bytes: counting sort.
+    - Booleans and integers of 1 byte, and of 2 bytes from 131,072 on: counting sort.
     - Complex numbers, fixed-width strings, structured arrays, stable half precision: the
       order of ``par_argsort``, then every element is moved once.
     - Extended precision: merge sort, its merges cut into equal parts by co-ranking.
