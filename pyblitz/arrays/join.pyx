@@ -70,8 +70,8 @@ cdef object members(object arrays, list ops):
     cdef double most = 0        # of arrays
     cdef object subtype = None
     for a in arrays:
-        t = type(a)
-        if t is not np.ndarray:
+        if not cnp.PyArray_CheckExact(a):
+            t = type(a)
             if is_masked(a):
                 return left("masked arrays")
             if isinstance(a, np.ndarray):
@@ -203,7 +203,7 @@ def par_concatenate(arrays, /, axis=0, out=None, *, dtype=None, casting="same_ki
     cdef list ops = []
     if type(arrays) is not list and type(arrays) is not tuple and not isinstance(arrays, (np.ndarray, Sequence)):
         return left("what is no sequence of arrays")
-    if isinstance(arrays, np.ndarray) and (arrays.ndim < 2 or not pays_to_move(arrays.nbytes)):
+    if cnp.PyArray_Check(arrays) and (arrays.ndim < 2 or not pays_to_move(arrays.nbytes)):
         return too_small
     if len(arrays) == 0:
         return left("what is no sequence of arrays")

@@ -244,9 +244,12 @@ cdef bint pays_to_be_unique(ndarray a, bint plain):
     # Half-precision floats NumPy may sort wrong: see sorted_by_numpy in arrays/sort.
     if kind == b"f" and plain and cnp.PyArray_ITEMSIZE(a) > 2:
         return pays(n, FLOATS_NS)
+    if kind in b"iu" and cnp.PyArray_ITEMSIZE(a) == 2:
+        return pays(n, SHORTS_NS)
     if kind in b"fc" or kind in b"iu" and not (plain and has_hash):
         return pays(n, UNIQUE_NS)
-    return pays(n, HASH_NS)
+    # Of one byte, which NumPy sorts by counting, half the time.
+    return pays(n // 2 if kind in b"biu" and cnp.PyArray_ITEMSIZE(a) == 1 else n, HASH_NS)
 
 
 cdef object unique(ndarray x, bint index, bint inverse, bint counts, bint equal_nan):
@@ -264,9 +267,6 @@ cdef object unique(ndarray x, bint index, bint inverse, bint counts, bint equal_
         # Here NumPy's versions, and its own roads, differ.
         return left("NaTs that differ")
     if kind in "biufmM":
-        # Half-precision floats NumPy may sort wrong: see sorted_by_numpy in arrays/sort.
-        if size == 2 and kind != "f" and not pays(cnp.PyArray_SIZE(x), SHORTS_NS):
-            return too_small
         made = unique_of_few(x, index, inverse, counts, equal_nan)
         if made is not None:
             return made
