@@ -198,7 +198,7 @@ def measured(name: str, ns: float, share_ns: float, batch: float, repeat: int) -
 # Calls that take NumPy about as long as it costs to share them.
 SHARED = {
     "SHARE_NS": lambda: both(np.sum, pb.par_sum, doubles(18_000)),
-    "DIRECT_NS": lambda: both(np.sqrt, lambda a: pb.par_map(np.sqrt, a), doubles(60_000)),
+    "DIRECT_NS": lambda: both(np.sqrt, lambda a: pb.par_map(np.sqrt, a), doubles(10_000)),
 }
 
 

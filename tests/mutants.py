@@ -767,6 +767,13 @@ MUTATIONS = [
         "test_kernels.py test_map.py",
     ),
     Mutation(
+        "map: what threads took together is what one takes",
+        "kernels/map.pxd",
+        "return took if alone else min(max(known, took), 2 * took)",
+        "return took",
+        "test_kernels.py",
+    ),
+    Mutation(
         "map: flags are forgotten",
         "kernels/map.pyx",
         "            if gather_flags(&s.flags):\n",
@@ -1410,6 +1417,20 @@ MUTATIONS = [
         "c.ops[i].copy() if masks else np.empty_like(c.ops[i])",
         "np.empty_like(c.ops[i])",
         "test_map.py test_bad_input.py",
+    ),
+    Mutation(
+        "elementwise: rows lie over each other",
+        "arrays/elementwise.pyx",
+        "    elif not outputs_are_safe(ops, fn.nin):\n",
+        "    elif False:\n",
+        "test_map.py",
+    ),
+    Mutation(
+        "elementwise: rows lie in either order",
+        "arrays/elementwise.pyx",
+        "            if not (c_order or f_order) or not",
+        "            if not",
+        "test_map.py",
     ),
     Mutation(
         "blocks: a later block is cast as it comes",

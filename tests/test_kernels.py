@@ -600,6 +600,17 @@ def test_a_leaf_of_a_map_is_short_once_its_pace_is_known(native):
     assert native.kernels.grain(16, 10) < 1000
 
 
+def test_what_was_shared_is_not_what_one_thread_takes(native):
+    """Else a call that pays when it is shared is too short to share the next time, and is done
+    alone each second time."""
+    pace = native.kernels.pace
+    assert pace(0, 5, alone=False) == 5
+    assert pace(30, 16, alone=False) == 30
+    assert pace(30, 16, alone=True) == 16
+    assert pace(16, 30, alone=False) == 30
+    assert pace(1000, 16, alone=False) == 32
+
+
 def test_a_reduction_has_a_block_for_each_thread_where_its_items_are_dear(native):
     """An expression with a sine of 10,000 numbers takes 100 us."""
     block = native.kernels.reduction_block

@@ -425,6 +425,37 @@ def test_calls_whose_price_is_known(pool_size):
             pb.par_map(np.sqrt, np.full(20_000, -1.0))
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("fn", [np.negative, np.add, np.less, np.true_divide])
+def test_rows_of_one_type_whose_loop_is_known(fn, order, pool_size):
+    """From the second call on they need not be looked at as others are; the results are the
+    same wherever they lie."""
+    pool_size(2)
+    rng = np.random.default_rng(5)
+    rows = [rng.integers(-99, 99, (300, 400)).astype("f4", order=order) for _ in range(fn.nin)]
+    whole = [np.zeros((301, 400), "f4", order=order) for _ in rows]
+    turned = [*rows[:-1], rows[-1].T.reshape(rows[-1].shape)] if fn.nin == 2 else rows
+    for _ in range(3):
+        for ins in (rows, turned, [a.T for a in rows], [a.ravel("K") for a in rows]):
+            got, expected = pb.par_map(fn, *ins), fn(*ins)
+            np.testing.assert_array_equal(got, expected, strict=True)
+            assert got.strides == expected.strides
+        if fn is np.less:
+            continue
+        got = rows[0].copy(order)
+        assert pb.par_map(fn, got, *rows[1:], out=got) is got
+        np.testing.assert_array_equal(got, fn(*rows))
+        # The result lies over what is read, one row further.
+        for w, a in zip(whole, rows, strict=True):
+            w[:-1] = a
+        pb.par_map(fn, *[w[:-1] for w in whole], out=whole[0][1:])
+        np.testing.assert_array_equal(whole[0][1:], fn(*rows))
+        got.flags.writeable = False
+        with pytest.raises(ValueError, match="read-only"):
+            pb.par_map(fn, *rows, out=got)
+        np.testing.assert_array_equal(got, fn(*rows))
+
+
 @pytest.mark.parametrize("whole", [True, False])
 def test_an_out_that_overlaps_itself(whole):
     """As NumPy has it, which computes into memory of its own and then copies in order."""

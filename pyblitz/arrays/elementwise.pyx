@@ -11,6 +11,7 @@ from pyblitz.arrays.common cimport (
     FIRST_ITEMS, SLICE_ITEMS, Resolved, Slices, allocated, at, broadcast_shape, fill_map, is_numpys, is_quick,
     longest_axis, make_outputs, outputs_are_safe, report_flags, resolve, resolved_lately, run_map)
 from pyblitz.arrays.front cimport DEAR_NS, DIRECT_NS, alone, left, left_dtype, too_small
+from pyblitz.arrays.memory cimport empty
 from pyblitz.host.pools cimport is_alone
 from pyblitz.kernels.blocks cimport LEAF_BYTES
 from pyblitz.kernels.map cimport MAP_DIMS, Map, map_of_loop
@@ -288,11 +289,7 @@ cdef object compute(UfuncCall c, Resolved r, tuple outs, object casting):
     make_outputs(ops, c.inputs, r.dtypes, c.ndim, c.shape)
     if fast:
         fill_map(&m, ops, c.ndim, c.shape, c.inputs)
-        map_of_loop(&m, r.loop, r.data)
-        m.pace = r.pace if r.pace > 0 or not r.dear else DEAR_NS
-        run_map(&m, ops, c.fn.__name__)
-        # As if it had run alone: an estimate from below.
-        r.pace = m.pace
+        run_loop(&m, r, ops, c.fn)
     else:
         slice_map(c.fn, r, ops, c.inputs, c.mask, c.signature, casting, c.ndim, c.shape, c.size)
     for i in range(c.outputs):
@@ -303,9 +300,49 @@ cdef object compute(UfuncCall c, Resolved r, tuple outs, object casting):
     return ops[c.inputs] if c.outputs == 1 else tuple(ops[c.inputs:])
 
 
+cdef int run_loop(Map* m, Resolved r, list ops, ufunc fn) except -1:
+    map_of_loop(m, r.loop, r.data)
+    m.pace = r.pace if r.pace > 0 or not r.dear else DEAR_NS
+    run_map(m, ops, fn.__name__)
+    r.pace = m.pace
+    return 0
+
+
+cdef object map_rows(ufunc fn, Resolved r, list ops, ndarray out):
+    """The same of arrays of one type and shape whose elements lie side by side, all in one order; None: they do
+    not, or NumPy's loop takes other types."""
+    cdef Map m
+    cdef ndarray a = ops[0]
+    cdef bint c_order = True, f_order = True
+    cdef int i
+    if r.loop == NULL:
+        return None
+    ops.append(out)
+    for i in range(len(ops)):
+        if ops[i] is not None:
+            a = ops[i]
+            c_order = c_order and cnp.PyArray_IS_C_CONTIGUOUS(a)
+            f_order = f_order and cnp.PyArray_IS_F_CONTIGUOUS(a)
+            if not (c_order or f_order) or not cnp.PyArray_ISALIGNED(a) or (
+                    <PyObject*>cnp.PyArray_DESCR(a) != <PyObject*>r.dtypes[i]):
+                return None
+    if out is None:
+        ops[fn.nin] = empty(cnp.PyArray_NDIM(a), cnp.PyArray_DIMS(a), r.dtypes[fn.nin], not c_order)
+    elif not outputs_are_safe(ops, fn.nin):
+        return None
+    m.operands = len(ops)
+    m.dims = 1
+    m.size = m.shape[0] = cnp.PyArray_SIZE(a)
+    for i in range(m.operands):
+        m.base[i] = <char*>cnp.PyArray_DATA(<ndarray>ops[i])
+        m.strides[0][i] = cnp.PyArray_ITEMSIZE(<ndarray>ops[i])
+    run_loop(&m, r, ops, fn)
+    return ops[fn.nin]
+
+
 cdef object small_or_timed(ufunc fn, tuple arrays, object out, object dtype, object casting, dict options):
     """Of a call with all inputs and no mask: what it comes to, if it is small, or took NumPy little time so
-    far; None: neither."""
+    far, or is one of rows; None: none of these."""
     cdef bint quick = is_quick(fn), small = are_small(arrays, SMALL_QUICK_BYTES)
     cdef Resolved r
     cdef int64_t size
@@ -321,9 +358,11 @@ cdef object small_or_timed(ufunc fn, tuple arrays, object out, object dtype, obj
     r = resolved_lately(fn, (given, last) if fn.nin == 1 else (given, given, last) if fn.nin == 2
                         else (given,) * fn.nin + (last,))
     size = cnp.PyArray_SIZE(<ndarray>arrays[0])
-    if r is not None and 0 < r.pace * size < DIRECT_NS:
+    if r is None:
+        return None
+    if 0 < r.pace * size < DIRECT_NS:
         return call_timed(r, size, fn, arrays, None if out is None else {"out": out})
-    return None
+    return map_rows(fn, r, list(arrays), out)
 
 
 cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object dtype,

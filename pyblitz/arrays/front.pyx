@@ -65,7 +65,7 @@ cdef enum:
 # A call is shared if it takes NumPy longer than this: another thread needs so long to come.
 cdef double SHARE_NS = 4000.0
 # The same for calls of ufuncs that have been timed.
-cdef double DIRECT_NS = 20000.0
+cdef double DIRECT_NS = 10000.0
 
 # What NumPy needs for one byte: to move it, to reduce it, to find something in it, in a gufunc,
 # in a product of two rows by its BLAS, to look whether it is true.

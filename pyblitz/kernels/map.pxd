@@ -80,7 +80,7 @@ cdef struct Map:
     Step* steps
     Step one                                # the only step of most maps: `steps` points here
     int64_t block                           # how many elements a step takes at a time
-    # How many ns an element took when it ran last, on all threads that it had; 0: not known.
+    # How many ns an element takes one thread, as far as is known from the last time; 0: not known.
     double pace
     bint dear                               # whether a step takes several times as long as to read an element
 
@@ -99,6 +99,12 @@ cdef void map_of_loop(Map* m, loop_fn loop, void* data) noexcept nogil
 # Orders the axes for speed and joins those that can be one; called when all else is set.  out is the
 # operand whose strides decide the order; with -1, the axes keep their order.
 cdef void map_normalize(Map* m, int out) noexcept nogil
+cdef inline double pace_after(double known, double took, bint alone) noexcept nogil:
+    """What an element takes one thread, after a run in which one took so long, on all threads.  What was
+    shared would have taken one thread longer: as long as was known, but at most twice as long, for a
+    guess that is too high makes the next leaves too small."""
+    return took if alone else min(max(known, took), 2 * took)
+
 cdef int64_t map_grain(int64_t bytes_per_item, double pace) noexcept nogil
 cdef int map_run(Worker* w, Map* m, int64_t grain) noexcept nogil
 # Clears the steps' flags, before leaves that call map_walk.

@@ -306,7 +306,8 @@ cdef int map_blocks(Worker* w, Map* m, leaf_fn leaf, combine_halves_fn combine, 
     b.least_ns = least_ns(m)
     rc = bridge_run(w, &b, m.size)
     if m.size > 0:
-        m.pace = <double>(now_ns() - b.start) / m.size
+        # b.done lacks the last leaf.
+        m.pace = pace_after(m.pace, <double>(now_ns() - b.start) / m.size, b.done + b.grain >= m.size)
     return rc
 
 

@@ -4,7 +4,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 cimport pyblitz.arrays.partition as partition
 from pyblitz.kernels.blocks cimport copy_bytes
-from pyblitz.kernels.map cimport map_grain
+from pyblitz.kernels.map cimport map_grain, pace_after
 from pyblitz.kernels.reduce cimport block_items
 from pyblitz.kernels.radix cimport set_paces
 from pyblitz.kernels.simd.levels cimport NarrowSplitters, WideSplitters, simd
@@ -75,6 +75,11 @@ cdef api int less_until(const void* a, const void* b, void* user) except? -1 nog
 def grain(bytes_per_item, pace):
     """Items of a leaf of a map."""
     return map_grain(bytes_per_item, pace)
+
+
+def pace(known, took, alone):
+    """Of an element, after a run in which it took so long."""
+    return pace_after(known, took, alone)
 
 
 def copied(bytes source, int64_t difference):
