@@ -46,6 +46,8 @@ LEAST, MOST = 3, 24  # logarithms of the sizes
 ENOUGH = 0.95
 ADDED = 1.5e-6
 BATCH = 2e-4  # seconds of one turn, at least
+# After a pause threads sleep and caches are cold, of either: that is to be little of a turn.
+LONG_BATCH = 4e-3
 TURNS = 5
 # Few items are those of so many arrays in turn: of one array a processor learns the branches by
 # heart, and sorts it in half of the time.
@@ -412,8 +414,9 @@ class Cell:
         if max(once.values()) < SECONDS:  # else the first call is as good as any
             once = {who: timed(call, 1) for who, call in calls.items()}
         self.least = dict(once)
+        batch = LONG_BATCH if pause else BATCH
         self.times = {
-            who: max(1, math.ceil(BATCH / max(seconds, 1e-7))) for who, seconds in once.items()
+            who: max(1, math.ceil(batch / max(seconds, 1e-7))) for who, seconds in once.items()
         }
         self.turn = 0
 
