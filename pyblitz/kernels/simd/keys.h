@@ -47,17 +47,18 @@
     }                                                                         \
   }
 
-/* How many are not zero without their first `shift` bits. */
+/* How many are not zero without their first `shift` bits.  What is counted are zeros: a comparison
+ * gives them without another step. */
 #define PB_NONZERO(NAME, T, ATTR)                                             \
   static ATTR int64_t NAME##_nonzero(const T *words, intptr_t n, int shift) { \
-    int64_t found = 0;                                                        \
+    int64_t found = n;                                                        \
     intptr_t i = 0, end;                                                      \
     while (i < n) {                                                           \
-      T some = 0; /* of less than what T counts */                            \
+      T zeros = 0; /* of less than what T counts */                           \
       end = n - i < 65536 ? n : i + 65536;                                    \
       _Pragma("GCC unroll 4") for (; i < end; i++)                            \
-        some += (T)(words[i] << shift) != 0;                                  \
-      found += (int64_t)some;                                                 \
+        zeros += (T)(words[i] << shift) == 0;                                 \
+      found -= (int64_t)zeros;                                                \
     }                                                                         \
     return found;                                                             \
   }
@@ -152,16 +153,29 @@
 #define PB_BYTES(NAME, ATTR)                                                  \
   typedef uint8_t NAME##_v __attribute__((vector_size(32)));                  \
   static ATTR int NAME##_any(const uint8_t *bytes, intptr_t n) {              \
-    uint8_t all = 0;                                                          \
-    intptr_t i;                                                               \
-    for (i = 0; i < n; i++)                                                   \
-      all |= bytes[i];                                                        \
-    return all != 0;                                                          \
+    uint8_t all[32], any = 0;                                                 \
+    intptr_t i = 0;                                                           \
+    int k;                                                                    \
+    if (n >= 256) {                                                           \
+      NAME##_v some[4] = {{0}}, v;                                            \
+      for (; n - i >= 256; i += 256)                                          \
+        _Pragma("GCC unroll 8") for (k = 0; k < 8; k++) {                     \
+          memcpy(&v, bytes + i + 32 * k, 32);                                 \
+          some[k & 3] |= v;                                                   \
+        }                                                                     \
+      some[0] |= some[1] | some[2] | some[3];                                 \
+      memcpy(all, some, 32);                                                  \
+      for (k = 0; k < 32; k++)                                                \
+        any |= all[k];                                                        \
+    }                                                                         \
+    for (; i < n; i++)                                                        \
+      any |= bytes[i];                                                        \
+    return any != 0;                                                          \
   }                                                                           \
   static ATTR int NAME##_all(const uint8_t *bytes, intptr_t n) {              \
     uint8_t least = 255;                                                      \
     intptr_t i;                                                               \
-    for (i = 0; i < n; i++)                                                   \
+    _Pragma("GCC unroll 4") for (i = 0; i < n; i++)                           \
       least = bytes[i] < least ? bytes[i] : least;                            \
     return least != 0;                                                        \
   }                                                                           \
@@ -174,7 +188,7 @@
       NAME##_v some = {0}, v; /* of less than what a byte counts */           \
       uint64_t words[4];                                                      \
       end = n - i < 255 * 32 ? n - 31 : i + 255 * 32;                         \
-      for (; i < end; i += 32) {                                              \
+      _Pragma("GCC unroll 4") for (; i < end; i += 32) {                      \
         memcpy(&v, bytes + i, 32);                                            \
         some -= (NAME##_v)(v != 0);                                           \
       }                                                                       \

@@ -101,11 +101,12 @@ enum { PB_ROWS_AT_ONCE = 64 };
     return NAME##_rows(a, b, n, count, 1);                                    \
   }
 
-#define PB_INTEGER_SUM(NAME, T, ATTR)                                         \
+/* UNROLL: sums of words that are made wider are slower with it, the others up to twice as fast (Zen 3). */
+#define PB_INTEGER_SUM(NAME, T, UNROLL, ATTR)                                 \
   static ATTR uint64_t NAME(const T *a, intptr_t n) {                         \
     uint64_t sum = 0;                                                         \
     intptr_t i;                                                               \
-    for (i = 0; i < n; i++)                                                   \
+    UNROLL for (i = 0; i < n; i++)                                            \
       sum += (uint64_t)a[i];                                                  \
     return sum;                                                               \
   }
@@ -113,14 +114,14 @@ enum { PB_ROWS_AT_ONCE = 64 };
   static ATTR uint64_t NAME(const T *a, const T *b, intptr_t n) {             \
     T sum = 0;                                                                \
     intptr_t i;                                                               \
-    for (i = 0; i < n; i++)                                                   \
+    _Pragma("GCC unroll 4") for (i = 0; i < n; i++)                           \
       sum += a[i] * b[i];                                                     \
     return sum;                                                               \
   }
 #define PB_INTEGERS(LEVEL, ATTR)                                              \
-  PB_INTEGER_SUM(pb_sum_signed_##LEVEL, int32_t, ATTR)                        \
-  PB_INTEGER_SUM(pb_sum_unsigned_##LEVEL, uint32_t, ATTR)                     \
-  PB_INTEGER_SUM(pb_sum_wide_##LEVEL, uint64_t, ATTR)                         \
+  PB_INTEGER_SUM(pb_sum_signed_##LEVEL, int32_t, , ATTR)                      \
+  PB_INTEGER_SUM(pb_sum_unsigned_##LEVEL, uint32_t, , ATTR)                   \
+  PB_INTEGER_SUM(pb_sum_wide_##LEVEL, uint64_t, _Pragma("GCC unroll 4"), ATTR) \
   PB_INTEGER_DOT(pb_dot_narrow_##LEVEL, uint32_t, ATTR)                       \
   PB_INTEGER_DOT(pb_dot_wide_##LEVEL, uint64_t, ATTR)
 
