@@ -224,7 +224,10 @@ cdef Node simple_operand(object x, cnp.dtype want):
         return number_node(x, want) if want.kind != b"m" else None
     n = x if type(x) is Node else node_of(x)
     # An array of no axis may be written before the chain ends: `converted` copies what is in it now.
-    return n if n.dtype is want and n.kind != NODE_CONSTANT else None
+    # Of times NumPy may warn.
+    if n.kind == NODE_CONSTANT or n.dtype is want:
+        return n if n.kind != NODE_CONSTANT else None
+    return converted(n, want) if want.kind != b"m" else None
 
 
 cdef Resolved resolved_for(ufunc u, list nodes, dict options):
@@ -355,7 +358,8 @@ cdef Node call_kernel(object kernel, tuple args):
 cdef Node cast(Node node, object dtype):
     if node.kind == NODE_CONSTANT:
         return node_of(np.asarray(node.what).astype(dtype))
-    return new_node(NODE_CAST, None, (node,), node.shape, np.dtype(dtype), node.domain)
+    return new_node(NODE_CAST, None, (node,), node.shape,
+                    dtype if isinstance(dtype, cnp.dtype) else np.dtype(dtype), node.domain)
 
 
 cdef Node side_by_side(Node node):
