@@ -57,9 +57,9 @@ MUTATIONS = [
     ),
     Mutation(
         "bridge: leaves begin anywhere",
-        "runtime/bridge.pyx",
-        "mid = lo + b.grain * ((leaves + 1) >> 1)",
-        "mid = lo + ((hi - lo + 1) >> 1)",
+        "runtime/bridge.pxd",
+        "return lo + grain * (((hi - lo + grain - 1) // grain + 1) >> 1)",
+        "return lo + ((hi - lo + 1) >> 1)",
         "runtime/test_bridge.py test_reduce.py",
     ),
     Mutation(
@@ -744,6 +744,13 @@ MUTATIONS = [
         "p.at = b.lo + k",
         "p.at = k",
         "test_reduce.py test_moments.py",
+    ),
+    Mutation(
+        "reduce: a leaf of several blocks has a tree of its own",
+        "kernels/reduce.pyx",
+        "        mid = bridge_middle(lo, hi, r.grain)\n",
+        "        mid = lo + r.grain\n",
+        "test_reduce.py",
     ),
     Mutation(
         "reduce: flags of the last step are lost",

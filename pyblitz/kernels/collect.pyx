@@ -68,7 +68,7 @@ cdef int collect_begin(Collect* c) noexcept nogil:
 
 
 cdef int collect_run(Worker* w, Collect* c) noexcept nogil:
-    return map_blocks(w, c.map, collect_leaf, NULL, c, c.grain)
+    return map_blocks(w, c.map, collect_leaf, NULL, c, c.grain, c.grain)
 
 
 cdef int64_t collect_place(Collect* c) noexcept nogil:

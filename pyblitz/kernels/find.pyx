@@ -191,4 +191,4 @@ cdef int nonzero_count_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexce
 
 
 cdef int count_nonzero_run(Worker* w, CountNonzero* c) noexcept nogil:
-    return map_blocks(w, c.map, nonzero_count_leaf, NULL, c, c.grain)
+    return map_blocks(w, c.map, nonzero_count_leaf, NULL, c, c.grain, c.grain)

@@ -110,9 +110,10 @@ cdef int map_run(Worker* w, Map* m, int64_t grain) noexcept nogil
 # Clears the steps' flags, before leaves that call map_walk.
 cdef void map_begin(Map* m) noexcept nogil
 # Runs leaves, each of which calls map_walk, and then combine for neighbours, if it is not NULL.  Without
-# a worker: one after the other, and nothing is combined.
+# a worker: one after the other, and nothing is combined.  most: see Bridge; the grain, or what most_items gives.
 cdef int map_blocks(Worker* w, Map* m, leaf_fn leaf, combine_halves_fn combine, void* ctx,
-                    int64_t grain) noexcept nogil
+                    int64_t grain, int64_t most) noexcept nogil
+cdef int64_t most_items(Worker* w, const Map* m, int64_t grain) noexcept nogil
 # Does elements lo .. hi of the whole, for leaves that have a sink.
 cdef int map_walk(Worker* w, Map* m, int64_t lo, int64_t hi, sink_fn sink, void* state) noexcept nogil
 

@@ -14,6 +14,11 @@ cdef enum:
     BYTES_IN_NS = 64
     # How long a leaf should take, where that is known: some hundred times what a theft costs.
     LEAF_NS = 8000
+    # Of leaves of several grains: how many of them they have at most, how long they should take, and how
+    # many each thread is to have.
+    MOST_GRAINS = 8
+    MOST_NS = 64000
+    LEAVES = 16
 
 
 # ---- shape ------------------------------------------------------------------
@@ -295,19 +300,30 @@ cdef double least_ns(const Map* m) noexcept nogil:
     return m.size * max(m.pace, <double>bytes / BYTES_IN_NS)
 
 
+cdef int64_t most_items(Worker* w, const Map* m, int64_t grain) noexcept nogil:
+    """Of a leaf of several grains."""
+    cdef int64_t most = MOST_GRAINS * grain
+    if w != NULL and w.pool.n_background > 0:
+        most = min(most, m.size // (LEAVES * (w.pool.n_background + 1)))
+    if m.pace * most > MOST_NS:
+        most = <int64_t>(MOST_NS / m.pace)
+    return max(most, grain)
+
+
 cdef int map_blocks(Worker* w, Map* m, leaf_fn leaf, combine_halves_fn combine, void* ctx,
-                    int64_t grain) noexcept nogil:
+                    int64_t grain, int64_t most) noexcept nogil:
     cdef Bridge b
     cdef int rc
     map_begin(m)
     if w == NULL:
         return run_blocks(NULL, leaf, ctx, grain, m.size)
     bridge_init(&b, leaf, combine, ctx, grain)
+    b.most = most
     b.least_ns = least_ns(m)
     rc = bridge_run(w, &b, m.size)
     if m.size > 0:
         # b.done lacks the last leaf.
-        m.pace = pace_after(m.pace, <double>(now_ns() - b.start) / m.size, b.done + b.grain >= m.size)
+        m.pace = pace_after(m.pace, <double>(now_ns() - b.start) / m.size, b.done + most >= m.size)
     return rc
 
 
@@ -316,7 +332,7 @@ cdef int map_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogil:
 
 
 cdef int map_run(Worker* w, Map* m, int64_t grain) noexcept nogil:
-    return map_blocks(w, m, map_leaf, NULL, m, grain)
+    return map_blocks(w, m, map_leaf, NULL, m, grain, most_items(w, m, grain))
 
 
 cdef intptr_t map_bits(const Map* m, int first) noexcept nogil:

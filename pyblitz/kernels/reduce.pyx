@@ -5,10 +5,11 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from pyblitz.kernels.blocks cimport gather_flags
-from pyblitz.kernels.map cimport Block, map_blocks, map_walk
+from pyblitz.kernels.map cimport Block, map_blocks, map_walk, most_items
 from pyblitz.kernels.numbers cimport Real
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.atomic cimport u32_store_relaxed
+from pyblitz.runtime.bridge cimport bridge_middle
 from pyblitz.runtime.os cimport fe_clear
 
 cdef enum:
@@ -355,7 +356,15 @@ cdef int reduce_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
     # Of its own, off the cache lines that its neighbours write.
     cdef Partial p
     cdef BlockFold leaf
+    cdef int64_t mid
     cdef int rc
+    if hi - lo > r.grain:
+        # A leaf of several: the same tree.
+        mid = bridge_middle(lo, hi, r.grain)
+        rc = reduce_leaf(w, ctx, lo, mid)
+        if rc == 0:
+            rc = reduce_leaf(w, ctx, mid, hi)
+        return rc if rc != 0 else reduce_combine(w, ctx, lo, mid, hi)
     p.items = 0
     p.at = 0
     leaf.reduce = r
@@ -425,7 +434,7 @@ cdef int reduce_run(Worker* w, Reduce* r) noexcept nogil:
     r.partials = <Partial*>malloc((n + r.grain - 1) // r.grain * sizeof(Partial))
     if r.partials == NULL:
         return ENOMEM
-    rc = map_blocks(w, r.map, reduce_leaf, reduce_combine, r, r.grain)
+    rc = map_blocks(w, r.map, reduce_leaf, reduce_combine, r, r.grain, most_items(w, r.map, r.grain))
     r.result = r.partials[0]
     free(r.partials)
     r.partials = NULL

@@ -46,6 +46,10 @@ cdef struct Bridge:
     # Items of one leaf.  0: as many as take leaf_ns, found while running; only
     # without combine, whose tree must not depend on time.
     int64_t grain
+    # A node with no more items than these is one leaf, though it may have several grains: what a worker does
+    # between two leaves takes it 0.1 us, but 0.8 once they have emptied its caches (Zen 3).  The grain, unless
+    # another is set after bridge_init; the tree stays the same, and such a leaf combines its part itself.
+    int64_t most
     # Of grain 0, unless another is set after bridge_init: a few microseconds, and
     # one item at first.
     int64_t leaf_ns
@@ -75,6 +79,10 @@ cdef void bridge_init(Bridge* b, leaf_fn leaf, combine_halves_fn combine, void* 
                       int64_t grain) noexcept nogil
 cdef int bridge_run(Worker* w, Bridge* b, int64_t n) noexcept nogil
 cdef void bridge_fail(Bridge* b, int64_t at, int rc) noexcept nogil
+
+cdef inline int64_t bridge_middle(int64_t lo, int64_t hi, int64_t grain) noexcept nogil:
+    """Where a node of several grains is cut."""
+    return lo + grain * (((hi - lo + grain - 1) // grain + 1) >> 1)
 
 cdef inline void bridge_limit(Bridge* b, int64_t at) noexcept nogil:
     """Nothing at or past ``at`` is wanted any more."""

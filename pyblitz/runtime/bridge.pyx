@@ -43,6 +43,7 @@ cdef void bridge_init(Bridge* b, leaf_fn leaf, combine_halves_fn combine, void* 
     b.combine = combine
     b.ctx = ctx
     b.grain = grain
+    b.most = grain
     b.leaf_ns = LEAF_NS
     b.least_ns = 0
     i64_store_relaxed(&b.limit, INT64_MAX)
@@ -146,19 +147,18 @@ cdef int run_right_half(Worker* w, void* ctx) noexcept nogil:
 
 cdef void bridge_node(Worker* w, Bridge* b, int64_t lo, int64_t hi) noexcept nogil:
     cdef BridgeNode right
-    cdef int64_t mid, leaves
+    cdef int64_t mid
     cdef void* mark
     cdef Part* part
     cdef int rc
     if not bridge_wants(b, lo):
         return
     if b.grain > 0:
-        if hi - lo <= b.grain:
+        if hi - lo <= b.most:
             run_leaf(w, b, lo, hi)
             after_leaf(w, b, hi - lo, 0)
             return
-        leaves = (hi - lo + b.grain - 1) // b.grain
-        mid = lo + b.grain * ((leaves + 1) >> 1)
+        mid = bridge_middle(lo, hi, b.grain)
     else:
         if hi - lo <= i64_load_relaxed(&b.span):
             run_timed_leaf(w, b, lo, hi)
