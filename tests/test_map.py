@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import sys
 import threading
 import time
@@ -432,7 +433,7 @@ def test_rows_of_one_type_whose_loop_is_known(fn, order, pool_size):
     same wherever they lie."""
     pool_size(2)
     rng = np.random.default_rng(5)
-    rows = [rng.integers(-99, 99, (300, 400)).astype("f4", order=order) for _ in range(fn.nin)]
+    rows = [rng.integers(1, 99, (300, 400)).astype("f4", order=order) for _ in range(fn.nin)]
     whole = [np.zeros((301, 400), "f4", order=order) for _ in rows]
     turned = [*rows[:-1], rows[-1].T.reshape(rows[-1].shape)] if fn.nin == 2 else rows
     for _ in range(3):
@@ -454,6 +455,50 @@ def test_rows_of_one_type_whose_loop_is_known(fn, order, pool_size):
         with pytest.raises(ValueError, match="read-only"):
             pb.par_map(fn, *rows, out=got)
         np.testing.assert_array_equal(got, fn(*rows))
+
+
+@pytest.mark.parametrize(
+    "dtypes", ["i4 f8", "f8 i4", "u1 f4", "i8 i8", "?  i2", "f2 f4", ">i4 f8", "m8[s] i8"]
+)
+@pytest.mark.parametrize("fn", [np.true_divide, np.multiply, np.add, np.less])
+def test_operands_that_are_cast_broadcast_or_numbers(fn, dtypes, pool_size):
+    """The first time, when nothing is known of such a call, and later."""
+    pool_size(2)
+    rng = np.random.default_rng(6)
+    a, b = (rng.integers(0, 9, (300, 400)).astype(dtype) for dtype in dtypes.split())
+    away = rng.random(a.shape) < 0.5
+
+    def called(call, *ins, **options):
+        out = options.pop("out", None)
+        into = {} if out is None else {"out": out.copy()}
+        made = call(*[into["out"] if x is out else x for x in ins], **into, **options)
+        assert out is None or made is into["out"]
+        return made
+
+    calls = [
+        ((a, b), {}),
+        ((a, b.T.copy().T), {}),
+        ((a, b[:1]), {}),
+        ((a[:, :1], b), {}),
+        ((a[:, :1], b[:1]), {}),
+        ((a, 3), {}),
+        ((2.5, b), {}),
+        ((a, 10**30), {}),
+        ((a, b), {"out": np.zeros(a.shape)}),
+        ((a, b), {"out": np.zeros(a.shape, "f4")}),
+        ((a, b), {"out": np.zeros(a.shape, bool)}),
+        ((a, b), {"out": np.zeros((2, *a.shape))}),
+        ((a, b), {"out": b}),
+        ((a, b), {"out": np.zeros(a.shape), "where": away}),
+        ((a, b), {"dtype": "f8"}),
+        ((a, b), {"casting": "no"}),
+    ]
+    for _ in range(3):
+        for ins, options in calls:
+            ours = functools.partial(called, functools.partial(pb.par_map, fn), *ins, **options)
+            check(ours, functools.partial(called, fn, *ins, **options))
+    with np.errstate(divide="raise", invalid="raise"):
+        check(lambda: pb.par_map(fn, a, b), lambda: fn(a, b))
 
 
 @pytest.mark.parametrize("whole", [True, False])

@@ -4,17 +4,20 @@ import numpy as np
 
 cimport numpy as cnp
 from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_New
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
 
 from pyblitz.arrays.common cimport (
     FIRST_ITEMS, SLICE_ITEMS, Resolved, Slices, allocated, at, broadcast_shape, fill_map, is_numpys, is_quick,
     longest_axis, make_outputs, outputs_are_safe, report_flags, resolve, resolved_lately, run_map)
+from pyblitz.arrays.evaluate cimport collect
 from pyblitz.arrays.front cimport DEAR_NS, DIRECT_NS, alone, left, left_dtype, too_small
 from pyblitz.arrays.memory cimport empty
+from pyblitz.arrays.nodes cimport Node, node_of, number_node, set_new, ufunc_node
 from pyblitz.host.pools cimport is_alone
 from pyblitz.kernels.blocks cimport LEAF_BYTES
-from pyblitz.kernels.map cimport MAP_DIMS, Map, map_of_loop
+from pyblitz.kernels.map cimport MAP_DIMS, Map, map_of_loop, pace_after
 from pyblitz.runtime.os cimport now_ns
 
 cnp.import_array()
@@ -66,18 +69,53 @@ cdef bint as_fast_alone(ufunc fn, tuple arrays) except -1:
         cnp.PyArray_ISNUMBER(<ndarray>arrays[0]) or cnp.PyArray_ISBOOL(<ndarray>arrays[0]))
 
 
-cdef bint are_alike(tuple arrays, object out) noexcept:
-    """Whether all are arrays of one type and shape."""
-    cdef PyObject* first = <PyObject*>arrays[0]
-    if not cnp.PyArray_CheckExact(<object>first):
+cdef struct Operands:
+    int64_t size        # elements of the result
+    int64_t bytes       # of one element of all operands together
+    bint alike          # whether all arrays have its shape
+
+
+cdef bint fits_into(ndarray x, ndarray whole) noexcept:
+    """Whether x is broadcast to the shape of `whole`."""
+    cdef int i, k = cnp.PyArray_NDIM(whole) - cnp.PyArray_NDIM(x)
+    if k < 0:
         return False
-    for x in arrays:
-        if not (cnp.PyArray_CheckExact(x) and cnp.PyArray_DESCR(<ndarray>x) is cnp.PyArray_DESCR(<ndarray>first)
-                and cnp.PyArray_SAMESHAPE(<ndarray>x, <ndarray>first)):
+    for i in range(cnp.PyArray_NDIM(x)):
+        if cnp.PyArray_DIM(x, i) != cnp.PyArray_DIM(whole, k + i) and cnp.PyArray_DIM(x, i) != 1:
             return False
-    return out is None or (
-        cnp.PyArray_CheckExact(out) and cnp.PyArray_DESCR(<ndarray>out) is cnp.PyArray_DESCR(<ndarray>first)
-        and cnp.PyArray_SAMESHAPE(<ndarray>out, <ndarray>first))
+    return True
+
+
+cdef tuple plain_operands(tuple arrays, object out, Operands* o):
+    """What `resolve` is given for arrays and numbers of Python's, if one of the arrays has the shape of the result;
+    else None."""
+    cdef ndarray whole = None
+    cdef tuple given
+    cdef Py_ssize_t i, n = len(arrays)
+    for x in arrays:
+        if cnp.PyArray_CheckExact(x):
+            if whole is None or cnp.PyArray_SIZE(<ndarray>x) > cnp.PyArray_SIZE(whole):
+                whole = x
+        elif type(x) is not int and type(x) is not float:
+            return None
+    if whole is None or out is not None and not (
+            cnp.PyArray_CheckExact(out) and cnp.PyArray_SAMESHAPE(<ndarray>out, whole)):
+        return None
+    o.size = cnp.PyArray_SIZE(whole)
+    o.bytes = cnp.PyArray_ITEMSIZE(whole if out is None else <ndarray>out)
+    o.alike = True
+    given = PyTuple_New(n + 1)
+    for i in range(n):
+        if not cnp.PyArray_CheckExact(arrays[i]):
+            set_new(given, i, type(arrays[i]))
+            continue
+        if not fits_into(<ndarray>arrays[i], whole):
+            return None
+        o.bytes += cnp.PyArray_ITEMSIZE(<ndarray>arrays[i])
+        o.alike = o.alike and cnp.PyArray_SAMESHAPE(<ndarray>arrays[i], whole)
+        set_new(given, i, <object>cnp.PyArray_DESCR(<ndarray>arrays[i]))
+    set_new(given, n, None if out is None else <object>cnp.PyArray_DESCR(<ndarray>out))
+    return given
 
 
 cdef object call_timed(Resolved r, int64_t size, ufunc fn, tuple arrays, dict options):
@@ -309,60 +347,92 @@ cdef int run_loop(Map* m, Resolved r, list ops, ufunc fn) except -1:
 
 
 cdef object map_rows(ufunc fn, Resolved r, list ops, ndarray out):
-    """The same of arrays of one type and shape whose elements lie side by side, all in one order; None: they do
-    not, or NumPy's loop takes other types."""
+    """The same of arrays of one shape whose elements lie side by side, all in one order, and of numbers; None:
+    they do not, or NumPy's loop takes other types."""
     cdef Map m
-    cdef ndarray a = ops[0]
+    cdef ndarray a, first = None
+    cdef Node number
     cdef bint c_order = True, f_order = True
     cdef int i
     if r.loop == NULL:
         return None
     ops.append(out)
     for i in range(len(ops)):
-        if ops[i] is not None:
+        m.strides[0][i] = 0
+        if type(ops[i]) is int or type(ops[i]) is float:
+            number = number_node(ops[i], r.dtypes[i]) if (<cnp.dtype>r.dtypes[i]).kind != b"m" else None
+            if number is None:
+                return None
+            ops[i] = number.what
+        elif ops[i] is not None:
             a = ops[i]
+            first = a if first is None else first
             c_order = c_order and cnp.PyArray_IS_C_CONTIGUOUS(a)
             f_order = f_order and cnp.PyArray_IS_F_CONTIGUOUS(a)
             if not (c_order or f_order) or not cnp.PyArray_ISALIGNED(a) or (
                     <PyObject*>cnp.PyArray_DESCR(a) != <PyObject*>r.dtypes[i]):
                 return None
+            m.strides[0][i] = cnp.PyArray_ITEMSIZE(a)
     if out is None:
-        ops[fn.nin] = empty(cnp.PyArray_NDIM(a), cnp.PyArray_DIMS(a), r.dtypes[fn.nin], not c_order)
+        out = empty(cnp.PyArray_NDIM(first), cnp.PyArray_DIMS(first), r.dtypes[fn.nin], not c_order)
+        ops[fn.nin] = out
+        m.strides[0][fn.nin] = cnp.PyArray_ITEMSIZE(out)
     elif not outputs_are_safe(ops, fn.nin):
         return None
     m.operands = len(ops)
     m.dims = 1
-    m.size = m.shape[0] = cnp.PyArray_SIZE(a)
+    m.size = m.shape[0] = cnp.PyArray_SIZE(first)
     for i in range(m.operands):
         m.base[i] = <char*>cnp.PyArray_DATA(<ndarray>ops[i])
-        m.strides[0][i] = cnp.PyArray_ITEMSIZE(<ndarray>ops[i])
     run_loop(&m, r, ops, fn)
-    return ops[fn.nin]
+    return out
+
+
+cdef object map_cast(UfuncCall c, Resolved r, tuple arrays, object out):
+    """Of operands that NumPy casts for its loop: as an expression of casts and the loop, in one pass.  None: no
+    expression does what NumPy does."""
+    cdef int64_t begun
+    cdef object node, result
+    if r.loop == NULL or not r.numeric or c.mask is not None or c.outputs != 1 or c.signature is not None or (
+            c.order != "K"):
+        return None
+    for dtype in r.dtypes:
+        if (<cnp.dtype>dtype).kind in b"mM":
+            return None     # their casts may warn
+    for x in c.ops:
+        if x is not None and not (cnp.PyArray_ISALIGNED(<ndarray>x) and cnp.PyArray_ISNOTSWAPPED(<ndarray>x)):
+            return None
+    node = ufunc_node(c.fn, [node_of(x) for x in arrays], {})
+    if type(node) is not Node or out is not None and (
+            (<object>out).shape != (<Node>node).shape or not outputs_are_safe([out], 0)):
+        return None
+    begun = now_ns()
+    result = collect([node], out)[0]
+    r.pace = pace_after(r.pace, <double>(now_ns() - begun) / c.size, False)
+    return result
 
 
 cdef object small_or_timed(ufunc fn, tuple arrays, object out, object dtype, object casting, dict options):
     """Of a call with all inputs and no mask: what it comes to, if it is small, or took NumPy little time so
     far, or is one of rows; None: none of these."""
     cdef bint quick = is_quick(fn), small = are_small(arrays, SMALL_QUICK_BYTES)
+    cdef Operands o
+    cdef tuple given = None
     cdef Resolved r
-    cdef int64_t size
-    cdef object given, last
     if (small and (quick or are_small(arrays, SMALL_BYTES))) or (dtype is None and as_fast_alone(fn, arrays)):
         return too_small
-    if not (fn.nout == 1 and dtype is None and not options and casting == "same_kind" and are_alike(arrays, out)):
+    if fn.nout == 1 and dtype is None and not options and casting == "same_kind":
+        given = plain_operands(arrays, out, &o)
+    if given is None:
         return too_small if small else None
-    if is_a_leaf(cnp.PyArray_NBYTES(<ndarray>arrays[0]) * fn.nargs, quick):
+    if is_a_leaf(o.size * o.bytes, quick):
         return too_small
-    given = <object>cnp.PyArray_DESCR(<ndarray>arrays[0])
-    last = None if out is None else given
-    r = resolved_lately(fn, (given, last) if fn.nin == 1 else (given, given, last) if fn.nin == 2
-                        else (given,) * fn.nin + (last,))
-    size = cnp.PyArray_SIZE(<ndarray>arrays[0])
+    r = resolved_lately(fn, given)
     if r is None:
         return None
-    if 0 < r.pace * size < DIRECT_NS:
-        return call_timed(r, size, fn, arrays, None if out is None else {"out": out})
-    return map_rows(fn, r, list(arrays), out)
+    if 0 < r.pace * o.size < DIRECT_NS:
+        return call_timed(r, o.size, fn, arrays, None if out is None else {"out": out})
+    return map_rows(fn, r, list(arrays), out) if o.alike else None
 
 
 cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object dtype,
@@ -371,7 +441,7 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
     cdef Resolved r
     cdef int i
     cdef tuple outs
-    cdef object done
+    cdef object done, made
     if len(arrays) == fn.nin and where is True:
         done = small_or_timed(fn, arrays, out, dtype, casting, options)
         if done is not None:
@@ -395,7 +465,9 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
     if declined is not None:
         return declined
     r = resolve(fn, tuple(c.given), c.signature, casting, False)
-    if (r.pace * c.size < DIRECT_NS and r.pace > 0) or (alone(c.size * c.bytes) and c.fits(r)):
+    # Where NumPy casts, or meets a number, an expression takes longer to begin.
+    if (r.pace * c.size < (DIRECT_NS if c.fits(r) else 2 * DIRECT_NS) and r.pace > 0) or (
+            alone(c.size * c.bytes) and c.fits(r)):
         if out is not None:
             options = {**options, "out": outs}
         if dtype is not None:
@@ -403,8 +475,14 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
         return call_timed(r, c.size, fn, arrays, {**options, "where": where, "casting": casting})
     if r.dtypes is None:
         return why_no_loop(c.given)
-    if not c.fits(r) and (c.size <= slice_items(fn, r) or (is_numpys(fn) and alone(c.size * c.bytes))):
-        return too_small        # it would be one slice, or all of them this thread's
+    if not c.fits(r):
+        if is_numpys(fn) and alone(c.size * c.bytes):
+            return too_small        # all would be this thread's
+        made = map_cast(c, r, arrays, outs[0]) if casting == "same_kind" and c.size > 0 else None
+        if made is not None:
+            return made
+        if c.size <= slice_items(fn, r):
+            return too_small        # it would be one slice
     ops = separate_outputs(c)
     if ops is None:
         return left("outputs that overlap")

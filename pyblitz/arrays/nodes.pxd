@@ -5,8 +5,11 @@ Whoever builds an expression (iter, evaluate) may rely on this: making a node co
 nothing but numbers and refuses what cannot be combined; and what a node is made of never
 changes, so that expressions may share it.
 """
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, ufunc
+cimport numpy as cnp
 from pyblitz.arrays.common cimport Resolved
 
 cdef enum NodeKind:
@@ -38,6 +41,11 @@ cdef class Node:
     cdef int depth          # the longest way from here to an input, in nodes
     cdef Domain domain      # the filter whose kept elements these are; None: they are all elements
 
+cdef inline void set_new(tuple t, int i, object x) noexcept:
+    """``t[i] = x`` of a tuple that nobody else has seen."""
+    Py_INCREF(x)            # which PyTuple_SET_ITEM takes
+    PyTuple_SET_ITEM(t, i, x)
+
 cdef Node node_of(object x)
 cdef tuple common_shape(tuple nodes)
 # Compares lengths as numbers, not as objects: most shapes are equal, and are compared at each step.
@@ -55,6 +63,8 @@ cdef Node simple_node(ufunc u, object a, object b)
 # np.where of numbers and times.  Raises TypeError or OverflowError for what has to be left to
 # NumPy, which may do it or refuse it.
 cdef Node call_where(Node mask, Node x, Node y)
+# Of a number of Python's, or of NumPy's of this dtype, for a loop of it; None: it is too large for that.
+cdef Node number_node(object x, cnp.dtype want)
 cdef Node call_kernel(object kernel, tuple args)
 cdef Node cast(Node node, object dtype)
 cdef Node side_by_side(Node node)

@@ -10,8 +10,7 @@ cimport numpy as cnp
 from cpython.function cimport PyFunction_GetClosure, PyFunction_GetCode, PyFunction_GetGlobals
 from cpython.long cimport PyLong_AsLong
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from cpython.tuple cimport PyTuple_New
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, number, ufunc
 
@@ -30,12 +29,6 @@ cdef class Node:
 
 cdef class Domain:
     """A mask, and the elements that it keeps."""
-
-
-cdef inline void set_new(tuple t, int i, object x) noexcept:
-    """``t[i] = x`` of a tuple that nobody else has seen."""
-    Py_INCREF(x)            # which PyTuple_SET_ITEM takes
-    PyTuple_SET_ITEM(t, i, x)
 
 
 cdef Node new_node(NodeKind kind, object what, tuple args, tuple shape, object dtype,
