@@ -199,6 +199,9 @@ def measured(name: str, ns: float, share_ns: float, batch: float, repeat: int) -
 SHARED = {
     "SHARE_NS": lambda: both(np.sum, pb.par_sum, doubles(18_000)),
     "DIRECT_NS": lambda: both(np.sqrt, lambda a: pb.par_map(np.sqrt, a), doubles(10_000)),
+    "DIRECT_CAST_NS": lambda: both(
+        np.sqrt, lambda a: pb.par_map(np.sqrt, a), np.arange(25_000, dtype=np.int32)
+    ),
 }
 
 

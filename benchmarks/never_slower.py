@@ -215,6 +215,12 @@ FUNCTIONS: dict[str, Function] = {
     "map add": Function(
         lambda m: lambda: pb.par_map(np.add, m.a, m.b), lambda m: lambda: np.add(m.a, m.b)
     ),
+    "map multiply, a number": Function(
+        lambda m: lambda: pb.par_map(np.multiply, m.a, 2), lambda m: lambda: np.multiply(m.a, 2)
+    ),
+    "map add, of two dtypes": Function(
+        lambda m: lambda: pb.par_map(np.add, m.a, m.few), lambda m: lambda: np.add(m.a, m.few)
+    ),
     "map_inplace negative": Function(lambda m: negated(m, True), lambda m: negated(m, False)),
     "iter a * 2 + b": Function(
         lambda m: lambda: (pb.par_iter(m.a) * 2 + m.b).collect(), lambda m: lambda: m.a * 2 + m.b

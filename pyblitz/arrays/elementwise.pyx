@@ -12,7 +12,7 @@ from pyblitz.arrays.common cimport (
     FIRST_ITEMS, SLICE_ITEMS, Resolved, Slices, allocated, at, broadcast_shape, fill_map, is_numpys, is_quick,
     longest_axis, make_outputs, outputs_are_safe, report_flags, resolve, resolved_lately, run_map)
 from pyblitz.arrays.evaluate cimport collect
-from pyblitz.arrays.front cimport DEAR_NS, DIRECT_NS, alone, left, left_dtype, too_small
+from pyblitz.arrays.front cimport DEAR_NS, DIRECT_CAST_NS, DIRECT_NS, alone, left, left_dtype, too_small
 from pyblitz.arrays.memory cimport empty
 from pyblitz.arrays.nodes cimport Node, node_of, number_node, set_new, ufunc_node
 from pyblitz.host.pools cimport is_alone
@@ -54,19 +54,25 @@ cdef bint are_small(tuple arrays, int64_t limit) except -1:
     return bytes <= limit
 
 
-cdef bint as_fast_alone(ufunc fn, tuple arrays) except -1:
-    """Whether one thread would do what NumPy does: numbers of one type, as they lie, by a loop that
-    does not raise, for we say where."""
-    cdef int64_t bytes = 0
-    if not is_alone() or fn is power or not is_numpys(fn):
+cdef bint as_fast_alone(ufunc fn, tuple given, int64_t bytes) except -1:
+    """Whether one thread would do what NumPy does: of numbers, by a loop that does not raise, for we say where."""
+    if not is_alone() or fn is power or not is_numpys(fn) or not alone(bytes):
         return False
-    for x in arrays:
-        if not (cnp.PyArray_CheckExact(x) and cnp.PyArray_ISALIGNED(<ndarray>x)
-                and cnp.PyArray_DESCR(<ndarray>x) is cnp.PyArray_DESCR(<ndarray>arrays[0])):
+    for x in given:
+        if isinstance(x, cnp.dtype) and (<cnp.dtype>x).kind not in b"biufc":
             return False
-        bytes += cnp.PyArray_NBYTES(<ndarray>x)
-    return alone(bytes) and cnp.PyArray_ISNOTSWAPPED(<ndarray>arrays[0]) and (
-        cnp.PyArray_ISNUMBER(<ndarray>arrays[0]) or cnp.PyArray_ISBOOL(<ndarray>arrays[0]))
+    return True
+
+
+cdef bint needs_cast(Resolved r, tuple given) except -1:
+    """Whether NumPy casts an array for its loop."""
+    cdef Py_ssize_t i
+    if r.dtypes is None:
+        return True
+    for i in range(len(given)):
+        if isinstance(given[i], cnp.dtype) and given[i] is not r.dtypes[i]:
+            return True
+    return False
 
 
 cdef struct Operands:
@@ -419,18 +425,18 @@ cdef object small_or_timed(ufunc fn, tuple arrays, object out, object dtype, obj
     cdef Operands o
     cdef tuple given = None
     cdef Resolved r
-    if (small and (quick or are_small(arrays, SMALL_BYTES))) or (dtype is None and as_fast_alone(fn, arrays)):
+    if small and (quick or are_small(arrays, SMALL_BYTES)):
         return too_small
     if fn.nout == 1 and dtype is None and not options and casting == "same_kind":
         given = plain_operands(arrays, out, &o)
     if given is None:
         return too_small if small else None
-    if is_a_leaf(o.size * o.bytes, quick):
+    if is_a_leaf(o.size * o.bytes, quick) or as_fast_alone(fn, given, o.size * o.bytes):
         return too_small
     r = resolved_lately(fn, given)
     if r is None:
         return None
-    if 0 < r.pace * o.size < DIRECT_NS:
+    if 0 < r.pace * o.size < (DIRECT_CAST_NS if needs_cast(r, given) else DIRECT_NS):
         return call_timed(r, o.size, fn, arrays, None if out is None else {"out": out})
     return map_rows(fn, r, list(arrays), out) if o.alike else None
 
@@ -465,8 +471,7 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
     if declined is not None:
         return declined
     r = resolve(fn, tuple(c.given), c.signature, casting, False)
-    # Where NumPy casts, or meets a number, an expression takes longer to begin.
-    if (r.pace * c.size < (DIRECT_NS if c.fits(r) else 2 * DIRECT_NS) and r.pace > 0) or (
+    if (r.pace * c.size < (DIRECT_NS if c.fits(r) else DIRECT_CAST_NS) and r.pace > 0) or (
             alone(c.size * c.bytes) and c.fits(r)):
         if out is not None:
             options = {**options, "out": outs}

@@ -25,7 +25,8 @@ cimport numpy as cnp
 from pyblitz.host.pools cimport is_alone
 
 # What things cost: the table is in front.pyx.
-cdef double SHARE_NS, DIRECT_NS, MOVE_NS, REDUCE_NS, ITEM_NS, FIND_NS, NONZERO_NS, COUNT_NS, SCAN_NS, LOOP_NS, PUT_NS
+cdef double SHARE_NS, DIRECT_NS, DIRECT_CAST_NS, MOVE_NS, REDUCE_NS, ITEM_NS, FIND_NS, NONZERO_NS, COUNT_NS
+cdef double SCAN_NS, LOOP_NS, PUT_NS
 cdef double DOT_NS, GUFUNC_NS, KEY_NS, SORT_NS, ARGSORT_NS, ORDER_NS, MERGE_NS, UNIQUE_NS, SHORTS_NS
 cdef double ISIN_NS, PARTITION_NS, FIRST_NS, TRUTH_NS, RANK_NS, HASH_NS, FLOATS_NS, STRAIGHT_NS
 cdef double BIN_NS, COMPLEX_NS, DEAR_NS, DIGIT_NS, FACTOR_NS, WHOLE_NS

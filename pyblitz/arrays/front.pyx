@@ -64,8 +64,10 @@ cdef enum:
 
 # A call is shared if it takes NumPy longer than this: another thread needs so long to come.
 cdef double SHARE_NS = 4000.0
-# The same for calls of ufuncs that have been timed.
+# The same for calls of ufuncs that have been timed; and for those whose arrays NumPy casts, of which an
+# expression is made.
 cdef double DIRECT_NS = 10000.0
+cdef double DIRECT_CAST_NS = 40000.0
 
 # What NumPy needs for one byte: to move it, to reduce it, to find something in it, in a gufunc,
 # in a product of two rows by its BLAS, to look whether it is true.
@@ -123,7 +125,7 @@ cdef int64_t ALONE_BYTES = 1 << 26
 
 if share_from():
     # For tests: nothing is too small.
-    SHARE_NS = DIRECT_NS = 0.0
+    SHARE_NS = DIRECT_NS = DIRECT_CAST_NS = 0.0
     ALONE_BYTES = -1
 
 

@@ -102,8 +102,9 @@ cdef void map_normalize(Map* m, int out) noexcept nogil
 cdef inline double pace_after(double known, double took, bint alone) noexcept nogil:
     """What an element takes one thread, after a run in which one took so long, on all threads.  What was
     shared would have taken one thread longer: as long as was known, but at most twice as long, for a
-    guess that is too high makes the next leaves too small."""
-    return took if alone else min(max(known, took), 2 * took)
+    guess that is too high makes the next leaves too small; and a little less each time, so that what was
+    known is found out anew."""
+    return took if alone else max(took, 0.97 * min(known, 2 * took))
 
 cdef int64_t map_grain(int64_t bytes_per_item, double pace) noexcept nogil
 cdef int map_run(Worker* w, Map* m, int64_t grain) noexcept nogil
