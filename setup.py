@@ -31,7 +31,13 @@ WARM = (
     "pyblitz/arrays/map",
     "pyblitz/arrays/nodes",
     "pyblitz/arrays/program",
-    "pyblitz/host/",
+    "pyblitz/host/blocks",
+    "pyblitz/host/cancel",
+    "pyblitz/host/forks",
+    "pyblitz/host/futures",
+    "pyblitz/host/interpreter",
+    "pyblitz/host/pools",
+    "pyblitz/host/tasks",
 )
 
 compile_args = ["-std=c11", "-fno-math-errno", "-ffp-contract=off", "-Wall", "-Wextra"]
