@@ -774,9 +774,23 @@ MUTATIONS = [
         "test_kernels.py test_map.py",
     ),
     Mutation(
+        "map: a leaf has several grains though nobody knows how long they take",
+        "kernels/map.pyx",
+        "    if m.pace <= 0 or m.dear:\n",
+        "    if m.pace < 0:\n",
+        "test_cancel.py",
+    ),
+    Mutation(
+        "elementwise: a result is cast into out by an expression",
+        "arrays/elementwise.pyx",
+        "(<ndarray>out).dtype != r.dtypes[c.inputs] or not outputs_are_safe",
+        "not outputs_are_safe",
+        "test_map.py",
+    ),
+    Mutation(
         "map: what threads took together is what one takes",
         "kernels/map.pxd",
-        "return took if alone else max(took, 0.97 * min(known, 2 * took))",
+        "return took if threads == 1 else max(took, 0.97 * min(known, min(threads, 8) * took))",
         "return took",
         "test_kernels.py",
     ),
@@ -1428,8 +1442,8 @@ MUTATIONS = [
     Mutation(
         "elementwise: rows lie over each other",
         "arrays/elementwise.pyx",
-        "    elif not outputs_are_safe(ops, fn.nin):\n",
-        "    elif False:\n",
+        "        if not outputs_are_safe(arrays, len(arrays) - 1):\n",
+        "        if False:\n",
         "test_map.py",
     ),
     Mutation(
@@ -1442,8 +1456,8 @@ MUTATIONS = [
     Mutation(
         "elementwise: rows lie in either order",
         "arrays/elementwise.pyx",
-        "            if not (c_order or f_order) or not",
-        "            if not",
+        "        if not (c_order or f_order) or not",
+        "        if not",
         "test_map.py",
     ),
     Mutation(

@@ -102,6 +102,25 @@ def test_cancel_a_loop(pool_size):
     usable()
 
 
+@pytest.mark.parametrize("how", ["collect", "sum"])
+def test_one_thread_stops_after_a_block_of_a_function(pool_size, how):
+    """Not after as many as a leaf may have of what takes little time."""
+    pool_size(1)
+    blocks = []
+    scope = pb.CancelScope()
+
+    def block(x):
+        if len(x) > 1000:  # it is first shown a few
+            blocks.append(len(x))
+            scope.cancel()
+        return np.asarray(x)
+
+    with pytest.raises(CancelledError), scope:
+        getattr(pb.par_iter(np.ones(262_144)).map(lambda x: block(x)), how)()
+    assert len(blocks) == 1
+    usable()
+
+
 def test_cancelled_before():
     """What begins in a cancelled block raises at once, however small its leaves."""
     scope = pb.CancelScope()

@@ -604,15 +604,17 @@ def test_what_was_shared_is_not_what_one_thread_takes(native):
     """Else a call that pays when it is shared is too short to share the next time, and is done
     alone each second time."""
     pace = native.kernels.pace
-    assert pace(0, 5, alone=False) == 5
-    assert 29 < pace(30, 16, alone=False) < 30
-    assert pace(30, 16, alone=True) == 16
-    assert pace(16, 30, alone=False) == 30
-    assert 31 < pace(1000, 16, alone=False) < 32
+    assert pace(0, 5, 2) == 5
+    assert 29 < pace(30, 16, 2) < 30
+    assert pace(30, 16, 1) == 16
+    assert pace(16, 30, 2) == 30
+    assert 31 < pace(1000, 16, 2) < 32
+    assert 29 < pace(30, 5, 8) < 30
+    assert 124 < pace(1000, 16, 64) < 128
     # Nor is it what one thread took once, for ever.
     known = 30
     for _ in range(100):
-        known = pace(known, 16, alone=False)
+        known = pace(known, 16, 2)
     assert known == 16
 
 

@@ -467,10 +467,12 @@ def test_operands_that_are_cast_broadcast_or_numbers(fn, dtypes, pool_size):
     rng = np.random.default_rng(6)
     a, b = (rng.integers(0, 9, (300, 400)).astype(dtype) for dtype in dtypes.split())
     away = rng.random(a.shape) < 0.5
+    unwriteable = np.zeros(a.shape, "f4")
+    unwriteable.flags.writeable = False
 
     def called(call, *ins, **options):
         out = options.pop("out", None)
-        into = {} if out is None else {"out": out.copy()}
+        into = {} if out is None else {"out": out.copy() if out.flags.writeable else out}
         made = call(*[into["out"] if x is out else x for x in ins], **into, **options)
         assert out is None or made is into["out"]
         return made
@@ -487,6 +489,9 @@ def test_operands_that_are_cast_broadcast_or_numbers(fn, dtypes, pool_size):
         ((a, b), {"out": np.zeros(a.shape)}),
         ((a, b), {"out": np.zeros(a.shape, "f4")}),
         ((a, b), {"out": np.zeros(a.shape, bool)}),
+        ((a, 1e200), {"out": np.zeros(a.shape, "f4")}),
+        ((1e300, b[:, ::2]), {}),
+        ((1e300, b), {"out": unwriteable}),
         ((a, b), {"out": np.zeros((2, *a.shape))}),
         ((a, b), {"out": b}),
         ((a, b), {"out": np.zeros(a.shape), "where": away}),
@@ -499,6 +504,15 @@ def test_operands_that_are_cast_broadcast_or_numbers(fn, dtypes, pool_size):
             check(ours, functools.partial(called, fn, *ins, **options))
     with np.errstate(divide="raise", invalid="raise"):
         check(lambda: pb.par_map(fn, a, b), lambda: fn(a, b))
+
+
+@pytest.mark.parametrize("dtype", ["i4", "?", "f8"])
+def test_numbers_that_have_no_c_type_are_refused_as_by_numpy(dtype):
+    a = np.ones(140_000, dtype)
+    for number in (-(2**70), 2**64, 2**63):
+        ours = functools.partial(pb.par_map, np.logical_and, a, number)
+        for _ in range(3):
+            check(ours, functools.partial(np.logical_and, a, number))
 
 
 @pytest.mark.parametrize("whole", [True, False])

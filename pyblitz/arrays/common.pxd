@@ -94,8 +94,8 @@ cdef class Resolved:
     cdef void* data         # what the loop takes as its last argument
     cdef tuple asked        # what it was resolved for: what was given, and the signature if there is one
     cdef tuple dtypes       # the dtypes of all operands; None: NumPy refuses these
-    # How many nanoseconds an element took one thread, when it was last timed; 0: it never was.
-    # It decides how a map is computed, never its result.
+    # How many nanoseconds an element takes one thread, as far as is known from the last calls, which may have
+    # been shared; 0: nothing is known.  It decides how a map is computed, never its result.
     cdef double pace
     cdef bint numeric       # whether it is elementwise, and all dtypes are native numbers or times
     cdef bint associative   # whether neighbours may be combined in any grouping

@@ -28,6 +28,8 @@ cdef enum:
     SMALL_QUICK_BYTES = 65536
     # Of a slice whose items take long.
     DEAR_SLICE_ITEMS = 16384
+    # As many as there may be: no leaf depends on such a pace.
+    MANY_THREADS = 8
 
 
 cdef object power = np.power        # whose loop raises for integers
@@ -345,51 +347,62 @@ cdef object compute(UfuncCall c, Resolved r, tuple outs, object casting):
 
 
 cdef int run_loop(Map* m, Resolved r, list ops, ufunc fn) except -1:
+    """The ufunc's loop, of operands that are in the map."""
     map_of_loop(m, r.loop, r.data)
     m.pace = r.pace if r.pace > 0 or not r.dear else DEAR_NS
+    m.dear = r.dear
     run_map(m, ops, fn.__name__)
     r.pace = m.pace
     return 0
 
 
+cdef inline bint is_pythons(object x) noexcept:
+    return type(x) is int or type(x) is float
+
+
 cdef object map_rows(ufunc fn, Resolved r, list ops, ndarray out):
-    """The same of arrays of one shape whose elements lie side by side, all in one order, and of numbers; None:
+    """The call on arrays of one shape whose elements lie side by side, all in one order, and on numbers; None:
     they do not, or NumPy's loop takes other types."""
     cdef Map m
     cdef ndarray a, first = None
     cdef Node number
+    cdef list arrays
     cdef bint c_order = True, f_order = True
     cdef int i
     if r.loop == NULL:
         return None
     ops.append(out)
     for i in range(len(ops)):
-        m.strides[0][i] = 0
-        if type(ops[i]) is int or type(ops[i]) is float:
+        if ops[i] is None or is_pythons(ops[i]):
+            continue
+        a = ops[i]
+        first = a if first is None else first
+        c_order = c_order and cnp.PyArray_IS_C_CONTIGUOUS(a)
+        f_order = f_order and cnp.PyArray_IS_F_CONTIGUOUS(a)
+        if not (c_order or f_order) or not cnp.PyArray_ISALIGNED(a) or (
+                <PyObject*>cnp.PyArray_DESCR(a) != <PyObject*>r.dtypes[i]):
+            return None
+    if out is not None:
+        arrays = [x for x in ops if not is_pythons(x)]
+        if not outputs_are_safe(arrays, len(arrays) - 1):
+            return None
+    # Last, for NumPy may warn of a number that it converts.
+    for i in range(fn.nin):
+        if is_pythons(ops[i]):
             number = number_node(ops[i], r.dtypes[i]) if (<cnp.dtype>r.dtypes[i]).kind != b"m" else None
             if number is None:
                 return None
             ops[i] = number.what
-        elif ops[i] is not None:
-            a = ops[i]
-            first = a if first is None else first
-            c_order = c_order and cnp.PyArray_IS_C_CONTIGUOUS(a)
-            f_order = f_order and cnp.PyArray_IS_F_CONTIGUOUS(a)
-            if not (c_order or f_order) or not cnp.PyArray_ISALIGNED(a) or (
-                    <PyObject*>cnp.PyArray_DESCR(a) != <PyObject*>r.dtypes[i]):
-                return None
-            m.strides[0][i] = cnp.PyArray_ITEMSIZE(a)
     if out is None:
         out = empty(cnp.PyArray_NDIM(first), cnp.PyArray_DIMS(first), r.dtypes[fn.nin], not c_order)
         ops[fn.nin] = out
-        m.strides[0][fn.nin] = cnp.PyArray_ITEMSIZE(out)
-    elif not outputs_are_safe(ops, fn.nin):
-        return None
     m.operands = len(ops)
     m.dims = 1
     m.size = m.shape[0] = cnp.PyArray_SIZE(first)
     for i in range(m.operands):
-        m.base[i] = <char*>cnp.PyArray_DATA(<ndarray>ops[i])
+        a = ops[i]
+        m.base[i] = <char*>cnp.PyArray_DATA(a)
+        m.strides[0][i] = cnp.PyArray_ITEMSIZE(a) if cnp.PyArray_SAMESHAPE(a, first) else 0
     run_loop(&m, r, ops, fn)
     return out
 
@@ -399,6 +412,8 @@ cdef object map_cast(UfuncCall c, Resolved r, tuple arrays, object out):
     expression does what NumPy does."""
     cdef int64_t begun
     cdef object node, result
+    cdef cnp.npy_intp[64] shape
+    cdef int ndim
     if r.loop == NULL or not r.numeric or c.mask is not None or c.outputs != 1 or c.signature is not None or (
             c.order != "K"):
         return None
@@ -408,13 +423,17 @@ cdef object map_cast(UfuncCall c, Resolved r, tuple arrays, object out):
     for x in c.ops:
         if x is not None and not (cnp.PyArray_ISALIGNED(<ndarray>x) and cnp.PyArray_ISNOTSWAPPED(<ndarray>x)):
             return None
+    # What a result meets that is cast NumPy reports as the ufunc's; an out may have a larger shape.
+    if out is not None and ((<ndarray>out).dtype != r.dtypes[c.inputs] or not outputs_are_safe([out], 0)
+                            or not broadcast_shape(c.ops[:c.inputs], c.inputs, &ndim, shape)
+                            or ndim != c.ndim or not cnp.PyArray_CompareLists(shape, c.shape, ndim)):
+        return None
     node = ufunc_node(c.fn, [node_of(x) for x in arrays], {})
-    if type(node) is not Node or out is not None and (
-            (<object>out).shape != (<Node>node).shape or not outputs_are_safe([out], 0)):
+    if type(node) is not Node:
         return None
     begun = now_ns()
     result = collect([node], out)[0]
-    r.pace = pace_after(r.pace, <double>(now_ns() - begun) / c.size, False)
+    r.pace = pace_after(r.pace, <double>(now_ns() - begun) / c.size, MANY_THREADS)
     return result
 
 
@@ -448,6 +467,7 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
     cdef int i
     cdef tuple outs
     cdef object done, made
+    cdef Node number
     if len(arrays) == fn.nin and where is True:
         done = small_or_timed(fn, arrays, out, dtype, casting, options)
         if done is not None:
@@ -493,13 +513,11 @@ cdef object map_ufunc(ufunc fn, tuple arrays, object out, object where, object d
         return left("outputs that overlap")
     for i in range(c.inputs):
         if type(c.given[i]) is type:
-            ops[i] = None
-            try:
-                ops[i] = np.asarray(arrays[i], r.dtypes[i])
-            except OverflowError:
-                pass
-            if ops[i] is None:
+            number = number_node(arrays[i], r.dtypes[i]) if (<cnp.dtype>r.dtypes[i]).kind != b"m" else node_of(
+                np.asarray(arrays[i], r.dtypes[i]))
+            if number is None:
                 # An error for most ufuncs, but a comparison has an answer.
                 return left("numbers beyond the dtype")
+            ops[i] = number.what
     c.ops = ops
     return compute(c, r, outs, casting)

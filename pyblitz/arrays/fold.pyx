@@ -13,7 +13,7 @@ from pyblitz.arrays.common cimport (
 from pyblitz.arrays.compiled cimport CompiledKernel
 from pyblitz.arrays.evaluate cimport (
     PyArray_CountNonzero, apply, array_of, count_node, few_values, find_node, is_few_items, program_of)
-from pyblitz.arrays.front cimport DEAR_NS, no_value
+from pyblitz.arrays.front cimport DEAR_NS, REDUCE_NS, no_value
 from pyblitz.arrays.memory cimport empty
 from pyblitz.arrays.nodes cimport (
     NODE_BLOCKS, NODE_CALL, NODE_CONSTANT, NODE_INPUT, Node, cast, node_of, operation_node,
@@ -310,6 +310,7 @@ cdef object dot_row(ndarray x, ndarray y):
     red.arg = NULL
     red.folds = 1
     set_dot(&red.fold[0], x.descr, 0, 1)
+    m.pace = REDUCE_NS * cnp.PyArray_ITEMSIZE(x)
     fold_in_pool(&red, False)
     report_flags("dot", u32_load_relaxed(&red.flags))
     # NumPy starts from a zero, whose sign stays.

@@ -57,8 +57,8 @@ cdef int visit(Node node, set seen, list order) except -1
 cdef Node operation_node(NodeKind kind, object what, tuple args, object dtype)
 cdef object ufunc_node(ufunc u, list nodes, dict options)
 # ``u(a, b)``, or ``u(a)`` of a ufunc of one input, in less time, for what is most common: nodes and
-# arrays of the loop's own dtypes and of one shape, or one of them and a number of Python's; one is a
-# node.  None: it is something else, or was not asked for lately.
+# arrays of one shape, or one of them and a number of Python's; one is a node.  None: it is something
+# else, or was not asked for lately.
 cdef Node simple_node(ufunc u, object a, object b)
 # np.where of numbers and times.  Raises TypeError or OverflowError for what has to be left to
 # NumPy, which may do it or refuse it.

@@ -217,9 +217,9 @@ cdef Node simple_operand(object x, cnp.dtype want):
         return number_node(x, want) if want.kind != b"m" else None
     n = x if type(x) is Node else node_of(x)
     # An array of no axis may be written before the chain ends: `converted` copies what is in it now.
-    # Of times NumPy may warn.
     if n.kind == NODE_CONSTANT or n.dtype is want:
         return n if n.kind != NODE_CONSTANT else None
+    # NumPy may warn of what becomes a time.
     return converted(n, want) if want.kind != b"m" else None
 
 

@@ -99,12 +99,12 @@ cdef void map_of_loop(Map* m, loop_fn loop, void* data) noexcept nogil
 # Orders the axes for speed and joins those that can be one; called when all else is set.  out is the
 # operand whose strides decide the order; with -1, the axes keep their order.
 cdef void map_normalize(Map* m, int out) noexcept nogil
-cdef inline double pace_after(double known, double took, bint alone) noexcept nogil:
-    """What an element takes one thread, after a run in which one took so long, on all threads.  What was
-    shared would have taken one thread longer: as long as was known, but at most twice as long, for a
-    guess that is too high makes the next leaves too small; and a little less each time, so that what was
-    known is found out anew."""
-    return took if alone else max(took, 0.97 * min(known, 2 * took))
+cdef inline double pace_after(double known, double took, int threads) noexcept nogil:
+    """What an element takes one thread, after a run in which one took so long, on so many threads.  What was
+    shared would have taken one thread longer: as long as was known, but at most as many times as long as there
+    were threads (or eight times, for a guess that is too high makes the next leaves too small); and a little
+    less each time, so that what was known is found out anew."""
+    return took if threads == 1 else max(took, 0.97 * min(known, min(threads, 8) * took))
 
 cdef int64_t map_grain(int64_t bytes_per_item, double pace) noexcept nogil
 cdef int map_run(Worker* w, Map* m, int64_t grain) noexcept nogil

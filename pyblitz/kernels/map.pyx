@@ -33,6 +33,7 @@ cdef void map_of_loop(Map* m, loop_fn loop, void* data) noexcept nogil:
         m.one.slots[k] = k
     m.n_steps = 1
     m.pace = 0
+    m.dear = False
     m.steps = &m.one
     m.registers = m.constants = 0
     m.block = INT64_MAX
@@ -301,8 +302,11 @@ cdef double least_ns(const Map* m) noexcept nogil:
 
 
 cdef int64_t most_items(Worker* w, const Map* m, int64_t grain) noexcept nogil:
-    """Of a leaf of several grains."""
+    """Of a leaf of several grains: none of what takes long, or nobody knows how long, for it is stopped between
+    leaves."""
     cdef int64_t most = MOST_GRAINS * grain
+    if m.pace <= 0 or m.dear:
+        return grain
     if w != NULL and w.pool.n_background > 0:
         most = min(most, m.size // (LEAVES * (w.pool.n_background + 1)))
     if m.pace * most > MOST_NS:
@@ -323,7 +327,8 @@ cdef int map_blocks(Worker* w, Map* m, leaf_fn leaf, combine_halves_fn combine, 
     rc = bridge_run(w, &b, m.size)
     if m.size > 0:
         # b.done lacks the last leaf.
-        m.pace = pace_after(m.pace, <double>(now_ns() - b.start) / m.size, b.done + most >= m.size)
+        m.pace = pace_after(m.pace, <double>(now_ns() - b.start) / m.size,
+                            1 if b.done + most >= m.size else w.pool.n_background + 1)
     return rc
 
 

@@ -43,8 +43,8 @@ cdef struct Bridge:
     leaf_fn leaf                # what runs the items of a leaf
     combine_halves_fn combine   # NULL: there is nothing to combine
     void* ctx                   # what leaf and combine get as ctx
-    # Items of one leaf.  0: as many as take leaf_ns, found while running; only
-    # without combine, whose tree must not depend on time.
+    # The tree is cut into parts of so many items.  0: leaves have as many as take leaf_ns, found while
+    # running; only without combine, whose tree must not depend on time.
     int64_t grain
     # A node with no more items than these is one leaf, though it may have several grains: what a worker does
     # between two leaves takes it 0.1 us, but 0.8 once they have emptied its caches (Zen 3).  The grain, unless

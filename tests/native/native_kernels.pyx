@@ -77,9 +77,9 @@ def grain(bytes_per_item, pace):
     return map_grain(bytes_per_item, pace)
 
 
-def pace(known, took, alone):
+def pace(known, took, threads):
     """Of an element, after a run in which it took so long."""
-    return pace_after(known, took, alone)
+    return pace_after(known, took, threads)
 
 
 def copied(bytes source, int64_t difference):
