@@ -15,7 +15,6 @@ from pyblitz.arrays.evaluate cimport collect
 from pyblitz.arrays.front cimport DEAR_NS, DIRECT_CAST_NS, DIRECT_NS, alone, left, left_dtype, too_small
 from pyblitz.arrays.memory cimport empty
 from pyblitz.arrays.nodes cimport Node, node_of, number_node, set_new, ufunc_node
-from pyblitz.host.pools cimport is_alone
 from pyblitz.kernels.blocks cimport LEAF_BYTES
 from pyblitz.kernels.map cimport MAP_DIMS, Map, map_of_loop, pace_after
 from pyblitz.runtime.os cimport now_ns
@@ -58,7 +57,7 @@ cdef bint are_small(tuple arrays, int64_t limit) except -1:
 
 cdef bint as_fast_alone(ufunc fn, tuple given, int64_t bytes) except -1:
     """Whether one thread would do what NumPy does: of numbers, by a loop that does not raise, for we say where."""
-    if not is_alone() or fn is power or not is_numpys(fn) or not alone(bytes):
+    if not alone(bytes) or fn is power or not is_numpys(fn):
         return False
     for x in given:
         if isinstance(x, cnp.dtype) and (<cnp.dtype>x).kind not in b"biufc":
@@ -94,6 +93,10 @@ cdef bint fits_into(ndarray x, ndarray whole) noexcept:
     return True
 
 
+cdef inline bint is_pythons(object x) noexcept:
+    return type(x) is int or type(x) is float
+
+
 cdef tuple plain_operands(tuple arrays, object out, Operands* o):
     """What `resolve` is given for arrays and numbers of Python's, if one of the arrays has the shape of the result;
     else None."""
@@ -104,7 +107,7 @@ cdef tuple plain_operands(tuple arrays, object out, Operands* o):
         if cnp.PyArray_CheckExact(x):
             if whole is None or cnp.PyArray_SIZE(<ndarray>x) > cnp.PyArray_SIZE(whole):
                 whole = x
-        elif type(x) is not int and type(x) is not float:
+        elif not is_pythons(x):
             return None
     if whole is None or out is not None and not (
             cnp.PyArray_CheckExact(out) and cnp.PyArray_SAMESHAPE(<ndarray>out, whole)):
@@ -354,10 +357,6 @@ cdef int run_loop(Map* m, Resolved r, list ops, ufunc fn) except -1:
     run_map(m, ops, fn.__name__)
     r.pace = m.pace
     return 0
-
-
-cdef inline bint is_pythons(object x) noexcept:
-    return type(x) is int or type(x) is float
 
 
 cdef object map_rows(ufunc fn, Resolved r, list ops, ndarray out):
