@@ -181,17 +181,22 @@ cdef object count_left(str name, str why, int64_t bytes):
         counts[name, why] = counts.get((name, why), 0) + 1
 
 
+cdef int64_t bytes_in(object x):
+    if cnp.PyArray_CheckExact(x):
+        return cnp.PyArray_NBYTES(x)
+    n = getattr(x, "nbytes", None)
+    if type(n) is int:
+        return n
+    if type(x) is list or type(x) is tuple:
+        return max(<int64_t>(8 * len(x)), bytes_of(x) if len(x) < 64 else 0)
+    return 0
+
+
 cdef int64_t bytes_of(object values):
     """How many bytes the largest of the values has."""
     cdef int64_t most = 0
     for x in values:
-        n = getattr(x, "nbytes", None)
-        if type(n) is int:
-            most = max(most, <int64_t>n)
-        elif type(x) is list or type(x) is tuple:
-            most = max(most, <int64_t>(8 * len(x)))
-            if len(x) < 64:
-                most = max(most, bytes_of(x))
+        most = max(most, bytes_in(x))
     return most
 
 
@@ -1106,7 +1111,8 @@ cdef class Operation:
 cdef object operate(object self, PyObject** args, size_t nargsf, PyObject* names):
     """What CPython calls when an Operation is called."""
     cdef Operation op = <Operation>self
-    cdef Py_ssize_t n = PyVectorcall_NARGS(nargsf)
+    cdef Py_ssize_t n = PyVectorcall_NARGS(nargsf), i
+    cdef int64_t bytes = 0
     if ((op.of_ufunc and (n == 0 or type(<object>args[0]) is Ufunc)) or (op.ns > 0 and op.sized >= n)
             or not op.all_plain(args, n, names)):
         given, kwargs = unpacked(args, n, names)
@@ -1119,8 +1125,9 @@ cdef object operate(object self, PyObject** args, size_t nargsf, PyObject* names
     why = (<Left>result).why
     result = op.ask_namesake(args, n, names)
     if why is not None:
-        given, kwargs = unpacked(args, n, names)
-        count_left(op.__name__, why, bytes_of(given) + bytes_of(kwargs.values()))
+        for i in range(n if names == NULL else n + len(<tuple>names)):
+            bytes = max(bytes, bytes_in(<object>args[i]))
+        count_left(op.__name__, why, bytes)
     return result
 
 

@@ -74,9 +74,9 @@ cdef enum:
     FIRST_BLOCK = 131072
 
 
-cdef bint can_split(ndarray a):
+cdef bint can_split(ndarray a) noexcept:
     """Whether there is a kernel for its items."""
-    return number_of(a.dtype) <= NUMBER_TIME and a.dtype.itemsize >= 4
+    return number_of(a.descr) <= NUMBER_TIME and cnp.PyArray_ITEMSIZE(a) >= 4
 
 
 # ---- splits -----------------------------------------------------------------
@@ -180,35 +180,37 @@ cdef NumpysVectors find_vectors_of_numpy() except *:
 vectors_of_numpy = find_vectors_of_numpy()
 
 
-cdef bint has_vectors_of_numpy(object dtype):
-    """Whether NumPy partitions such items of 4 or 8 bytes by vectors."""
-    return vectors_of_numpy != NUMPYS_ARE_SLOW and dtype.kind in "iuf" and dtype.isnative
+cdef bint has_vectors_of_numpy(ndarray a) noexcept:
+    """Whether NumPy partitions such items by vectors."""
+    cdef cnp.dtype d = a.descr
+    return (vectors_of_numpy != NUMPYS_ARE_SLOW and d.kind in b"iuf" and (d.itemsize == 4 or d.itemsize == 8)
+            and cnp.PyArray_ISNOTSWAPPED(a))
 
 
-cdef bint has_vectors(ndarray a):
+cdef bint has_vectors(ndarray a) noexcept:
     """Whether we part such items of 4 or 8 bytes by vectors."""
     return (simd.sort_wide if cnp.PyArray_ITEMSIZE(a) == 8 else simd.sort_narrow) != NULL
 
 
-cdef int64_t least_items(ndarray a, bint indices):
+cdef int64_t least_items(ndarray a, bint indices) noexcept:
     """From how many items of a row on our vectors part them sooner than NumPy does.  Those that give indices
     do so beside any of NumPy's (Zen 3, Zen 4)."""
     if not has_vectors(a):
         return INT64_MAX
-    if indices or not has_vectors_of_numpy(a.dtype):
+    if indices or not has_vectors_of_numpy(a):
         return LEAST_ITEMS
     if vectors_of_numpy == NUMPYS_ARE_AVX512:
         return INT64_MAX
     if cnp.PyArray_ITEMSIZE(a) == 8:
         return LEAST_WIDE
-    return LEAST_ITEMS if a.dtype.kind == "f" else LEAST_NARROW
+    return LEAST_ITEMS if a.descr.kind == c"f" else LEAST_NARROW
 
 
-cdef bint may_be_alone(ndarray a, int64_t n):
+cdef bint may_be_alone(ndarray a, int64_t n) noexcept:
     return n * cnp.PyArray_ITEMSIZE(a) <= ALONE_BYTES
 
 
-cdef bint is_fast(ndarray a, int64_t n, bint indices):
+cdef bint is_fast(ndarray a, int64_t n, bint indices) noexcept:
     """Whether we part n items of one row by vectors, sooner than NumPy does."""
     return least_items(a, indices) <= n and (not indices or may_be_alone(a, n))
 
@@ -330,21 +332,20 @@ cdef object partition_row(ndarray x, list kths, bint indices):
     return out
 
 
-cdef bint is_numpys(ndarray a, bint indices):
+cdef bint is_numpys(ndarray a, bint indices) noexcept:
     """One row: where NumPy's partition has fast vectors, it is over before two threads have sampled, counted
     and moved.  The number of threads has no say: both leave other items in other places."""
-    cdef int64_t limit = FAST_ORDERS if indices else FAST_NARROW
-    if SHARE_NS == 0 or a.dtype.itemsize < 4 or not has_vectors_of_numpy(a.dtype) or is_fast(
-            a, cnp.PyArray_SIZE(a), indices):
+    cdef int64_t limit = FAST_ORDERS if indices else FAST_NARROW, n = cnp.PyArray_SIZE(a)
+    if SHARE_NS == 0 or not has_vectors_of_numpy(a) or is_fast(a, n, indices):
         return False
-    if not indices and a.dtype.kind == "f":
+    if not indices and a.descr.kind == c"f":
         limit = FAST_FLOATS
-    elif not indices and a.dtype.itemsize == 8:
+    elif not indices and cnp.PyArray_ITEMSIZE(a) == 8:
         limit = FAST_INTEGERS
-    return cnp.PyArray_SIZE(a) < limit
+    return n < limit
 
 
-cdef bint has_fast_rows(ndarray x, int axis, bint indices):
+cdef bint has_fast_rows(ndarray x, int axis, bint indices) noexcept:
     """Whether we part each sooner than NumPy does, and several rows by a thread each."""
     cdef int64_t n = cnp.PyArray_DIM(x, axis), size = cnp.PyArray_SIZE(x)
     return (n >= LEAST_ITEMS and can_split(x) and n >= least_items(x, indices)
@@ -382,7 +383,6 @@ cdef object sorted_instead(ndarray x, object axis, object order, bint indices):
 cdef object partition(object a, object kth, object axis, object kind, object order, bint indices):
     """np.partition or np.argpartition, or what is left to it."""
     cdef ndarray x = as_array(a)
-    cdef object dtype = x.dtype
     cdef int64_t n
     cdef list kths
     cdef int last = cnp.PyArray_NDIM(x) - 1
@@ -400,10 +400,11 @@ cdef object partition(object a, object kth, object axis, object kind, object ord
                 return made
     if not pays(cnp.PyArray_SIZE(x), PARTITION_NS):
         return too_small
+    if (last == 0 or axis is None) and is_numpys(x, indices):
+        return left("one row that its vector instructions partition")
+    dtype = x.dtype
     if dtype.hasobject or sort_fields(x, order) is None:
         return left_dtype(dtype)
-    if (x.ndim == 1 or axis is None) and is_numpys(x, indices):
-        return left("one row that its vector instructions partition")
     if np.asarray(kth).dtype.kind not in "iu" or np.ndim(kth) > 1 or np.size(kth) == 0:
         return left("positions that it may refuse")
     if axis is None:
