@@ -987,7 +987,7 @@ MUTATIONS = [
     Mutation(
         "front: calls that NumPy did alone are not named",
         "arrays/front.pyx",
-        "        count_left(op.__name__, why, bytes_of(given) + bytes_of(kwargs.values()))",
+        "        count_left(op.__name__, why, bytes)",
         "        pass",
         "test_front.py",
     ),
@@ -1782,6 +1782,13 @@ MUTATIONS = [
         "capi.pyx",
         "memcpy(partial, c.acc, c.size)",
         "memcpy(partial, c.partials, c.size)",
+        "test_capi.py",
+    ),
+    Mutation(
+        "capi: a job for a pool of one thread keeps two shares of it",
+        "capi.pyx",
+        "        if s == NULL:\n            rp.job_done(p)\n    return s",
+        "    return s",
         "test_capi.py",
     ),
     Mutation(
