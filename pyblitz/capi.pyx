@@ -9,7 +9,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from pyblitz.host.interpreter cimport (
     Caller, caller_begin, caller_end, caller_mistaken, let_go, take_back)
-from pyblitz.host.pools cimport Entry, borrow, borrow_made, enter, leave
+from pyblitz.host.pools cimport Entry, borrow, enter, leave
 from pyblitz.kernels.keys cimport sort_in_place
 from pyblitz.kernels.numbers cimport KEY_FLOAT, KEY_SIGNED, KEY_UNSIGNED, KeyKind
 from pyblitz.kernels.merge cimport ORDER_LESS, MergeSort, merge_sort, order_by
@@ -427,13 +427,19 @@ cdef struct Submitted:
     rp.Pool* pool
 
 
-cdef void run_keyed(void* w, Job* job) noexcept nogil:
+cdef int run_detached(rp.Worker* w, void* ctx) noexcept nogil:
     """Nobody waits for it: an exception goes to sys.unraisablehook."""
-    cdef Submitted* s = <Submitted*>job
-    if s.fn(<rp.Worker*>w, s.ctx) == -1:
+    cdef Submitted* s = <Submitted*>ctx
+    if s.fn(w, s.ctx) == -1:
         with gil:
             PyErr_WriteUnraisable(NULL)
+    return 0
+
+
+cdef void run_keyed(void* w, Job* job) noexcept nogil:
+    cdef Submitted s = (<Submitted*>job)[0]
     free(job)
+    run_detached(<rp.Worker*>w, &s)
 
 
 cdef void run_submitted(void* w, Job* job) noexcept nogil:
@@ -442,35 +448,16 @@ cdef void run_submitted(void* w, Job* job) noexcept nogil:
     rp.job_done(p)
 
 
-cdef Submitted* new_submitted(rp.Pool* p, job_fn run, task_fn fn, void* ctx) noexcept nogil:
-    cdef Submitted* s = <Submitted*>malloc(sizeof(Submitted))
-    if s != NULL:
-        s.job.run = run
-        s.fn = <raw_fn>fn
-        s.ctx = ctx
-        s.pool = p
-    return s
-
-
 cdef Submitted* submitted(rp.Pool* p, job_fn run, task_fn fn, void* ctx) except NULL nogil:
-    cdef Submitted* s = new_submitted(p, run, fn, ctx)
+    cdef Submitted* s = <Submitted*>malloc(sizeof(Submitted))
     if s == NULL:
         rp.job_done(p)
         with gil:
             raise MemoryError("no memory for a job")
-    return s
-
-
-cdef Submitted* submitted_at_once(job_fn run, task_fn fn, void* ctx) noexcept nogil:
-    """A job with a share of a pool that has threads; NULL: not that simple.  Nothing is raised here, so
-    that nobody asks whether somebody hears of it: what that reads is cold after a pause, and takes 2 us."""
-    cdef rp.Pool* p = borrow_made()
-    cdef Submitted* s = NULL
-    if p != NULL:
-        if p.n_background != 0:
-            s = new_submitted(p, run, fn, ctx)
-        if s == NULL:
-            rp.job_done(p)
+    s.job.run = run
+    s.fn = <raw_fn>fn
+    s.ctx = ctx
+    s.pool = p
     return s
 
 
@@ -492,10 +479,6 @@ cdef int submit_abi1(task_fn fn, void* ctx) except? -1 nogil:
     """Hands fn(w, ctx) to the pool and returns at once.  In a pool of one
     thread it runs here, first, or after the job that submits it."""
     cdef Caller c
-    cdef Submitted* s = submitted_at_once(run_submitted, fn, ctx)
-    if likely(s != NULL):
-        rp.pool_post(s.pool, &s.job)
-        return 0
     caller_begin(&c, False)
     return caller_end(&c, (<raw_submit_fn>submit_here)(fn, ctx))
 
@@ -524,13 +507,6 @@ cdef int submit_keyed_abi1(uint64_t key, task_fn fn, void* ctx) except? -1 nogil
     then runs this one, too."""
     cdef Caller c
     cdef KeyedCall call
-    cdef rp.Pool* p
-    cdef Submitted* s = submitted_at_once(run_keyed, fn, ctx)
-    if likely(s != NULL):
-        p = s.pool
-        rl.lane_submit(p, key, &s.job)
-        rp.job_done(p)
-        return 0
     call.key, call.ctx = key, ctx
     caller_begin(&c, False)
     return caller_end(&c, (<raw_submit_fn>submit_keyed_here)(fn, &call))

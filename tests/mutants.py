@@ -1785,13 +1785,6 @@ MUTATIONS = [
         "test_capi.py",
     ),
     Mutation(
-        "capi: a job for a pool of one thread keeps two shares of it",
-        "capi.pyx",
-        "        if s == NULL:\n            rp.job_done(p)\n    return s",
-        "    return s",
-        "test_capi.py",
-    ),
-    Mutation(
         "capi: spawn_on takes one thread too many",
         "capi.pyx",
         "if not 0 <= index < n:",

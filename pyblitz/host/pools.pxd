@@ -17,8 +17,6 @@ cdef int leave(Entry* e, int rc) noexcept nogil
 # The pool of an operation that is called here, made if need be; the caller is its user until
 # job_done.
 cdef Pool* borrow() except NULL nogil
-# The same, once it was made; NULL: ask `borrow`.  Raises nothing.
-cdef Pool* borrow_made() noexcept nogil
 # Whether what is called here has one thread, and nobody who may stop it or wants to know how far
 # it is.
 cdef bint is_alone() noexcept nogil

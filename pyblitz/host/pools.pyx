@@ -116,7 +116,7 @@ cdef int make_global(Pool* old) except -1 nogil:
         reap_dropped()
         lanes = lanes_of_this_process()
         p = new_pool(n, lanes)      # last: see there
-        # acq_rel: partner is the acquire load in try_to_borrow
+        # acq_rel: partner is the acquire load in borrow
         if ptr_cas_acq_rel(&global_pool, old, p):
             # relaxed: a hint, which is not to stay wrong.  Who puts another pool there now
             # may have stored its number before we stored ours.
@@ -131,42 +131,26 @@ cdef int make_global(Pool* old) except -1 nogil:
     return 0
 
 
-cdef Pool* try_to_borrow(Pool** old, bint* missing) noexcept nogil:
-    """`borrow`, once: NULL if there is no pool (``missing``, where ``old`` is), or it was replaced
-    meanwhile."""
+cdef Pool* borrow() except NULL nogil:
     cdef Worker* w = current_worker()
     cdef Pool* p
-    missing[0] = False
+    cdef bint missing, mine = False
     if w != NULL:
         share_inside(w.pool)
         return w.pool
-    # acquire: nothing below moves above it.  Partner: unused.
-    i64_fetch_add_acquire(&entering, 1)
-    fence_seq_cst()
-    p = old[0] = <Pool*>ptr_load_acquire(&global_pool)
-    chaos(b"borrow: read")
-    # While still counted: afterwards p may be freed.
-    missing[0] = p == NULL or pool_is_stale(p)
-    if missing[0] or not add_user(p):
-        p = NULL
-    i64_fetch_sub_acq_rel(&entering, 1)
-    return p
-
-
-cdef Pool* borrow_made() noexcept nogil:
-    cdef Pool* old
-    cdef bint missing
-    return try_to_borrow(&old, &missing)
-
-
-cdef Pool* borrow() except NULL nogil:
-    cdef Pool* old = NULL
-    cdef bint missing
-    cdef Pool* p = try_to_borrow(&old, &missing)
-    while p == NULL:
+    while not mine:
+        # acquire: nothing below moves above it.  Partner: unused.
+        i64_fetch_add_acquire(&entering, 1)
+        fence_seq_cst()
+        p = <Pool*>ptr_load_acquire(&global_pool)
+        chaos(b"borrow: read")
+        # While still counted: afterwards p may be freed.
+        missing = p == NULL or pool_is_stale(p)
+        # False: it was replaced meanwhile.
+        mine = not missing and add_user(p)
+        i64_fetch_sub_acq_rel(&entering, 1)
         if missing:
-            make_global(old)
-        p = try_to_borrow(&old, &missing)
+            make_global(p)
     return p
 
 
@@ -269,7 +253,7 @@ cdef list unused():
     cdef list found = []
     for address in list(retired):
         p = <Pool*><size_t>address
-        # Partner: the counting in try_to_borrow.  Whoever read the old pool before it was
+        # Partner: the counting in borrow.  Whoever read the old pool before it was
         # replaced is counted as its user, or still as entering.
         fence_seq_cst()
         if i64_load_acquire(&entering) != 0 or i64_load_acquire(&p.users) != POOL_CLOSED:
