@@ -1,6 +1,7 @@
 """The front door: what goes to whom, with which arguments, and what comes back."""
 
 import array
+import fractions
 import inspect
 import operator
 import pickle
@@ -384,6 +385,17 @@ def test_calls_that_numpy_did_alone_are_named(pool_size):
     with pb.stats() as s:
         pass
     assert not s.left
+
+
+@pytest.mark.parametrize("kind", [np.asarray, list])
+def test_calls_are_as_large_as_their_largest_argument(kind):
+    """However many there are, and on whichever road they go."""
+    objects = np.full(20_000, fractions.Fraction(1, 3))
+    named = ("par_cumsum", "dtype object")
+    for n, times in (16_000, 0), (17_000, 1):
+        with pb.stats() as s:
+            pb.par_cumsum(kind(objects[:n]), out=objects[:n].copy())
+        assert s.left.get(named, 0) == times
 
 
 def test_counts_of_many_threads_add_up():

@@ -49,7 +49,7 @@ cdef extern from "numpy/arrayobject.h":
     PyTypeObject PyArray_Type, PyGenericArrType_Type
 
 cdef enum:
-    # `stats` names no call that was left to NumPy if its arguments are smaller than this.
+    # `stats` names no call that was left to NumPy if none of its arguments has more bytes.
     NOTED_BYTES = 131072
     NOWHERE = 1000
     # A ufunc's call with more arguments than these is unpacked like those of containers.
@@ -181,22 +181,22 @@ cdef object count_left(str name, str why, int64_t bytes):
         counts[name, why] = counts.get((name, why), 0) + 1
 
 
-cdef int64_t bytes_in(object x):
+cdef int64_t bytes_of(object x):
     if cnp.PyArray_CheckExact(x):
         return cnp.PyArray_NBYTES(x)
     n = getattr(x, "nbytes", None)
     if type(n) is int:
         return n
     if type(x) is list or type(x) is tuple:
-        return max(<int64_t>(8 * len(x)), bytes_of(x) if len(x) < 64 else 0)
+        return max(<int64_t>(8 * len(x)), largest(x) if len(x) < 64 else 0)
     return 0
 
 
-cdef int64_t bytes_of(object values):
-    """How many bytes the largest of the values has."""
+cdef int64_t largest(object values):
+    """The bytes of the largest of the values."""
     cdef int64_t most = 0
     for x in values:
-        most = max(most, bytes_in(x))
+        most = max(most, bytes_of(x))
     return most
 
 
@@ -488,7 +488,7 @@ cdef class Ufunc(InPlace):
 
     cdef object alone(self, str method, str why, tuple args, dict kwargs):
         result = getattr(self.given, method)(*args, **kwargs)
-        count_left(f"{self.__name__}.{method}", why, bytes_of(args))
+        count_left(f"{self.__name__}.{method}", why, largest(args))
         return result
 
     def __reduce__(self):
@@ -920,7 +920,7 @@ cdef class Operation:
             fn = args[0] if self.method is None else getattr(args[0], self.method)
             result = fn(*args[1:], **kwargs)
         if why is not None:
-            count_left(self.__name__, why, max(bytes, bytes_of(args) + bytes_of(kwargs.values())))
+            count_left(self.__name__, why, max(bytes, largest(args), largest(kwargs.values())))
         return result
 
     cdef object by_protocol(self, tuple args, dict kwargs):
@@ -948,7 +948,7 @@ cdef class Operation:
                 result = t.__array_ufunc__(x, own, method, *inputs, **options)
             if result is not NotImplemented:
                 if not own.used:
-                    count_left(self.__name__, own_code(t), bytes_of(args))
+                    count_left(self.__name__, own_code(t), largest(args))
                 return result
         return self.go_back("a container without an answer", args, kwargs)
 
@@ -1074,7 +1074,7 @@ cdef class Operation:
             return self.by_protocol(args, kwargs)
         if r.is_ufunc and r.named.get("subok") is False:
             r.wrapper = None
-        if r.wrapper is not None and bytes_of(r.given) + bytes_of(r.named.values()) <= NOTED_BYTES:
+        if r.wrapper is not None and max(largest(r.given), largest(r.named.values())) <= NOTED_BYTES:
             return self.go_back(None, args, kwargs)
         # What was not given is the plan's to refuse.
         sized = absent
@@ -1085,7 +1085,7 @@ cdef class Operation:
         if type(result) is Left:
             args = tuple([self.converted(i, x, r.given[i]) for i, x in enumerate(args)])
             kwargs = {name: self.converted(name, x, r.named[name]) for name, x in kwargs.items()}
-            return self.go_back((<Left>result).why, args, kwargs, bytes_of(r.given) + bytes_of(r.named.values()))
+            return self.go_back((<Left>result).why, args, kwargs, max(largest(r.given), largest(r.named.values())))
         if r.target is not None and result is not None:
             return r.target
         if r.wrapper is None:
@@ -1126,7 +1126,7 @@ cdef object operate(object self, PyObject** args, size_t nargsf, PyObject* names
     result = op.ask_namesake(args, n, names)
     if why is not None:
         for i in range(n if names == NULL else n + len(<tuple>names)):
-            bytes = max(bytes, bytes_in(<object>args[i]))
+            bytes = max(bytes, bytes_of(<object>args[i]))
         count_left(op.__name__, why, bytes)
     return result
 
