@@ -196,6 +196,24 @@ assert work() == {ALL} and pool_threads() == 0
     )
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="needs a user of its own to be limited exactly")
+def test_jobs_of_a_thread_that_python_does_not_know_where_no_thread_starts(script):
+    """It has the only place, and runs what it submits: their exceptions are heard of all the same."""
+    out = script(
+        f"""{WORK}
+import sys
+heard = []
+sys.unraisablehook = lambda u: heard.append(repr(u.exc_value))
+os.setuid(61_000 + os.getpid() % 1000)
+resource.setrlimit(resource.RLIMIT_NPROC, (len(os.listdir("/proc/self/task")) + 1,) * 2)
+pb.set_num_threads(3)
+print(capi.stranger("u", "k", "e"), heard, pool_threads())
+""",
+        env={"OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert out == """[0, 0, 0] ["KeyError('here')", "KeyError('here')"] 0\n"""
+
+
 # ---- stacks -----------------------------------------------------------------
 
 
