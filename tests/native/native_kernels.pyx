@@ -93,9 +93,9 @@ def copied(bytes source, int64_t difference):
     of = room + (-<intptr_t>room & 4095)
     to = of + (n + 4096 & ~4095) + difference
     memcpy(of, <char*>source, n)
-    to[-1] = to[n] = 77
+    (to - 1)[0] = to[n] = 77
     copy_bytes(to, of, n)
-    result = to[:n], to[-1], to[n]
+    result = to[:n], (to - 1)[0], to[n]
     free(room)
     return result
 
