@@ -198,7 +198,7 @@ assert work() == {ALL} and pool_threads() == 0
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs a user of its own to be limited exactly")
 def test_jobs_of_a_thread_that_python_does_not_know_where_no_thread_starts(script):
-    """It has the only place, and runs what it submits: their exceptions are heard of all the same."""
+    """It has the only place, and runs what it submits: exceptions are heard of all the same."""
     out = script(
         f"""{WORK}
 import sys
