@@ -76,7 +76,7 @@ cdef int longest_axis(tuple shape, object among)
 # ---- NumPy's own loops
 
 # Whether it is of half precision: np.float16 is equal to one of the two byte orders only.
-cdef bint is_half(object dtype)
+cdef bint is_half(cnp.dtype dtype)
 
 cdef extern from "numpy/arrayobject.h":
     ctypedef struct PyArray_ArrFuncs:
@@ -98,6 +98,7 @@ cdef class Resolved:
     # been shared; 0: nothing is known.  It decides how a map is computed, never its result.
     cdef double pace
     cdef bint numeric       # whether it is elementwise, and all dtypes are native numbers or times
+    cdef bint folds         # of a reduction: whether its results are numbers or times that it can go on with
     cdef bint associative   # whether neighbours may be combined in any grouping
     cdef bint dear          # whether an element takes it several times as long as to read one
 

@@ -85,8 +85,8 @@ cdef int report_flags(str name, uint32_t flags) except -1:
 
 # ---- sliced: NumPy on parts of arrays ---------------------------------------
 
-cdef bint is_half(object dtype):
-    return dtype.kind == "f" and dtype.itemsize == 2
+cdef bint is_half(cnp.dtype dtype):
+    return dtype.kind == b"f" and dtype.itemsize == 2
 
 
 cdef class Flags:
@@ -413,6 +413,7 @@ cdef Resolved resolve_anew(ufunc fn, tuple given, object signature, str casting,
             return r
     r.dear = is_dear(fn, r.dtypes)
     r.numeric = fn.signature is None and all([dtype.isnative and dtype.kind in "biufcmM" for dtype in r.dtypes])
+    r.folds = reduction and r.dtypes[0] == r.dtypes[2] and r.dtypes[2].kind in "biufcmM"
     if fn not in numpy_ufuncs or not may_skip_gil(fn, r.dtypes):
         return r
     for i in range(u.ntypes):

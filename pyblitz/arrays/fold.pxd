@@ -16,6 +16,8 @@ from pyblitz.kernels.reduce cimport arg_fn
 # ``op.reduce`` of all elements, as a scalar.  initial is what the reduction starts from, or
 # np._NoValue; r is how op was resolved, or None where that is still to be done.
 cdef object reduce_node(object op, Node node, object initial, Resolved r)
+# The same of an array, r being known.
+cdef object reduce_array(object op, ndarray a, object initial, Resolved r)
 cdef object reduce_parts(object op, list parts, object initial)
 # Whether parts of a product overflowed while others underflowed, by what it met: then only NumPy's
 # order gives what NumPy's does.

@@ -32,6 +32,9 @@ from pyblitz.runtime.os cimport FE_DIVIDE, FE_INVALID, FE_OVERFLOW, FE_UNDERFLOW
 
 cnp.import_array()
 
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_Scalar(void* item, cnp.dtype, object base)
+
 cdef enum:
     # So many are looked through by one thread sooner than reduced by all.
     SINGLE_ITEMS = 65536
@@ -46,9 +49,15 @@ cdef object word = np.dtype(np.uint64)
 
 # ---- one pass ---------------------------------------------------------------
 
+cdef inline bint same(object dtype, object other):
+    # There may be several objects of one dtype.
+    return dtype is other or dtype == other
+
+
 cdef bint set_fold(Fold* f, object op, Resolved r, int slot, object dtype) except -1:
     """dtype: of the items.  False: there is no loop for it."""
-    if r.dtypes is None or r.loop == NULL or not r.dtypes[0] == r.dtypes[1] == r.dtypes[2]:
+    if r.dtypes is None or r.loop == NULL or not (
+            same(r.dtypes[0], r.dtypes[1]) and same(r.dtypes[1], r.dtypes[2])):
         return False
     f.inputs = 1
     f.slots[0] = slot
@@ -135,6 +144,11 @@ cdef object value_of(Reduce* red, int fold, object dtype):
     cdef ndarray value = empty(0, NULL, dtype, False)
     memcpy(cnp.PyArray_DATA(value), red.result.acc[fold], cnp.PyArray_ITEMSIZE(value))
     return value
+
+
+cdef object scalar_of(Reduce* red, cnp.dtype dtype):
+    """The value of the one fold, as NumPy's scalar: in less time than through an array of it."""
+    return PyArray_Scalar(red.result.acc[0], dtype, None)
 
 
 cdef int report_all(Reduce* red, Program p) except -1:
@@ -279,23 +293,42 @@ cdef void map_of_row(Map* m, ndarray a) noexcept:
     m.dear = False
 
 
-cdef object fold_row(object op, ndarray a, Resolved r):
-    """Of an array, without a program: the most common reduction.  None: it is NumPy's."""
+cdef bint folds_row(object op, ndarray a, Resolved r) except -1:
+    """Whether `fold_row` does this: the items lie side by side, and their type stays, or widens in the loop."""
+    return (r.folds and r.associative and r.loop != NULL and a.descr.kind != b"b" and is_row(a)
+            and cnp.PyArray_SIZE(a) > 0 and same(r.dtypes[1], r.dtypes[2])
+            and (same(r.dtypes[1], a.descr) or widens(op, a.descr, r.dtypes[1]))
+            and not (op is add and is_half(r.dtypes[2])))
+
+
+cdef object fold_row(object op, ndarray a, object initial, Resolved r):
+    """Of an array, without a program: the most common reduction."""
     cdef Map m
     cdef Reduce red
     map_of_row(&m, a)
     red.map = &m
     red.arg = NULL
     red.folds = 1
-    set_fold(&red.fold[0], op, r, 0, a.dtype)
+    set_fold(&red.fold[0], op, r, 0, a.descr)
     m.pace = r.pace
     fold_in_pool(&red, r.dear)
     r.pace = m.pace
+    if initial is no_value and u32_load_relaxed(&red.flags) == 0 and is_settled(red.result.acc[0], r.dtypes[0]):
+        return scalar_of(&red, r.dtypes[0])
     result = value_of(&red, 0, r.dtypes[0])
     if is_lost(op, result, u32_load_relaxed(&red.flags)):
-        return None
+        return op.reduce(a, axis=None, initial=initial)
     report_all(&red, None)
-    return result
+    return from_start(op, result, initial)
+
+
+cdef bint is_settled(const void* item, cnp.dtype dtype) noexcept:
+    """Whether NumPy's own start changes nothing in this result; see `from_start`."""
+    if dtype.type_num == cnp.NPY_DOUBLE:
+        return (<const double*>item)[0] != 0
+    if dtype.type_num == cnp.NPY_FLOAT:
+        return (<const float*>item)[0] != 0
+    return dtype.kind not in b"fc"
 
 
 cdef object dot_row(ndarray x, ndarray y):
@@ -320,7 +353,7 @@ cdef object dot_row(ndarray x, ndarray y):
         (<float*>red.result.acc[0])[0] += 0
     else:
         return value_of(&red, 0, word).astype(x.dtype)[()]
-    return value_of(&red, 0, x.dtype)[()]
+    return scalar_of(&red, x.descr)
 
 
 cdef bint set_extremes(Fold* f, cnp.dtype dtype) except -1:
@@ -367,7 +400,6 @@ cdef object zero_of(object op, ndarray a):
 cdef tuple extremes_row(ndarray a):
     cdef Map m
     cdef Reduce red
-    cdef ndarray pair
     if cnp.PyArray_SIZE(a) == 0 or not is_row(a) or not set_extremes(&red.fold[0], a.descr):
         return None
     map_of_row(&m, a)
@@ -376,9 +408,8 @@ cdef tuple extremes_row(ndarray a):
     red.folds = 1
     red.grain = block_items(m.size, m.sizes[0], False)
     run(<run_fn>reduce_run, &red, "the reduction")
-    pair = np.empty(2, a.dtype)
-    memcpy(cnp.PyArray_DATA(pair), red.result.acc[0], red.fold[0].itemsize)
-    low, high = pair
+    low = scalar_of(&red, a.descr)
+    high = PyArray_Scalar(<char*>red.result.acc[0] + a.descr.itemsize, a.descr, None)
     if low != low:
         return None
     if a.descr.kind != b"f":
@@ -412,15 +443,14 @@ cdef object from_start(object op, ndarray result, object initial):
     return started(op, result, initial)
 
 
-cdef inline bint same(object dtype, object other):
-    # There may be several objects of one dtype.
-    return dtype is other or dtype == other
-
-
 cdef Node few_as_array(Node node):
     """The node, or the array of the few elements that it is: sums, means and extremes are made of the same."""
     few = few_values(node, True)
     return node if few is None else node_of(few)
+
+
+cdef object reduce_array(object op, ndarray a, object initial, Resolved r):
+    return fold_row(op, a, initial, r) if folds_row(op, a, r) else reduce_node(op, node_of(a), initial, r)
 
 
 cdef object reduce_node(object op, Node node, object initial, Resolved r):
@@ -435,11 +465,8 @@ cdef object reduce_node(object op, Node node, object initial, Resolved r):
     node = few_as_array(node)
     if node.kind == NODE_INPUT and r.dtypes is not None and r.loop != NULL and r.associative:
         a = node.what
-        if (a.descr.kind != b"b" and is_row(a) and same(r.dtypes[0], r.dtypes[2]) and same(r.dtypes[1], r.dtypes[2])
-                and (same(r.dtypes[1], a.dtype) or widens(op, a.dtype, r.dtypes[1]))
-                and cnp.PyArray_SIZE(a) > 0):
-            found = fold_row(op, a, r)
-            return op.reduce(a, axis=None, initial=initial) if found is None else from_start(op, found, initial)
+        if folds_row(op, a, r):
+            return fold_row(op, a, initial, r)
         if is_few_items(a) and a.descr.kind in b"biu":
             # Into a wider type, the same in any order: NumPy's calls take less time than a program.
             if op is add and a.descr.kind == b"b" and initial is no_value:

@@ -18,8 +18,8 @@ from pyblitz.arrays.compiled cimport CompiledKernel, as_kernel
 from pyblitz.arrays.copy cimport native
 from pyblitz.arrays.evaluate cimport apply, count_node, find_node, values_of
 from pyblitz.arrays.fold cimport (
-    any_of, arg_row, dot_row, extremes_of, extremes_row, fold_kernel, is_lost, is_row, mean_of, mean_type, reduce_node,
-    sum_rounded, variance_of)
+    any_of, arg_row, dot_row, extremes_of, extremes_row, fold_kernel, is_lost, is_row, mean_of, mean_type,
+    reduce_array, reduce_node, sum_rounded, variance_of)
 from pyblitz.arrays.front cimport (
     DEAR_NS, DOT_NS, FACTOR_NS, ITEM_NS, REDUCE_NS, TRUTH_NS, alone, as_array, Left, left, left_dtype, no_value, pays,
     too_small)
@@ -156,9 +156,9 @@ cdef object reduce_ufunc(object op, ndarray x, object axis, object dtype, object
         return direct_reduce(op, x, axis, dtype, out, keepdims, initial, where)
     if plain:
         # The most common call, without the general one's bookkeeping.
-        r = resolve_reduction(op, x.dtype)
-        if r.dtypes is not None and r.dtypes[2].kind in "biufcmM" and r.dtypes[0] == r.dtypes[2] and r.associative:
-            return reduce_node(op, node_of(x), initial, r)
+        r = resolve_reduction(op, x.descr)
+        if r.folds and r.associative:
+            return reduce_array(op, x, initial, r)
     keeps = truth_of(keepdims)
     if (<ufunc>op).nin != 2 or (<ufunc>op).nout != 1 or (<ufunc>op).signature is not None:
         return left("a ufunc that cannot reduce")
@@ -168,7 +168,7 @@ cdef object reduce_ufunc(object op, ndarray x, object axis, object dtype, object
         where = True
     r = resolve(op, (None if out is None else out.dtype, x.dtype, None),
                 None if dtype is None else (np.dtype(dtype), None, None), "unsafe", True)
-    if r.dtypes is None or r.dtypes[0] != r.dtypes[2] or r.dtypes[2].kind not in "biufcmM":
+    if not r.folds:
         return left_dtype(x.dtype)
     return reduce_axes(op, x, axes_of(axis, ndim), dtype, out, keeps, initial, where, r)
 
@@ -190,7 +190,7 @@ cdef object reduce_axes(object op, ndarray x, set axes, object dtype, object out
     if len(axes) > 1 and not associative:
         return left(f"np.{op.__name__}, which is not associative, along several axes")
     if len(axes) == ndim and where is True and associative and out is None and dtype is None:
-        return placed_in_out(np.asarray(reduce_node(op, node_of(x), initial, r)), out, kept, keepdims)
+        return placed_in_out(np.asarray(reduce_array(op, x, initial, r)), out, kept, keepdims)
     kept_axis = longest_axis(shape, [d for d in range(ndim) if d not in axes])
     cut_axis = longest_axis(shape, sorted(axes))
     if not associative and kept_axis < 0:
