@@ -53,7 +53,7 @@ def simulate(workload, workers, policy=None, machine=MACHINES[0], seed=1):
 def test_the_policy_has_the_constants_of_the_runtime():
     runtime = ROOT / "pyblitz" / "runtime"
     source = "".join(path.read_text() for path in sorted(runtime.glob("*.p[xy][dx]")))
-    source += (runtime / "atomic.h").read_text()
+    source += (runtime / "atomic.h").read_text() + (runtime / "os.h").read_text()
     names = {
         "SHARE_AWAKE_NS": Policy.share_awake,
         "SHARE_ASLEEP_NS": Policy.share_asleep,
@@ -61,13 +61,13 @@ def test_the_policy_has_the_constants_of_the_runtime():
         "WAITED_ASLEEP_NS": Policy.beat_asleep,
         "ROUNDS_UNTIL_SLEEPY": Policy.rounds,
         "SPIN_ROUNDS": Policy.looks,
+        "PB_LOOKS_PER_YIELD": Policy.looks_per_yield,
         "BATCH_TURN": Policy.turn,
         "PYBLITZ_BIAS_AFTER": Policy.bias_after,
     }
     for name, ours in names.items():
-        assert re.findall(rf"^(?:#define)? +{name} =? ?(\d+)", source, re.M) == [str(int(ours))], (
-            name
-        )
+        found = re.findall(rf"^(?:#define|enum {{)? +{name} =? ?(\d+)", source, re.M)
+        assert found == [str(int(ours))], name
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -46,7 +46,6 @@ class Sim(Pool):
 
     def leapfrog(self, w: Worker, f: Job) -> Program:
         """Helps with what was made below f, else spins, else sleeps."""
-        costs = self.costs
         looks = self.policy.looks
         yield 0.0
         while not f.done:
@@ -62,10 +61,10 @@ class Sim(Pool):
             elif looks > 0:
                 # With "leapfrog", what it looks for is noticed at once; a chain of thieves is
                 # looked at between two yields.
-                count = 8 if self.policy.wait == "chain" else looks
-                looks -= count
+                count = self.policy.looks_per_yield if self.policy.wait == "chain" else looks
                 w.spinning = True
-                self.at(self.now + count * costs.spin + count // 8 * costs.yielding, w, None)
+                self.at(self.now + self.resting(looks, count), w, None)
+                looks -= count
                 yield None
                 w.spinning = False
             else:
@@ -97,7 +96,7 @@ class Sim(Pool):
             elif rounds < self.policy.rounds:
                 rounds += 1
                 self.ask()
-                yield self.costs.yielding
+                yield self.resting(rounds)
             elif rounds == self.policy.rounds:
                 jec = self.announce(w)
                 rounds += 1
@@ -368,7 +367,7 @@ class Sim(Pool):
                 looks = 0
             elif scope.count and looks < self.policy.looks:
                 looks += 1
-                yield self.costs.yielding if looks % 8 == 0 else self.costs.spin
+                yield self.resting(looks)
             elif scope.count:
                 scope.asleep = True
                 w.slept_at = self.now

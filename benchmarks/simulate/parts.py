@@ -28,8 +28,9 @@ class Policy:
     joins: str = "lazy"  # or "eager": what a tree's join is
     count: str = "shared"  # or "local": where a scope counts its tasks
     counters: str = "shared"  # or "free": as if the word of the counters cost nothing
-    rounds: int = 32  # empty sweeps before an idle worker sleeps
-    looks: int = 200  # of a wait, before it sleeps
+    rounds: int = 128  # empty sweeps before an idle worker sleeps
+    looks: int = 256  # of a wait, before it sleeps
+    looks_per_yield: int = 16  # of both; after the others it pauses
     share_awake: float = 5_000.0
     share_asleep: float = 80_000.0
     beat: float = 5_000.0

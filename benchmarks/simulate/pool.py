@@ -270,6 +270,12 @@ class Pool:
             self.stop_sweep(owner)
             self.notice(w, owner)
 
+    def resting(self, last: int, count: int = 1) -> float:
+        """What is between so many looks, of which the last has this number."""
+        each = self.policy.looks_per_yield
+        yields = last // each - (last - count) // each
+        return yields * self.costs.yielding + (count - yields) * self.costs.spin
+
     def notice(self, w: Worker, waiter: Worker) -> None:
         """A waiter that spins sees what w wrote."""
         waiter.spinning = False
@@ -500,7 +506,7 @@ class Pool:
             elif rounds < self.policy.rounds:
                 rounds += 1
                 self.ask()
-                yield self.costs.yielding
+                yield self.resting(rounds)
             elif rounds == self.policy.rounds:
                 jec = self.announce(w)
                 rounds += 1

@@ -15,14 +15,13 @@ then everything older was stolen before it.
 """
 from libc.stdint cimport int64_t
 from pyblitz.runtime.atomic cimport (
-    CHECKED, atomic_i64, invariant, likely, ptr_store_relaxed, spin_hint, unlikely)
+    CHECKED, atomic_i64, invariant, likely, ptr_store_relaxed, unlikely)
 from pyblitz.runtime.deque cimport (
     deque_bottom, deque_has_room, deque_looks, deque_newest, deque_put, deque_take_back)
 from pyblitz.runtime.injector cimport Injector
 from pyblitz.runtime.job cimport Job
 from pyblitz.runtime.lazy cimport lazy_any
 from pyblitz.runtime.latch cimport SpinLatch, spin_latch_init
-from pyblitz.runtime.os cimport yield_thread
 from pyblitz.runtime.pool cimport Fork, Worker, fork_fn
 from pyblitz.runtime.sleep cimport must_post
 from pyblitz.runtime.stats cimport BUSY, WAITING, note
@@ -57,13 +56,6 @@ cdef inline void waited(Worker* w, int* rounds) noexcept nogil:
     if rounds[0] > 0:
         note(&w.sleeper.stats, WAITING, BUSY)
     rounds[0] = 0
-
-cdef inline void wait_a_little(int rounds) noexcept nogil:
-    """Between two looks of a worker that waits and does not sleep yet."""
-    if rounds & 7 == 0:
-        yield_thread()
-    else:
-        spin_hint()
 
 # ---- forks in the deque -----------------------------------------------------
 

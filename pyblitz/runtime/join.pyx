@@ -13,7 +13,7 @@ from pyblitz.runtime.injector cimport injector_has_jobs
 from pyblitz.runtime.latch cimport (
     latch_fall_asleep, latch_get_sleepy, latch_is_set, latch_wake_up, spin_latch_set)
 from pyblitz.runtime.lazy cimport fuse_store, lazy_any, lazy_drop_oldest
-from pyblitz.runtime.os cimport now_ns, park
+from pyblitz.runtime.os cimport now_ns, park, wait_a_little
 from pyblitz.runtime.stats cimport BUSY, WAITING, add_one, note
 from pyblitz.runtime.pool cimport (
     POLL_INTERVAL_NS, SPIN_ROUNDS, execute_waiting, has_mail, hooks, is_mark, must_stop_waiting,

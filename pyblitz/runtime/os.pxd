@@ -3,11 +3,13 @@
 The only C of the runtime besides the atomics; each is a few lines over POSIX,
 with a futex under the parker where Linux has one.
 """
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t
 
 cdef extern from "pyblitz/runtime/os.h" nogil:
     int64_t now_ns "pb_now_ns"()
     void yield_thread "pb_yield"()
+    # looks: how many there were; in some of them it yields.
+    void wait_a_little "pb_wait_a_little"(uint32_t looks)
     bint membarrier_register "pb_membarrier_register"()
     bint membarrier "pb_membarrier"()
     int CACHE_LINES "PB_CACHE_LINES"

@@ -26,7 +26,7 @@ cdef enum:
     GUEST_BLOCKS = 256
     POLL_INTERVAL_NS = 20000000
     POLL_LATER = 1              # an interval after the first look at the clock
-    SPIN_ROUNDS = 200           # looks before a waiting worker sleeps
+    SPIN_ROUNDS = 256           # looks before a waiting worker sleeps
 
 # What a task is part of: the beginning of its scope, and its tag.
 cdef struct Group:

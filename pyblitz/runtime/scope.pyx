@@ -12,11 +12,11 @@ from pyblitz.runtime.injector cimport (
 from pyblitz.runtime.call cimport STOP_FORKED, Call, Part, call_init
 from pyblitz.runtime.chaos cimport chaos
 from pyblitz.runtime.job cimport Job
-from pyblitz.runtime.join cimport (
-    promote_all, sleep_on_latch, wait_a_little, waited)
+from pyblitz.runtime.join cimport promote_all, sleep_on_latch, waited
 from pyblitz.runtime.latch cimport (
     count_down, count_latch_init, count_up, latch_fall_asleep,
     latch_get_sleepy, latch_is_set)
+from pyblitz.runtime.os cimport wait_a_little
 from pyblitz.runtime.pool cimport (
     MAIL_OR_ANYBODY, MAIL_OR_NOBODY, NO_MAIL, SPIN_ROUNDS, Group, Mail, call_of, change_call,
     current_call, execute, has_mail, hooks, mail_level, must_stop_waiting, pool_is_stale, pop_task, put_away,

@@ -18,7 +18,7 @@ from pyblitz.runtime.latch cimport (
 from pyblitz.runtime.stats cimport SEARCHING, SLEEPING, add_one, note, stats_destroy
 from pyblitz.runtime.os cimport (
     now_ns, park, parker_destroy, parker_init, place_elsewhere, place_note, place_take_back, unpark,
-    yield_thread)
+    wait_a_little, yield_thread)
 
 cdef enum Wake:
     NOT_ASLEEP
@@ -257,6 +257,7 @@ cdef void idle_init(Idle* idle) noexcept nogil:
     idle.jec = 0
     idle.spin = 0
     idle.begun = 0
+    idle.looks = 0
 
 
 cdef void start_looking(Sleep* s, Idle* idle) noexcept nogil:
@@ -282,7 +283,7 @@ cdef bint came_late(Sleep* s, Idle* idle, int64_t now) noexcept nogil:
 
 
 cdef bint spins_on(Sleep* s, Idle* idle, int64_t now) noexcept nogil:
-    """Whether to look once more before it gets sleepy.  Between two looks it yields."""
+    """Whether to look once more before it gets sleepy."""
     if idle.spin == 0 or idle.begun == SPUN:
         return False
     if idle.begun == 0:
@@ -336,13 +337,14 @@ cdef bint wished_for(Sleep* s, int64_t begun, int64_t now, bint* lately) noexcep
 
 
 cdef bint no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil:
-    """Yields, gets sleepy, or sleeps.  True: this worker has slept so long that
+    """Waits a little, gets sleepy, or sleeps.  True: this worker has slept so long that
     its thread should end, by `retire`."""
     if idle.rounds < ROUNDS_UNTIL_SLEEPY:
         idle.rounds += 1
-        yield_thread()
+        wait_a_little(idle.rounds)
     elif idle.rounds == ROUNDS_UNTIL_SLEEPY and idle.spin != 0 and spins_on(s, idle, now_ns()):
-        yield_thread()
+        idle.looks += 1
+        wait_a_little(idle.looks)
     elif idle.rounds == ROUNDS_UNTIL_SLEEPY:
         idle.jec = announce_sleepy(&s.counters)
         # Between the announcement and the looks that follow; partner: the fence in `spawn` of
