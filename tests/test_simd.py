@@ -107,15 +107,43 @@ def sum_of_row(a):
     return sums[0]
 
 
-def sum_of_tree(a):
-    """Of rows of 512 items, of which the first half has one more if their number is odd."""
-    if a.size <= 512:
-        return sum_of_row(a)
-    half = -(-(a.size // 2) // 512) * 512
-    return sum_of_tree(a[:half]) + sum_of_tree(a[half:])
+def sum_of_rows(a):
+    """Of rows of 512 items: of neighbours, and so on.  Of more than 64 in two halves, of which the
+    first has one more if their number is odd."""
+    if a.size > 64 * 512:
+        half = -(-(a.size // 2) // 512) * 512
+        return sum_of_rows(a[:half]) + sum_of_rows(a[half:])
+    sums = [sum_of_row(a[at : at + 512]) for at in range(0, a.size, 512)]
+    while len(sums) > 1:
+        odd = sums[len(sums) & ~1 :]
+        sums = [x + y for x, y in zip(sums[::2], sums[1::2], strict=False)] + odd
+    return sums[0]
 
 
-@pytest.mark.parametrize("n", [5, 100, 511, 512, 513, 1_025, 1_600, 2_048, 5_121, 10_000, 16_384])
+def sum_of_blocks(a):
+    """Of as many blocks as a power of two.  None has more than 128 KiB, or 256 where those would be
+    more than 16."""
+    most = 131072 // a.itemsize
+    if a.size > 16 * most:
+        most *= 2
+    blocks = 1
+    while blocks * most < a.size:
+        blocks *= 2
+    rows = -(-a.size // (512 * blocks))
+    return sum_of_halves([a[at : at + 512 * rows] for at in range(0, a.size, 512 * rows)])
+
+
+def sum_of_halves(blocks):
+    if len(blocks) == 1:
+        return sum_of_rows(blocks[0])
+    half = (len(blocks) + 1) // 2
+    return sum_of_halves(blocks[:half]) + sum_of_halves(blocks[half:])
+
+
+ROWS = [5, 100, 511, 512, 513, 1_025, 1_600, 2_048, 2_561, 5_121, 10_000, 16_384, 31_232]
+
+
+@pytest.mark.parametrize("n", ROWS)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_sums_are_those_of_a_tree(dtype, n, simd_level):
     """Whose shape the length alone decides, as kernels/simd/lanes.h says."""
@@ -124,8 +152,18 @@ def test_sums_are_those_of_a_tree(dtype, n, simd_level):
     for level in levels.names():
         simd_level(level)
         x = pb.par_iter(a)  # none of whose sums is so small that it is NumPy's
-        assert x.sum() == sum_of_tree(a)
-        assert (x * b).sum() == sum_of_tree(a * b)
+        assert x.sum() == sum_of_rows(a)
+        assert (x * b).sum() == sum_of_rows(a * b)
+
+
+@pytest.mark.parametrize("n", [32_769, 100_000, 262_145, 1_000_003])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_sums_are_those_of_blocks(dtype, n, pool_size):
+    a = np.random.default_rng(n).standard_normal(n).astype(dtype)
+    expected = sum_of_blocks(a)
+    for threads in (1, 2, 5):
+        pool_size(threads)
+        assert pb.par_sum(a) == expected
 
 
 @pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8", "f4", "f8", "i2", "F", ">i4", ">f8"])

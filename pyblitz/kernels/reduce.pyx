@@ -12,12 +12,17 @@ from pyblitz.runtime.atomic cimport u32_store_relaxed
 from pyblitz.runtime.bridge cimport bridge_middle
 from pyblitz.runtime.os cimport fe_clear
 
+cdef extern from "pyblitz/kernels/simd/lanes.h" nogil:
+    float pairs_of_floats "pb_pairs_float"(float* rows, intptr_t count)
+    double pairs_of_doubles "pb_pairs_double"(double* rows, intptr_t count)
+
 cdef enum:
     BLOCK_BYTES = 262144
     LEAST_BLOCK_BYTES = 131072  # a block costs 0.15 us beside its items
     ALONE_ITEMS = 32768
     LEAST_DEAR_ITEMS = 2048
     ROW_ITEMS = 512     # PB_ROW of simd/lanes.h
+    ROWS_AT_ONCE = 64   # PB_ROWS_AT_ONCE
 
 
 # ---- pairwise sums ----------------------------------------------------------
@@ -39,6 +44,13 @@ cdef inline Real pairwise_dot(const Real* a, const Real* b, intptr_t n) noexcept
         return simd.dot_doubles(a, b, n)
 
 
+cdef inline Real add_rows(Real* rows, intptr_t count) noexcept nogil:
+    if Real is float:
+        return pairs_of_floats(rows, count)
+    else:
+        return pairs_of_doubles(rows, count)
+
+
 # Apart from what calls itself: each call of it would have rows on the stack.
 cdef Real row_sum(const Real* a, intptr_t step, intptr_t n) noexcept nogil:
     cdef Real row[ROW_ITEMS]
@@ -49,9 +61,13 @@ cdef Real row_sum(const Real* a, intptr_t step, intptr_t n) noexcept nogil:
 
 
 cdef Real strided_sum(const Real* a, intptr_t step, intptr_t n) noexcept nogil:
-    cdef intptr_t half
-    if n <= ROW_ITEMS:
-        return row_sum(a, step, n)
+    cdef Real rows[ROWS_AT_ONCE]
+    cdef intptr_t half, at, k, count = (n + ROW_ITEMS - 1) // ROW_ITEMS
+    if count <= ROWS_AT_ONCE:
+        for k in range(count):
+            at = k * ROW_ITEMS
+            rows[k] = row_sum(<const Real*>(<const char*>a + at * step), step, min(n - at, <intptr_t>ROW_ITEMS))
+        return add_rows(rows, count)
     half = (n // 2 + ROW_ITEMS - 1) & ~<intptr_t>(ROW_ITEMS - 1)
     return (strided_sum(a, step, half)
             + strided_sum(<const Real*>(<const char*>a + half * step), step, n - half))
@@ -70,9 +86,14 @@ cdef Real row_dot(const Real* a, intptr_t astep, const Real* b, intptr_t bstep,
 
 cdef Real strided_dot(const Real* a, intptr_t astep, const Real* b, intptr_t bstep,
                       intptr_t n) noexcept nogil:
-    cdef intptr_t half
-    if n <= ROW_ITEMS:
-        return row_dot(a, astep, b, bstep, n)
+    cdef Real rows[ROWS_AT_ONCE]
+    cdef intptr_t half, at, k, count = (n + ROW_ITEMS - 1) // ROW_ITEMS
+    if count <= ROWS_AT_ONCE:
+        for k in range(count):
+            at = k * ROW_ITEMS
+            rows[k] = row_dot(<const Real*>(<const char*>a + at * astep), astep,
+                              <const Real*>(<const char*>b + at * bstep), bstep, min(n - at, <intptr_t>ROW_ITEMS))
+        return add_rows(rows, count)
     half = (n // 2 + ROW_ITEMS - 1) & ~<intptr_t>(ROW_ITEMS - 1)
     return (strided_dot(a, astep, b, bstep, half)
             + strided_dot(<const Real*>(<const char*>a + half * astep), astep,
@@ -413,14 +434,18 @@ cdef int reduce_combine(Worker* w, void* ctx, int64_t lo, int64_t mid, int64_t h
 cdef int64_t block_items(int64_t n, intptr_t itemsize, bint dear) noexcept nogil:
     """By these alone, for where the blocks end decides how sums are rounded.  Smaller ones where few
     of the largest would be: the first is done before others are called in, and the last while they
-    wait."""
+    wait.  As many as a power of two, so that each half of the tree is half of the work."""
     # Of two bytes are also halves, each of which takes as long as several wider numbers.
     cdef intptr_t size = max(itemsize, <intptr_t>4)
-    cdef int64_t items = LEAST_BLOCK_BYTES // size
+    cdef int64_t items = LEAST_BLOCK_BYTES // size, blocks = 1
     if dear:
         items = LEAST_DEAR_ITEMS
     while items * size < BLOCK_BYTES and (16 * items < n or (n <= ALONE_ITEMS and not dear)):
         items *= 2
+    while blocks * items < n:
+        blocks *= 2
+    if blocks > 1:
+        items = ((n + blocks - 1) // blocks + ROW_ITEMS - 1) & ~<int64_t>(ROW_ITEMS - 1)
     return items
 
 

@@ -11,15 +11,31 @@
 /* 32 lanes of double, 16 items each, and a tree: as many additions one after another as
  * in NumPy's 8 lanes of 16 items and the larger tree above them. */
 enum { PB_ROW = 512 };
-/* So many rows of a perfect tree are added up before those above them: between two rows there is little
- * to do then, and processors read the second one before they are through with the first. */
+/* So many rows are added up before what is above them: between two rows there is little to do then, and
+ * processors read the second one before they are through with the first. */
 enum { PB_ROWS_AT_ONCE = 64 };
 
 #define PB_HALF(n) (((n) / 2 + PB_ROW - 1) & ~(intptr_t)(PB_ROW - 1))
 
+/* The sum of what rows come to: neighbours are added, then neighbours of these; one that has none is left
+ * for the next round.  There is one at least. */
+#define PB_PAIRS(T)                                                           \
+  static inline __attribute__((always_inline)) T pb_pairs_##T(T *rows, intptr_t count) {\
+    intptr_t i;                                                               \
+    for (; count > 1; count = (count + 1) / 2) {                              \
+      for (i = 0; i < count / 2; i++)                                         \
+        rows[i] = rows[2 * i] + rows[2 * i + 1];                              \
+      if (count & 1)                                                          \
+        rows[i] = rows[count - 1];                                            \
+    }                                                                         \
+    return rows[0];                                                           \
+  }
+PB_PAIRS(float)
+PB_PAIRS(double)
+
 /* NAME_row: at most PB_ROW items of a, or products of a's and b's, in 256 bytes of lanes, whatever the
  * WIDTH of a vector.
- * NAME_rows: of 2^k rows, `count`, of which the last may be shorter.  It is inline, and calls nothing:
+ * NAME_rows: of `count` rows, of which the last may be shorter.  It is inline, and calls nothing:
  * gcc 12 clears the upper halves of registers before a return, but not where a call comes between, and
  * conversions of integers behind it then take three times as long.
  * NAME_sum, NAME_dot: any number, in a tree whose shape depends on that alone. */
@@ -83,20 +99,17 @@ enum { PB_ROWS_AT_ONCE = 64 };
     for (i = 0; i + PB_ROW < n; i += PB_ROW)                                  \
       rows[i / PB_ROW] = NAME##_row(a + i, b + i, PB_ROW, product);           \
     rows[i / PB_ROW] = NAME##_row(a + i, b + i, n - i, product);              \
-    for (; count > 1; count /= 2)                                             \
-      for (i = 0; i < count / 2; i++)                                         \
-        rows[i] = rows[2 * i] + rows[2 * i + 1];                              \
-    return rows[0];                                                           \
+    return pb_pairs_##T(rows, count);                                         \
   }                                                                           \
   static ATTR T NAME##_sum(const T *a, intptr_t n) {                          \
     const intptr_t half = PB_HALF(n), count = (n + PB_ROW - 1) / PB_ROW;      \
-    if (count > PB_ROWS_AT_ONCE || (count & (count - 1)))                     \
+    if (count > PB_ROWS_AT_ONCE)                                              \
       return NAME##_sum(a, half) + NAME##_sum(a + half, n - half);            \
     return NAME##_rows(a, a, n, count, 0);                                    \
   }                                                                           \
   static ATTR T NAME##_dot(const T *a, const T *b, intptr_t n) {              \
     const intptr_t half = PB_HALF(n), count = (n + PB_ROW - 1) / PB_ROW;      \
-    if (count > PB_ROWS_AT_ONCE || (count & (count - 1)))                     \
+    if (count > PB_ROWS_AT_ONCE)                                              \
       return NAME##_dot(a, b, half) + NAME##_dot(a + half, b + half, n - half); \
     return NAME##_rows(a, b, n, count, 1);                                    \
   }
