@@ -69,7 +69,9 @@ cdef struct Sleep:
     atomic_i64 wished
     atomic_i64 wishes
     atomic_i64 patience
-    # When a worker last saw that somebody else wants its CPU; of now_ns.
+    # When a worker that spins last looked late, and when that was the second time in a short while, so
+    # that somebody else wants its CPU; of now_ns.
+    atomic_i64 late
     atomic_i64 wanted
     # Whether who is called in may be given another CPU than its waker's; 0 when the system refused.
     atomic_u32 places
@@ -90,9 +92,10 @@ cdef enum:
     # Measured on two cores: fewer rounds lose the worker between the phases of
     # one array operation, more are felt by a neighbour.  They take some 25 us.
     ROUNDS_UNTIL_SLEEPY = 128
-    # A look that comes so late gave the CPU to somebody who wants it: nobody spins there for
-    # so long.
+    # A look that comes so late gave the CPU to somebody else.  Two of them within so long: to somebody
+    # who wants it, and nobody spins there for so long.
     LATE_NS = 200000
+    LATE_AGAIN_NS = 50000000
     WANTED_NS = 250000000
     LEAST_SPIN_NS = 10000
     # Of wishes that follow each other so soon, who is woken at the second is still awake at the third.

@@ -42,6 +42,7 @@ cdef void sleep_init(Sleep* s, Inbox* inbox, Sleeper** sleepers, int n,
     i64_store_relaxed(&s.wished, 0)
     i64_store_relaxed(&s.wishes, 0)
     i64_store_relaxed(&s.patience, PATIENCE)
+    i64_store_relaxed(&s.late, -LATE_AGAIN_NS)
     i64_store_relaxed(&s.wanted, -WANTED_NS)
     s.start = start
     s.pool = pool
@@ -273,12 +274,17 @@ cdef void start_looking(Sleep* s, Idle* idle) noexcept nogil:
 
 cdef bint came_late(Sleep* s, Idle* idle, int64_t now) noexcept nogil:
     """Whether somebody else had the CPU between two looks of a worker that spins: it stops."""
+    cdef int64_t last
     if now - idle.looked <= LATE_NS:
         return False
     idle.spin = 0
     idle.begun = SPUN
-    # relaxed: see spins_on
-    i64_store_relaxed(&s.wanted, now)
+    # relaxed, all: see spins_on
+    last = i64_load_relaxed(&s.late)
+    i64_store_relaxed(&s.late, now)
+    # Once in a while that is the host of a virtual machine, or an interrupt, and all workers at one time.
+    if LATE_NS < now - last <= LATE_AGAIN_NS:
+        i64_store_relaxed(&s.wanted, now)
     return True
 
 

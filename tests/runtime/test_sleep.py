@@ -118,35 +118,53 @@ def test_spinning_while_it_pays(native):
 
 
 def test_no_spinning_where_others_want_the_cpu(native):
-    """A look that comes late, for they ran; and for a while after it."""
+    """Two looks that come late, for they ran; and for a while after the second."""
     events = [
         ("slept", 50 * US, MS),
         ("looks", 9, 2 * MS, 199 * US),
         ("looks", 9, 3 * MS, 201 * US),
         ("looks", 9, 4 * MS, US),
         ("slept", 50 * US, 5 * MS),
-        *[("wish", (50 + k) * MS // 10, (50 + k) * MS // 10 + 9) for k in range(20)],
-        ("slept", 50 * US, 253 * MS),
-        ("slept", 50 * US, 254 * MS),
-        ("looks", 999, 255 * MS, US),
+        ("looks", 9, 6 * MS, 201 * US),
+        ("slept", 50 * US, 7 * MS),
+        *[("wish", (70 + k) * MS // 10, (70 + k) * MS // 10 + 9) for k in range(20)],
+        ("slept", 50 * US, 256 * MS),
+        ("slept", 50 * US, 257 * MS),
+        ("looks", 999, 258 * MS, US),
     ]
-    expected = [200 * US, 2, 1, 0, 0, *[False] * 20, 0, 200 * US, 200]
+    expected = [200 * US, 2, 1, 0, 200 * US, 1, 0, *[False] * 20, 0, 200 * US, 200]
     assert native.sleep.spins(200 * US, events) == expected
 
 
+@pytest.mark.parametrize(("later", "spins"), [(199 * US, 200 * US), (MS, 0), (51 * MS, 200 * US)])
+def test_once_is_not_often(native, later, spins):
+    """The host had the CPU, or all CPUs at once."""
+    events = [
+        ("slept", 50 * US, MS),
+        ("looks", 9, 2 * MS, 201 * US),
+        ("slept", 50 * US, 2 * MS + 202 * US),
+        ("looks", 9, 2 * MS + later, 201 * US),
+        ("slept", 50 * US, 2 * MS + 202 * US + later),
+    ]
+    assert native.sleep.spins(200 * US, events) == [200 * US, 1, 200 * US, 1, spins]
+
+
 def test_work_that_is_found_late_was_not_found_by_spinning(native):
-    """Others had the CPU meanwhile: it stops, and so do all who would begin."""
+    """Others had the CPU meanwhile: it stops, and the second time so do all who would begin."""
     events = [
         ("slept", 50 * US, MS),
         ("finds", 20, 2 * MS, US, 201 * US),
         ("looks", 9, 3 * MS, US),
         ("slept", 50 * US, 4 * MS),
+        ("finds", 20, 5 * MS, US, 201 * US),
+        ("slept", 50 * US, 6 * MS),
         ("slept", 50 * US, 300 * MS),
         ("wanted", 0, 300 * MS),
         ("looks", 9, 301 * MS, US),
         ("looks", 9, 551 * MS, US),
     ]
-    assert native.sleep.spins(200 * US, events) == [200 * US, 20, 0, 0, 200 * US, 0, 9]
+    found = native.sleep.spins(200 * US, events)
+    assert found == [200 * US, 20, 0, 200 * US, 20, 0, 200 * US, 0, 9]
 
 
 def test_wishes_wake_one(native):
