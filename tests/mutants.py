@@ -578,6 +578,20 @@ MUTATIONS = [
         "runtime/test_sleep.py",
     ),
     Mutation(
+        "sleep: one late look is somebody who wants the CPU",
+        "runtime/sleep.pyx",
+        "        if now - last <= LATE_AGAIN_NS:\n",
+        "        if True:\n",
+        "runtime/test_sleep.py",
+    ),
+    Mutation(
+        "reduce: blocks are as many as fit, and halves of the tree unequal",
+        "kernels/reduce.pyx",
+        "    if blocks > 1:\n        items =",
+        "    if False:\n        items =",
+        "test_kernels.py",
+    ),
+    Mutation(
         "bridge: short loops right after each other wake nobody",
         "runtime/bridge.pyx",
         "    b.beats = b.beats or lately\n",

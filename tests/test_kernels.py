@@ -628,6 +628,15 @@ def test_a_reduction_has_a_block_for_each_thread_where_its_items_are_dear(native
             assert block(n, size, True) <= block(2 * n, size, True) <= block(1 << 40, size, False)
 
 
+def test_half_of_the_blocks_is_half_of_the_items(native):
+    cheap, few = range(33_000, 3_000_000, 7_919), range(2_100, 99_000, 997)
+    for dear, lengths in ((False, cheap), (True, few)):
+        for n in lengths:
+            grain = native.kernels.reduction_block(n, 8, dear)
+            blocks = -(-n // grain)
+            assert (blocks + 1) // 2 * grain <= 0.54 * n
+
+
 def test_copies_between_any_offsets_in_a_page(native):
     """Those where glibc's memcpy is slow on some processors go another way."""
     rng = np.random.default_rng(0)

@@ -424,7 +424,7 @@ def test_which_zero_or_nan_an_extreme_is_does_not_depend_on_the_threads(pool_siz
 def test_a_product_of_rows_with_steps_has_the_same_bits(pool_size, dtype):
     """Copied row by row, as long as the rows of those side by side."""
     rng = np.random.default_rng(4)
-    for n in (100_000, 131_072, 200_003):  # fewer are NumPy's
+    for n in (100_000, 131_072, 200_003, 1_000_003):  # fewer are NumPy's
         a, b = (rng.standard_normal(n).astype(dtype) for _ in range(2))
         wide = np.zeros((2, n, 3), dtype)
         wide[0, :, 1], wide[1, :, 1] = a, b

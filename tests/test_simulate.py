@@ -60,6 +60,7 @@ def test_the_policy_has_the_constants_of_the_runtime():
         "BEAT_NS": Policy.beat,
         "WAITED_ASLEEP_NS": Policy.beat_asleep,
         "ROUNDS_UNTIL_SLEEPY": Policy.rounds,
+        "MOST_ROUNDS_OF_A_LOOK": Policy.rounds_of_a_look,
         "SPIN_ROUNDS": Policy.looks,
         "PB_LOOKS_PER_YIELD": Policy.looks_per_yield,
         "BATCH_TURN": Policy.turn,

@@ -75,7 +75,7 @@ class Sim(Pool):
 
     def wait_any(self, w: Worker, f: Job) -> Program:
         """Is one of the idle until f is done."""
-        rounds = 0
+        rounds = looks = 0
         jec = 0
         self.start_looking(w)
         while not f.done:
@@ -94,9 +94,10 @@ class Sim(Pool):
             elif f.done:
                 break
             elif rounds < self.policy.rounds:
-                rounds += 1
+                rounds = self.one_more(rounds)
+                looks += 1
                 self.ask()
-                yield self.resting(rounds)
+                yield self.resting(looks)
             elif rounds == self.policy.rounds:
                 jec = self.announce(w)
                 rounds += 1

@@ -29,6 +29,7 @@ class Policy:
     count: str = "shared"  # or "local": where a scope counts its tasks
     counters: str = "shared"  # or "free": as if the word of the counters cost nothing
     rounds: int = 128  # empty sweeps before an idle worker sleeps
+    rounds_of_a_look: int = 4  # at most: of each other worker one
     looks: int = 256  # of a wait, before it sleeps
     looks_per_yield: int = 16  # of both; after the others it pauses
     share_awake: float = 5_000.0

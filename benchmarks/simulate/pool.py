@@ -270,6 +270,11 @@ class Pool:
             self.stop_sweep(owner)
             self.notice(w, owner)
 
+    def one_more(self, rounds: int) -> int:
+        """After one more look that found nothing: those at many others count for several."""
+        others = min(max(len(self.workers) - 1, 1), self.policy.rounds_of_a_look)
+        return min(rounds + others, self.policy.rounds)
+
     def resting(self, last: int, count: int = 1) -> float:
         """What is between so many looks, of which the last has this number."""
         each = self.policy.looks_per_yield
@@ -483,7 +488,7 @@ class Pool:
         self.sleepers |= 1 << w.index
         self.sleeping += 1
         yield None
-        rounds = 0
+        rounds = looks = 0
         jec = 0
         while True:
             job = w.tasks.pop() if w.tasks else None
@@ -504,9 +509,10 @@ class Pool:
                 self.start_looking(w)
                 rounds = 0
             elif rounds < self.policy.rounds:
-                rounds += 1
+                rounds = self.one_more(rounds)
+                looks += 1
                 self.ask()
-                yield self.resting(rounds)
+                yield self.resting(looks)
             elif rounds == self.policy.rounds:
                 jec = self.announce(w)
                 rounds += 1

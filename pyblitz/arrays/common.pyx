@@ -86,7 +86,7 @@ cdef int report_flags(str name, uint32_t flags) except -1:
 # ---- sliced: NumPy on parts of arrays ---------------------------------------
 
 cdef bint is_half(cnp.dtype dtype):
-    return dtype.kind == b"f" and dtype.itemsize == 2
+    return dtype is not None and dtype.kind == b"f" and dtype.itemsize == 2
 
 
 cdef class Flags:

@@ -13,16 +13,18 @@ from pyblitz.runtime.bridge cimport bridge_middle
 from pyblitz.runtime.os cimport fe_clear
 
 cdef extern from "pyblitz/kernels/simd/lanes.h" nogil:
+    enum:
+        ROW_ITEMS "PB_ROW"
+        ROWS_AT_ONCE "PB_ROWS_AT_ONCE"
     float pairs_of_floats "pb_pairs_float"(float* rows, intptr_t count)
     double pairs_of_doubles "pb_pairs_double"(double* rows, intptr_t count)
 
 cdef enum:
     BLOCK_BYTES = 262144
-    LEAST_BLOCK_BYTES = 131072  # a block costs 0.15 us beside its items
+    SMALL_BLOCK_BYTES = 131072  # half of that at least: a block costs 0.15 us beside its items
     ALONE_ITEMS = 32768
-    LEAST_DEAR_ITEMS = 2048
-    ROW_ITEMS = 512     # PB_ROW of simd/lanes.h
-    ROWS_AT_ONCE = 64   # PB_ROWS_AT_ONCE
+    DEAR_ITEMS = 2048
+    STEP_ITEMS = 64     # where blocks of dear items end
 
 
 # ---- pairwise sums ----------------------------------------------------------
@@ -51,7 +53,7 @@ cdef inline Real add_rows(Real* rows, intptr_t count) noexcept nogil:
         return pairs_of_doubles(rows, count)
 
 
-# Apart from what calls itself: each call of it would have rows on the stack.
+# Apart from what calls itself: each call of it would have a row on the stack.
 cdef Real row_sum(const Real* a, intptr_t step, intptr_t n) noexcept nogil:
     cdef Real row[ROW_ITEMS]
     cdef intptr_t i
@@ -63,6 +65,8 @@ cdef Real row_sum(const Real* a, intptr_t step, intptr_t n) noexcept nogil:
 cdef Real strided_sum(const Real* a, intptr_t step, intptr_t n) noexcept nogil:
     cdef Real rows[ROWS_AT_ONCE]
     cdef intptr_t half, at, k, count = (n + ROW_ITEMS - 1) // ROW_ITEMS
+    if n <= ROW_ITEMS:
+        return row_sum(a, step, n)
     if count <= ROWS_AT_ONCE:
         for k in range(count):
             at = k * ROW_ITEMS
@@ -88,6 +92,8 @@ cdef Real strided_dot(const Real* a, intptr_t astep, const Real* b, intptr_t bst
                       intptr_t n) noexcept nogil:
     cdef Real rows[ROWS_AT_ONCE]
     cdef intptr_t half, at, k, count = (n + ROW_ITEMS - 1) // ROW_ITEMS
+    if n <= ROW_ITEMS:
+        return row_dot(a, astep, b, bstep, n)
     if count <= ROWS_AT_ONCE:
         for k in range(count):
             at = k * ROW_ITEMS
@@ -434,18 +440,19 @@ cdef int reduce_combine(Worker* w, void* ctx, int64_t lo, int64_t mid, int64_t h
 cdef int64_t block_items(int64_t n, intptr_t itemsize, bint dear) noexcept nogil:
     """By these alone, for where the blocks end decides how sums are rounded.  Smaller ones where few
     of the largest would be: the first is done before others are called in, and the last while they
-    wait.  As many as a power of two, so that each half of the tree is half of the work."""
+    wait.  About as many as a power of two, so that each half of the tree is half of the work."""
     # Of two bytes are also halves, each of which takes as long as several wider numbers.
     cdef intptr_t size = max(itemsize, <intptr_t>4)
-    cdef int64_t items = LEAST_BLOCK_BYTES // size, blocks = 1
+    cdef int64_t items = SMALL_BLOCK_BYTES // size, blocks = 1
+    cdef int64_t unit = STEP_ITEMS if dear else ROW_ITEMS
     if dear:
-        items = LEAST_DEAR_ITEMS
+        items = DEAR_ITEMS
     while items * size < BLOCK_BYTES and (16 * items < n or (n <= ALONE_ITEMS and not dear)):
         items *= 2
     while blocks * items < n:
         blocks *= 2
     if blocks > 1:
-        items = ((n + blocks - 1) // blocks + ROW_ITEMS - 1) & ~<int64_t>(ROW_ITEMS - 1)
+        items = ((n + blocks - 1) // blocks + unit - 1) & ~(unit - 1)
     return items
 
 

@@ -654,12 +654,14 @@ cdef Job* steal_any(Worker* w, bint* more) noexcept nogil:
                     job = steal_from(w, p.workers[i], more, &retry)
                     if job != NULL:
                         return job
-    ask_all(w)
+    if w.searches & 7 == 0:
+        ask_all(w)
     return NULL
 
 
 cdef void ask_all(Worker* w) noexcept nogil:
-    """Nothing to steal: asks whoever may have lazy forks to promote one."""
+    """Nothing to steal: asks whoever may have lazy forks to promote one.  Each eighth time, about once
+    in a microsecond: who is asked looks at the clock."""
     cdef Pool* p = w.pool
     cdef uint64_t taken = 0
     cdef int i, k = -1
@@ -675,8 +677,8 @@ cdef void ask_all(Worker* w) noexcept nogil:
 
 
 cdef inline void ask(Worker* busy) noexcept nogil:
-    # relaxed, all: hints.  The owner clears `asked` when it has answered, so
-    # that it is disturbed once a beat at most, by however many.  If it overwrites
+    # relaxed, all: hints.  The owner clears `asked` when it has answered: until
+    # then others do not disturb it, however many they are.  If it overwrites
     # the fuse at this moment, it answers when that has burnt down.
     if u32_load_relaxed(&busy.asked) == 0:
         u32_store_relaxed(&busy.asked, 1)

@@ -81,17 +81,18 @@ cdef struct Sleep:
 
 cdef struct Idle:
     # A worker's search.
-    uint32_t rounds     # how many searches found nothing
+    uint32_t rounds     # how many looks found nothing; of a large pool each counts for several
     uint32_t jec        # the jobs event counter when it got sleepy
-    uint32_t looks      # how many it made after the rounds
+    uint32_t looks      # how many it made in all searches: decides when it yields
     int64_t spin        # for how many ns it searches on after the rounds
     int64_t begun       # since when it does so; 0: not yet; SPUN: no more
     int64_t looked      # when it looked last, since then
 
 cdef enum:
     # Measured on two cores: fewer rounds lose the worker between the phases of
-    # one array operation, more are felt by a neighbour.  They take some 25 us.
+    # one array operation, more are felt by a neighbour.  They take two threads some 25 us.
     ROUNDS_UNTIL_SLEEPY = 128
+    MOST_ROUNDS_OF_A_LOOK = 4
     # A look that comes so late gave the CPU to somebody else.  Two of them within so long: to somebody
     # who wants it, and nobody spins there for so long.
     LATE_NS = 200000

@@ -281,10 +281,11 @@ cdef bint came_late(Sleep* s, Idle* idle, int64_t now) noexcept nogil:
     idle.begun = SPUN
     # relaxed, all: see spins_on
     last = i64_load_relaxed(&s.late)
-    i64_store_relaxed(&s.late, now)
     # Once in a while that is the host of a virtual machine, or an interrupt, and all workers at one time.
-    if LATE_NS < now - last <= LATE_AGAIN_NS:
-        i64_store_relaxed(&s.wanted, now)
+    if now - last > LATE_NS:
+        i64_store_relaxed(&s.late, now)
+        if now - last <= LATE_AGAIN_NS:
+            i64_store_relaxed(&s.wanted, now)
     return True
 
 
@@ -345,11 +346,13 @@ cdef bint wished_for(Sleep* s, int64_t begun, int64_t now, bint* lately) noexcep
 cdef bint no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil:
     """Waits a little, gets sleepy, or sleeps.  True: this worker has slept so long that
     its thread should end, by `retire`."""
+    idle.looks += 1
     if idle.rounds < ROUNDS_UNTIL_SLEEPY:
-        idle.rounds += 1
-        wait_a_little(idle.rounds)
+        # A look at many others takes longer.
+        idle.rounds += <uint32_t>min(s.n_sleepers, <int>MOST_ROUNDS_OF_A_LOOK)
+        idle.rounds = min(idle.rounds, <uint32_t>ROUNDS_UNTIL_SLEEPY)
+        wait_a_little(idle.looks)
     elif idle.rounds == ROUNDS_UNTIL_SLEEPY and idle.spin != 0 and spins_on(s, idle, now_ns()):
-        idle.looks += 1
         wait_a_little(idle.looks)
     elif idle.rounds == ROUNDS_UNTIL_SLEEPY:
         idle.jec = announce_sleepy(&s.counters)

@@ -149,6 +149,14 @@ def test_once_is_not_often(native, later, spins):
     assert native.sleep.spins(200 * US, events) == [200 * US, 1, 200 * US, 1, spins]
 
 
+def test_several_that_come_late_are_once(native):
+    """And the next one, that is later than the first of them, is the second time."""
+    events = [("slept", 50 * US, MS)]
+    for begun in (2 * MS, 2 * MS + 150 * US, 2 * MS + 300 * US):
+        events += [("looks", 9, begun, 201 * US), ("slept", 50 * US, begun + 202 * US)]
+    assert native.sleep.spins(200 * US, events) == [200 * US, 1, 200 * US, 1, 200 * US, 1, 0]
+
+
 def test_work_that_is_found_late_was_not_found_by_spinning(native):
     """Others had the CPU meanwhile: it stops, and the second time so do all who would begin."""
     events = [
@@ -227,7 +235,8 @@ TAKEN = 20    # a quiet machine takes a CPU away 3 to 8 times, one with others a
 
 def quiet_runs(run, n, share=0.02, taken=TAKEN):
     '''What up to n runs give, of those in which, and in the 0.3 s before which, others had at most
-    this share of a CPU: who was kept from one does not spin for 0.25 s.  None begins after 20 s.'''
+    this share of a CPU: who is kept from one twice does not spin for 0.25 s.  None begins after
+    20 s.'''
     end = time.perf_counter() + 20
     for _ in range(n):
         if time.perf_counter() > end:
