@@ -95,9 +95,9 @@ class Sim(Pool):
                 break
             elif rounds < self.policy.rounds:
                 rounds = self.one_more(rounds)
-                looks += 1
+                looks += self.others()
                 self.ask()
-                yield self.resting(looks)
+                yield self.searched(looks)
             elif rounds == self.policy.rounds:
                 jec = self.announce(w)
                 rounds += 1

@@ -272,11 +272,19 @@ class Pool:
 
     def one_more(self, rounds: int) -> int:
         """After one more look that found nothing: those at many others count for several."""
-        others = min(max(len(self.workers) - 1, 1), self.policy.rounds_of_a_look)
+        others = min(self.others(), self.policy.rounds_of_a_look)
         return min(rounds + others, self.policy.rounds)
 
+    def others(self) -> int:
+        return max(len(self.workers) - 1, 1)
+
+    def searched(self, looks: int) -> float:
+        """What is after a look at all others, who are `looks` by now."""
+        yields = looks % self.policy.looks_per_yield < self.others()
+        return self.costs.yielding if yields else self.costs.spin
+
     def resting(self, last: int, count: int = 1) -> float:
-        """What is between so many looks, of which the last has this number."""
+        """What is between so many looks at one, of which the last has this number."""
         each = self.policy.looks_per_yield
         yields = last // each - (last - count) // each
         return yields * self.costs.yielding + (count - yields) * self.costs.spin
@@ -510,9 +518,9 @@ class Pool:
                 rounds = 0
             elif rounds < self.policy.rounds:
                 rounds = self.one_more(rounds)
-                looks += 1
+                looks += self.others()
                 self.ask()
-                yield self.resting(looks)
+                yield self.searched(looks)
             elif rounds == self.policy.rounds:
                 jec = self.announce(w)
                 rounds += 1

@@ -81,7 +81,7 @@ cdef bint wait_for_fork(Worker* w, Fork* f, atomic_i64* limit) noexcept nogil:
             note(&w.sleeper.stats, BUSY, WAITING)
         rounds += 1
         if rounds < SPIN_ROUNDS:
-            wait_a_little(rounds)
+            wait_a_little(rounds, 1)
         elif must_stop_waiting(w, stop):
             stop = True
             error = hooks().capture()

@@ -31,10 +31,11 @@ static inline int64_t pb_now_ns(void) {
 static inline void pb_yield(void) { sched_yield(); }
 
 /* Between two looks of a thread that waits, and does not sleep yet.  A yield takes 0.4 to 0.8 us, in
- * which it sees nothing; without any, whoever it waits for may be waiting for its CPU. */
+ * which it sees nothing; without any, whoever it waits for may be waiting for its CPU.
+ * looks: at how many others it has looked; last: at how many of them this time. */
 enum { PB_LOOKS_PER_YIELD = 16 };
-static inline void pb_wait_a_little(uint32_t looks) {
-  if (looks % PB_LOOKS_PER_YIELD == 0)
+static inline void pb_wait_a_little(uint32_t looks, uint32_t last) {
+  if (looks % PB_LOOKS_PER_YIELD < last)
     pb_yield();
   else
     pb_spin_hint();

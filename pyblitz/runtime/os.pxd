@@ -8,8 +8,8 @@ from libc.stdint cimport int64_t, uint32_t
 cdef extern from "pyblitz/runtime/os.h" nogil:
     int64_t now_ns "pb_now_ns"()
     void yield_thread "pb_yield"()
-    # looks: how many there were; in some of them it yields.
-    void wait_a_little "pb_wait_a_little"(uint32_t looks)
+    # looks: at how many others it has looked; last: at how many this time.  Each sixteenth time it yields.
+    void wait_a_little "pb_wait_a_little"(uint32_t looks, uint32_t last)
     bint membarrier_register "pb_membarrier_register"()
     bint membarrier "pb_membarrier"()
     int CACHE_LINES "PB_CACHE_LINES"

@@ -326,7 +326,7 @@ cdef int scope_end(Worker* w, Scope* s) noexcept nogil:
             note(&w.sleeper.stats, BUSY, WAITING)
         rounds += 1
         if rounds < SPIN_ROUNDS:
-            wait_a_little(rounds)
+            wait_a_little(rounds, 1)
         elif must_stop_waiting(w, told):
             told = True
             scope_fail(s, -1)

@@ -83,7 +83,7 @@ cdef struct Idle:
     # A worker's search.
     uint32_t rounds     # how many looks found nothing; of a large pool each counts for several
     uint32_t jec        # the jobs event counter when it got sleepy
-    uint32_t looks      # how many it made in all searches: decides when it yields
+    uint32_t looks      # at how many others it looked in all searches: decides when it yields
     int64_t spin        # for how many ns it searches on after the rounds
     int64_t begun       # since when it does so; 0: not yet; SPUN: no more
     int64_t looked      # when it looked last, since then

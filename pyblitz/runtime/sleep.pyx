@@ -346,14 +346,15 @@ cdef bint wished_for(Sleep* s, int64_t begun, int64_t now, bint* lately) noexcep
 cdef bint no_work_found(Sleep* s, int i, Idle* idle) noexcept nogil:
     """Waits a little, gets sleepy, or sleeps.  True: this worker has slept so long that
     its thread should end, by `retire`."""
-    idle.looks += 1
+    # A look at many others takes longer, and is felt by them all.
+    cdef uint32_t others = <uint32_t>s.n_sleepers
+    idle.looks += others
     if idle.rounds < ROUNDS_UNTIL_SLEEPY:
-        # A look at many others takes longer.
-        idle.rounds += <uint32_t>min(s.n_sleepers, <int>MOST_ROUNDS_OF_A_LOOK)
+        idle.rounds += min(others, <uint32_t>MOST_ROUNDS_OF_A_LOOK)
         idle.rounds = min(idle.rounds, <uint32_t>ROUNDS_UNTIL_SLEEPY)
-        wait_a_little(idle.looks)
+        wait_a_little(idle.looks, others)
     elif idle.rounds == ROUNDS_UNTIL_SLEEPY and idle.spin != 0 and spins_on(s, idle, now_ns()):
-        wait_a_little(idle.looks)
+        wait_a_little(idle.looks, others)
     elif idle.rounds == ROUNDS_UNTIL_SLEEPY:
         idle.jec = announce_sleepy(&s.counters)
         # Between the announcement and the looks that follow; partner: the fence in `spawn` of
