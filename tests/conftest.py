@@ -82,16 +82,24 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     """Begins with a long file, which alone would be left at last; with --explore, what has no
     random examples would only do again what it does by default; and without --full, what is marked
-    so is left out."""
+    so is left out, and most combinations of parameters of which one_in so many are enough."""
     items.sort(key=lambda item: item.path.name != "test_writers.py")
     if config.getoption("explore"):
         chosen = [item for item in items if getattr(item.obj, "is_hypothesis_test", False)]
     elif not config.getoption("full"):
-        chosen = [item for item in items if not item.get_closest_marker("full")]
+        chosen = [item for item in items if not is_left_to_full(item)]
     else:
         return
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = chosen
+
+
+def is_left_to_full(item):
+    """A combination whose values have numbers that add up to a multiple of n is not."""
+    one_in = item.get_closest_marker("one_in")
+    if one_in is not None and sum(item.callspec.indices.values()) % one_in.args[0]:
+        return True
+    return item.get_closest_marker("full") is not None
 
 
 def pytest_collection_finish(session):
@@ -178,6 +186,7 @@ def build_native(target):
         flags += [f"-fsanitize={BUILD}", "-fno-omit-frame-pointer"]
         link.append(f"-fsanitize={BUILD}")
     sources = sorted((HERE / "native").glob("*.pyx"))
+    gc.disable()  # as in setup.py
     extensions = [
         Extension(
             source.stem,
@@ -215,6 +224,7 @@ def build_native(target):
             },
         ),
     )
+    gc.enable()
     return [source.stem for source in sources]
 
 

@@ -1886,7 +1886,7 @@ class Copy:
             row["build_s"] = round(time.monotonic() - begun)
             begun = time.monotonic()
             tests = [f"tests/{name}" for name in mutation.tests.split()]
-            options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider"]
+            options = ["-x", "-q", "--full", "--no-header", "-p", "no:cacheprovider"]
             code, out = self.run("-m", "pytest", *options, *tests, seconds=SECONDS)
             row["test_s"] = round(time.monotonic() - begun)
         except RuntimeError as error:

@@ -127,6 +127,7 @@ def test_sizes_around_a_million(dtype):
         check(base[:n], **BOTH_WAYS[(i + len(dtype)) % 4])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [LARGE, LARGE + 33_333])
 def test_every_kind_is_stable(dtype, n):
@@ -189,6 +190,7 @@ def test_few_distinct_items(dtype, distinct, pool_size):
         assert np.array_equal(pb.par_lexsort(ties), np.lexsort(ties))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["i4", "u8", "f4", "f8", "M8[s]"])
 @pytest.mark.parametrize("distinct", [2, 512, 4096, 4097])
 def test_few_values_of_any_bits(dtype, distinct, pool_size):
@@ -230,6 +232,7 @@ def test_adversaries(dtype):
                 raise AssertionError(f"{name}, {options}") from e
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [*DTYPES, "S12", "U12", "S104"])
 @pytest.mark.parametrize("n", [1777, 33_000])
 def test_adversaries_of_every_dtype(dtype, n):
@@ -323,6 +326,7 @@ def test_any_byte_but_zero_is_true(n):
 # ---- axes, layouts, threads -------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["i8", "f8", "f4", "i2", "u1", "?", "D", "M8[s]", "S7", "U3"])
 @pytest.mark.parametrize(
     "shape",

@@ -96,6 +96,7 @@ def somewhere(request, crowd):
         }[request.param]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("road", ROADS)
 def test_errstate(road, mode, running_pool, somewhere, capfd):

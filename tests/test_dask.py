@@ -51,6 +51,7 @@ def in_this_thread():
         yield
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chunks", CHUNKS)
 @pytest.mark.parametrize("name", DATA)
 def test_sorts(name, chunks):
@@ -192,6 +193,7 @@ def same(got, expected):
             assert x.shape == y.shape
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chunks", CHUNKS[:3])
 @pytest.mark.parametrize("name", DATA)
 def test_unique(name, chunks):
@@ -268,6 +270,7 @@ def test_what_was_distinct_goes_on_without_known_sizes():
 # ---- searches ---------------------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("chunks", CHUNKS[:3])
 @pytest.mark.parametrize("name", DATA)

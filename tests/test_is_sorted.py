@@ -57,6 +57,7 @@ def in_order(a, axis, descending):
 ALL = [*SORTED, ">g", ">D", "G"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ALL)
 @pytest.mark.parametrize("descending", [None, True])
 def test_one_pair_anywhere(dtype, descending):

@@ -1146,6 +1146,7 @@ def test_inplace_needs_a_writeable_array():
 # ---- par_fill ---------------------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("size", [5, 9_000_007])
 @pytest.mark.parametrize(
     "value",

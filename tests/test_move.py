@@ -69,6 +69,7 @@ masks = st.tuples(st.integers(0, 99), st.sampled_from([0, 0.01, 0.5, 0.99, 1]))
 # ---- selection --------------------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ITEMS)
 @pytest.mark.parametrize("n", [0, 7, 1000, 140_001])
 @pytest.mark.parametrize("density", [0, 0.003, 0.5, 0.997, 1])
@@ -296,6 +297,7 @@ def test_take_refuses(n):
 # ---- scattering -------------------------------------------------------------
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8", "F", "D", "g", "S3", ">i4", "U7"])
 @pytest.mark.parametrize("order", ["random", "rising", "same", "falling", "rising to the end"])
 @pytest.mark.parametrize(("count", "threads"), [(1_000, 1), *((100_000, n) for n in THREADS)])

@@ -196,6 +196,7 @@ def test_group_by_several_keys(data):
     check_groups(data.draw(st.sampled_from([tuple, list]))(keys), keys)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("n", [700, 40_000, 140_000])
 @pytest.mark.parametrize("distinct", [1, 2, 100, 10**4, 10**9])
 @pytest.mark.parametrize("kind", ["wide", "floats", "narrow", "falling"])

@@ -91,6 +91,7 @@ BESIDE = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("vectors", [1, 2])
 @pytest.mark.parametrize("dtype", BESIDE)
 def test_beside_numpys_vectors(dtype, vectors, partitions_itself):
@@ -156,6 +157,7 @@ def test_partition(a, data):
     check_partition(a, kth)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", SPLIT)
 @pytest.mark.parametrize("n", SIZES)
 def test_sizes_around_thresholds(dtype, n):
@@ -197,6 +199,7 @@ PATTERNS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("dtype", SPLIT)
 def test_patterns(pattern, dtype):
@@ -521,6 +524,7 @@ def test_topk_along_axes(a, largest, data):
     check_topk(a, k, largest, axis)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "u2", "f2", *SPLIT])
 @pytest.mark.parametrize("largest", [False, True])
 def test_topk_of_extremes(dtype, largest):

@@ -80,6 +80,7 @@ def test_same_seed_same_run(name):
     assert figures(3) == figures(3)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", SMALL)
 def test_every_item_runs_once(name, policy):

@@ -244,6 +244,7 @@ def test_adversaries(dtype):
                 raise AssertionError(f"{name}, {options}") from e
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [*DTYPES, "S12", "U12", "S104"])
 @pytest.mark.parametrize("n", [1777, 33_000])
 def test_adversaries_of_every_dtype(dtype, n):
@@ -283,6 +284,7 @@ def test_adversaries_in_place(dtype):
             raise AssertionError(f"{name}, {options}") from e
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["i8", "f8", "f4", "i2", "u1", "?", "D", "M8[s]", "S7", "U3"])
 @pytest.mark.parametrize(
     "shape",

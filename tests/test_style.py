@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from cython_lint.cython_lint import PYCODESTYLE_CODES
 
 import pyblitz as pb
 
@@ -23,28 +24,20 @@ STUBTEST = [
     *("--mypy-config-file", str(ROOT / "pyproject.toml")),
 ]
 # Commands to run in turn, as they share a cache.  Each keeps one CPU busy for seconds.
+CYTHON = ["pyblitz", "tests/native", "benchmarks", "examples"]
 CHECKS = {
     "types": [["mypy"], STUBTEST],
     "ruff": [["ruff", "check", "."], ["ruff", "format", "--check", "."]],
-    **{
-        f"cython-lint {number}": [
-            ["cython_lint.cython_lint", "--max-line-length=120", "--ignore=E741", *sources]
+    # Which starts pycodestyle for each file if it is let to.
+    "cython-lint": [["cython_lint.cython_lint", "--no-pycodestyle", *CYTHON]],
+    "pycodestyle": [
+        [
+            "pycodestyle",
+            "--max-line-length=120",
+            f"--ignore={','.join(sorted({*PYCODESTYLE_CODES, 'E741'}))}",
+            *(str(path) for top in CYTHON for path in sorted((ROOT / top).rglob("*.p[yx][xd]"))),
         ]
-        for number, sources in enumerate(
-            (
-                ["pyblitz/arrays", "pyblitz/host"],
-                [
-                    "pyblitz/host",
-                    "pyblitz/kernels",
-                    "pyblitz/runtime",
-                    "tests/native",
-                    "benchmarks",
-                    "examples",
-                ],
-                sorted(str(path) for path in ROOT.glob("pyblitz/*.p[yx][xd]")),
-            )
-        )
-    },
+    ],
 }
 
 
@@ -74,7 +67,7 @@ def checked():
 def test_lint_and_types(name, checked):
     """Of a C loop that only counts, the variable has no use: `_` would be a Python object."""
     for done in checked[name]:
-        if name.startswith("cython-lint"):
+        if name == "cython-lint":
             said = [x for x in done.stdout.splitlines() if "Loop control variable" not in x]
             assert not said, "\n".join(said)
             assert not done.stderr

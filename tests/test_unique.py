@@ -60,6 +60,7 @@ def test_every_dtype_and_layout(a, wanted, equal_nan):
     check(a, equal_nan=equal_nan, **wanted)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize(
     "dtype",
@@ -73,6 +74,7 @@ def test_sizes(dtype, n):
 
 
 # Around the first table, its doublings, what a sample lets pass, and the limit.
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "count", [1, 2, 127, 128, 129, 1000, 4097, 10_000, 16_383, 16_384, 16_385, 30_000]
 )
@@ -147,6 +149,7 @@ def test_zeros_are_one_and_the_first_is_shown(dtype, many):
             assert np.signbit(got[got == 0]).tolist() == [sign < 0]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "F", "D", "M8[s]", "m8[D]"])
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("nans", [0, 1, 2, 5000, 150_000])

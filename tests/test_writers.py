@@ -662,6 +662,7 @@ def test_orders(dtype):
             assert (np.sort(places) == everything).all()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("dtype", "n"),
