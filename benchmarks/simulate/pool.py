@@ -276,18 +276,22 @@ class Pool:
         return min(rounds + others, self.policy.rounds)
 
     def others(self) -> int:
+        """How many a searcher looks at in a round."""
         return max(len(self.workers) - 1, 1)
 
-    def searched(self, looks: int) -> float:
-        """What is after a look at all others, who are `looks` by now."""
-        yields = looks % self.policy.looks_per_yield < self.others()
-        return self.costs.yielding if yields else self.costs.spin
-
-    def resting(self, last: int, count: int = 1) -> float:
-        """What is between so many looks at one, of which the last has this number."""
+    def yields(self, last: int, looks: int) -> int:
+        """How often a thread yields in so many looks, of which the last has this number."""
         each = self.policy.looks_per_yield
-        yields = last // each - (last - count) // each
-        return yields * self.costs.yielding + (count - yields) * self.costs.spin
+        return last // each - (last - looks) // each
+
+    def searched(self, last: int) -> float:
+        """What is after a look at each of the others, the last of which has this number."""
+        return self.costs.yielding if self.yields(last, self.others()) else self.costs.spin
+
+    def resting(self, last: int, looks: int = 1) -> float:
+        """What is between so many looks at one, of which the last has this number."""
+        yields = self.yields(last, looks)
+        return yields * self.costs.yielding + (looks - yields) * self.costs.spin
 
     def notice(self, w: Worker, waiter: Worker) -> None:
         """A waiter that spins sees what w wrote."""

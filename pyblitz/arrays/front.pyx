@@ -182,6 +182,7 @@ cdef object count_left(str name, str why, int64_t bytes):
 
 
 cdef int64_t bytes_of(object x):
+    """Of its items, as far as it says so without being converted; else 0."""
     if cnp.PyArray_CheckExact(x):
         return cnp.PyArray_NBYTES(x)
     n = getattr(x, "nbytes", None)

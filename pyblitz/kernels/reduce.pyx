@@ -53,28 +53,13 @@ cdef inline Real add_rows(Real* rows, intptr_t count) noexcept nogil:
         return pairs_of_doubles(rows, count)
 
 
-# Apart from what calls itself: each call of it would have a row on the stack.
+# Both apart from what calls itself: each call of it would have their arrays on the stack.
 cdef Real row_sum(const Real* a, intptr_t step, intptr_t n) noexcept nogil:
     cdef Real row[ROW_ITEMS]
     cdef intptr_t i
     for i in range(n):
         row[i] = (<const Real*>(<const char*>a + i * step))[0]
     return pairwise_sum(row, n)
-
-
-cdef Real strided_sum(const Real* a, intptr_t step, intptr_t n) noexcept nogil:
-    cdef Real rows[ROWS_AT_ONCE]
-    cdef intptr_t half, at, k, count = (n + ROW_ITEMS - 1) // ROW_ITEMS
-    if n <= ROW_ITEMS:
-        return row_sum(a, step, n)
-    if count <= ROWS_AT_ONCE:
-        for k in range(count):
-            at = k * ROW_ITEMS
-            rows[k] = row_sum(<const Real*>(<const char*>a + at * step), step, min(n - at, <intptr_t>ROW_ITEMS))
-        return add_rows(rows, count)
-    half = (n // 2 + ROW_ITEMS - 1) & ~<intptr_t>(ROW_ITEMS - 1)
-    return (strided_sum(a, step, half)
-            + strided_sum(<const Real*>(<const char*>a + half * step), step, n - half))
 
 
 cdef Real row_dot(const Real* a, intptr_t astep, const Real* b, intptr_t bstep,
@@ -88,36 +73,43 @@ cdef Real row_dot(const Real* a, intptr_t astep, const Real* b, intptr_t bstep,
     return pairwise_dot(row, col, n)
 
 
-cdef Real strided_dot(const Real* a, intptr_t astep, const Real* b, intptr_t bstep,
-                      intptr_t n) noexcept nogil:
+cdef Real strided_sum(const Real* a, intptr_t astep, const Real* b, intptr_t bstep, intptr_t n,
+                      bint products) noexcept nogil:
+    """Of the items at a; or of the products of these and the items at b."""
     cdef Real rows[ROWS_AT_ONCE]
+    cdef const Real* x
+    cdef const Real* y
     cdef intptr_t half, at, k, count = (n + ROW_ITEMS - 1) // ROW_ITEMS
     if n <= ROW_ITEMS:
-        return row_dot(a, astep, b, bstep, n)
+        return row_dot(a, astep, b, bstep, n) if products else row_sum(a, astep, n)
     if count <= ROWS_AT_ONCE:
         for k in range(count):
             at = k * ROW_ITEMS
-            rows[k] = row_dot(<const Real*>(<const char*>a + at * astep), astep,
-                              <const Real*>(<const char*>b + at * bstep), bstep, min(n - at, <intptr_t>ROW_ITEMS))
+            x = <const Real*>(<const char*>a + at * astep)
+            y = <const Real*>(<const char*>b + at * bstep)
+            rows[k] = strided_sum(x, astep, y, bstep, min(n - at, <intptr_t>ROW_ITEMS), products)
         return add_rows(rows, count)
     half = (n // 2 + ROW_ITEMS - 1) & ~<intptr_t>(ROW_ITEMS - 1)
-    return (strided_dot(a, astep, b, bstep, half)
-            + strided_dot(<const Real*>(<const char*>a + half * astep), astep,
-                          <const Real*>(<const char*>b + half * bstep), bstep, n - half))
+    x = <const Real*>(<const char*>a + half * astep)
+    y = <const Real*>(<const char*>b + half * bstep)
+    return (strided_sum(a, astep, b, bstep, half, products)
+            + strided_sum(x, astep, y, bstep, n - half, products))
 
 
 cdef inline void sum_loop(char** args, intptr_t n, const intptr_t* steps, Real* acc) noexcept nogil:
     if steps[1] == sizeof(Real):
         acc[0] += pairwise_sum(<const Real*>args[1], n)
     else:
-        acc[0] += strided_sum(<const Real*>args[1], steps[1], n)
+        acc[0] += strided_sum(<const Real*>args[1], steps[1], <const Real*>args[1], steps[1], n,
+                              False)
 
 
 cdef inline void dot_loop(char** args, intptr_t n, const intptr_t* steps, Real* acc) noexcept nogil:
     if steps[1] == sizeof(Real) and steps[2] == sizeof(Real):
         acc[0] += pairwise_dot(<const Real*>args[1], <const Real*>args[2], n)
     else:
-        acc[0] += strided_dot(<const Real*>args[1], steps[1], <const Real*>args[2], steps[2], n)
+        acc[0] += strided_sum(<const Real*>args[1], steps[1], <const Real*>args[2], steps[2], n,
+                              True)
 
 
 cdef void sum_float(char** args, const intptr_t* dims, const intptr_t* steps, void* data) noexcept nogil:
