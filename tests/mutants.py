@@ -529,6 +529,13 @@ MUTATIONS = [
         "test_sort.py",
     ),
     Mutation(
+        "radix: the least word is next to the greatest, where that occurs often",
+        "kernels/radix.pyx",
+        "            if a.keys[i] < last:\n",
+        "            if a.keys[i] <= last:\n",
+        "test_sort.py",
+    ),
+    Mutation(
         "radix: a word is where it was counted, whatever it is now",
         "kernels/radix.pyx",
         "if n > LEAF_WORDS and (r.split != NULL or not known):",

@@ -111,7 +111,12 @@ def test_words_of_which_there_are_many(dtype, way, leaves_take, pool_size):
     rng = np.random.default_rng(0)
     n = 100_000
     ends = np.array([info.min, info.min + 1, info.max - 1, info.max], dtype)
-    for some in (ends, ends[2:], ends[3:], np.array([5, 6, 7], dtype)):
+    # Neighbours share splitters; of 20 others each needs two, and of 40 there are too many.
+    apart = np.array([info.min + (info.max - info.min) // 40 * k for k in range(40)], dtype)
+    for some in (
+        *(ends, ends[2:], ends[3:], np.array([5, 6, 7], dtype)),
+        *(np.arange(10, dtype=dtype), apart[::2], apart),
+    ):
         for share in (0.3, 0.95, 1.0):
             a = np.where(
                 rng.random(n) < share,

@@ -50,6 +50,8 @@ cdef enum:
 cdef double EQUAL_NS = 0.3      # of a part whose words are all equal
 # Pieces take up to so many times as long where words are not evenly distributed, or many are equal.
 cdef double UNEVEN = 2.5
+# Parts are made for what occurs often if that is so much of a sample, as a part.
+cdef double MOSTLY_OFTEN = 0.5
 # Words are not repeated much if so many of a sample, as a part, occur in it once.
 cdef double MOSTLY = 0.9
 # What it costs besides to share a sort, in nanoseconds: threads wake up, and are waited for.
@@ -59,10 +61,11 @@ cdef double ALONE_NS = 100e6
 # To share must be estimated to take less than this part of what the leaf sort takes alone: estimates
 # are no better.
 cdef double SURELY = 0.85
-# What a halving of words that occur more than once costs, as a part of a usual one; and, for each
-# byte of a word, where no cache holds them: there are few halvings then, each of all words.
+# What a halving of words that occur more than once costs, as a part of a usual one; and what it takes
+# at least where no cache holds them, for each byte of a word: there are few halvings then, each of all
+# words.
 cdef double REPEATED = 1.0
-cdef double REPEATED_FAR = 0.375
+cdef double FAR_NS = 0.12
 
 cdef Leaves leaves_narrow
 cdef Leaves leaves_wide
@@ -75,7 +78,8 @@ cdef struct Paces:
     atomic_i64 floats       # floats_leaf, all at once
     atomic_i64 pieces       # cut into pieces
     atomic_i64 counts       # put between splitters, and counted
-    atomic_i64 moves        # the same, and moved there
+    atomic_i64 counts_few   # the same, between the fewest splitters
+    atomic_i64 moves        # between as many as for `counts`, and moved there
     atomic_i64 few          # both, by vectors, for each of few parts
     atomic_i64 steps        # both, to parts in equal steps
 
@@ -108,6 +112,7 @@ cdef void set_paces(int64_t ours, int64_t leaf, int64_t pieces, int64_t floats) 
         i64_store_relaxed(&paces.pieces, pieces)
         i64_store_relaxed(&paces.floats, floats)
         i64_store_relaxed(&paces.counts, 0)
+        i64_store_relaxed(&paces.counts_few, 0)
         i64_store_relaxed(&paces.moves, 0)
         i64_store_relaxed(&paces.few, 0)
         i64_store_relaxed(&paces.steps, 0)
@@ -1007,23 +1012,28 @@ cdef KeySample* take_sample(const Words* s) noexcept nogil:
     for i in range(sample.n):
         sample.keys[i] = word_at(s, sample_place(&state, i, stretch))
     sort_plain(sample.keys, room, sample.n)
-    halvings(sample, s.n, s.wide)
+    halvings(sample, s.n, 8 if s.wide else 4, whole_level_ns(s))
     return sample
 
 
-cdef void halvings(KeySample* a, int64_t n, bint wide) noexcept nogil:
-    """What n words such as these take the leaf sort, in halvings of a usual word: the entropy of the
-    sample, if keys that it has once are there once.  And what part of them is there once, and often."""
+cdef inline bint is_often(const KeySample* a, int64_t count) noexcept nogil:
+    """Whether a key that a sample has so often gets a part of its own."""
+    return count * MANY_PARTS >= a.n
+
+
+cdef void halvings(KeySample* a, int64_t n, int size, double level) noexcept nogil:
+    """What n words such as these take the leaf sort, in halvings of a usual word, each of so many
+    nanoseconds: the entropy of the sample, if keys that it has once are there once.  And what part of
+    them is there once, and often."""
     cdef int64_t i = 0, j, once = 0, often = 0
-    cdef int size = 8 if wide else 4
     # To be loaded and stored costs as much as a halving there.
     cdef bint far = n * size > FAR_BYTES
-    cdef double sum = 0, repeated = REPEATED_FAR * size if far else REPEATED
+    cdef double sum = 0, repeated = max(REPEATED, FAR_NS * size / level) if far else REPEATED
     while i < a.n:
         j = i + 1
         while j < a.n and a.keys[j] == a.keys[i]:
             j += 1
-        if (j - i) * MANY_PARTS >= a.n:
+        if is_often(a, j - i):
             often += j - i
         if j - i == 1:
             once += 1
@@ -1066,13 +1076,56 @@ cdef void exact_range(const Words* s, uint64_t* low, uint64_t* high) noexcept no
         lo = end
 
 
-cdef void choose_splitters(const Words* s, const KeySample* a, int64_t moves_to, Splitters* split) noexcept nogil:
-    """A word that occurs often gets a part of its own: its splitters are the word and the next greater
-    one."""
-    cdef uint64_t chosen[MAX_PARTS]
+cdef int64_t set_apart(const Words* s, const KeySample* a, int64_t others, uint64_t* chosen) noexcept nogil:
+    """Splitters for each word that occurs often, and that many between all others, in equal parts of
+    the sample.  Returns how many there are; more than MANY_PARTS - 1: some are missing."""
+    cdef uint64_t last = ~<uint64_t>0 if s.wide else UINT32_MAX
+    cdef int64_t left = a.n - <int64_t>(a.often * a.n + 0.5), seen = 0, count = 0, i = 0, j
+    while i < a.n and count < MANY_PARTS:
+        j = i + 1
+        while j < a.n and a.keys[j] == a.keys[i]:
+            j += 1
+        if is_often(a, j - i):
+            if count == 0 or chosen[count - 1] < a.keys[i]:
+                chosen[count] = a.keys[i]
+                count += 1
+            if a.keys[i] < last:
+                chosen[count] = a.keys[i] + 1
+                count += 1
+        else:
+            # Whether one of the others' limits is among these.
+            if ((seen + j - i) * (others + 1) // left > seen * (others + 1) // left
+                    and (count == 0 or chosen[count - 1] < a.keys[i])):
+                chosen[count] = a.keys[i]
+                count += 1
+            seen += j - i
+        i = j
+    return count
+
+
+cdef int64_t choose_often(const Words* s, const KeySample* a, int threads, uint64_t* chosen) noexcept nogil:
+    """Where most words are among a few that occur often: as few parts as these need, and the others to be
+    shared.  Returns how many; 0: too many, or there are no such words."""
+    cdef int64_t others = max(<int64_t>2 * threads, <int64_t>((1 - a.often) * s.n) // (MAX_PART_WORDS // 2))
+    cdef int64_t count, parts = MIN_PARTS
+    if a.often < MOSTLY_OFTEN or others >= MANY_PARTS:
+        return 0
+    count = set_apart(s, a, others, chosen)
+    if count >= MANY_PARTS:
+        return 0
+    while parts <= count:
+        parts *= 2
+    while count < parts - 1:
+        # These have no words between them.
+        chosen[count] = chosen[count - 1]
+        count += 1
+    return parts
+
+
+cdef int64_t choose_equal(const Words* s, const KeySample* a, int64_t moves_to, uint64_t* chosen) noexcept nogil:
+    """Splitters between equal parts of the sample.  Returns how many parts."""
     cdef uint64_t key, before = 0, last = ~<uint64_t>0 if s.wide else UINT32_MAX
-    cdef int64_t parts = MIN_PARTS, i, node, step
-    cdef int levels = 0, few = simd.few_wide if s.wide else simd.few_narrow, k
+    cdef int64_t parts = MIN_PARTS, few = simd.few_wide if s.wide else simd.few_narrow, i
     if moves_to:
         parts = moves_to
     elif a.once < MOSTLY:
@@ -1080,8 +1133,6 @@ cdef void choose_splitters(const Words* s, const KeySample* a, int64_t moves_to,
         parts = few = MANY_PARTS
     while not moves_to and parts < MAX_PARTS and parts * (PART_WORDS if parts < few else MAX_PART_WORDS) < s.n:
         parts *= 2
-    while 1 << levels < parts:
-        levels += 1
     for i in range(1, parts):
         key = a.keys[i * a.n // parts]
         # Behind a key of which there are many: the next greater one, if there is one.
@@ -1089,6 +1140,22 @@ cdef void choose_splitters(const Words* s, const KeySample* a, int64_t moves_to,
             key = chosen[i - 2] + (chosen[i - 2] == before and before < last)
         chosen[i - 1] = key
         before = a.keys[i * a.n // parts]
+    return parts
+
+
+cdef void choose_splitters(const Words* s, const KeySample* a, int64_t moves_to, int threads,
+                           Splitters* split) noexcept nogil:
+    """A word that occurs often gets a part of its own: its splitters are the word and the next greater
+    one."""
+    cdef uint64_t chosen[MAX_PARTS]
+    cdef int64_t parts = 0, i, node, step
+    cdef int levels = 0, k
+    if not moves_to:
+        parts = choose_often(s, a, threads, chosen)
+    if parts == 0:
+        parts = choose_equal(s, a, moves_to, chosen)
+    while 1 << levels < parts:
+        levels += 1
     split.narrow.levels = split.wide.levels = levels
     for i in range(1, parts):
         split.wide.in_order[i - 1] = chosen[i - 1]
@@ -1102,7 +1169,7 @@ cdef void choose_splitters(const Words* s, const KeySample* a, int64_t moves_to,
             split.narrow.tree[(1 << k) + node] = <uint32_t>chosen[i]
 
 
-cdef int choose_cut(const Words* s, const KeySample* a, int64_t steps, int64_t moves_to, Cut* c,
+cdef int choose_cut(const Words* s, const KeySample* a, int64_t steps, int64_t moves_to, int threads, Cut* c,
                     Splitters** split) noexcept nogil:
     """Between the 0.5 and 99.5 percent quantiles, so that outliers do not stretch the range;
     or splitters, where equal steps would not be equal parts, or to a few parts."""
@@ -1117,7 +1184,7 @@ cdef int choose_cut(const Words* s, const KeySample* a, int64_t steps, int64_t m
         split[0] = <Splitters*>malloc(sizeof(Splitters))
         if split[0] == NULL:
             return ENOMEM
-        choose_splitters(s, a, moves_to, split[0])
+        choose_splitters(s, a, moves_to, threads, split[0])
     return 0
 
 
@@ -1161,7 +1228,8 @@ cdef int choose_buckets(Worker* w, Radix* r, const KeySample* sample) noexcept n
                 return ENOMEM
         r.even = sample.once >= MOSTLY
         r.moves = few_are_faster(w, s, sample)
-        rc = choose_cut(s, sample, r.buckets, few_parts(w) if r.moves else 0, &r.cut, &r.split)
+        rc = choose_cut(s, sample, r.buckets, few_parts(w) if r.moves else 0, w.pool.n_background + 1,
+                        &r.cut, &r.split)
         free(taken)
         if rc != 0:
             return rc
@@ -1331,6 +1399,7 @@ cdef void time_moves(bint wide, Paces* paces) noexcept nogil:
     """As ``time_sort``, of what sort_shared does before it sorts parts."""
     cdef Trial* t = <Trial*>malloc(sizeof(Trial))
     cdef int64_t counts = INT32_MAX, both = INT32_MAX, few = INT32_MAX, steps = INT32_MAX, some = 0
+    cdef int64_t counts_few = INT32_MAX
     cdef int64_t end = now_ns() + TIMED_NS
     cdef uint64_t state = 1
     cdef KeySample* sample
@@ -1365,13 +1434,17 @@ cdef void time_moves(bint wide, Paces* paces) noexcept nogil:
         steps = min(steps, time_pass(&r, &some))
         r.split = &t.split
         sample.once = 0     # many parts
-        choose_splitters(&s, sample, 0, &t.split)
+        choose_splitters(&s, sample, 0, 1, &t.split)
         r.buckets = <int64_t>1 << t.split.wide.levels
         both = min(both, time_pass(&r, &some))
         counts = min(counts, max(some, <int64_t>1))
+        choose_splitters(&s, sample, MIN_PARTS, 1, &t.split)
+        r.buckets = MIN_PARTS
+        time_pass(&r, &some)
+        counts_few = min(counts_few, max(some, <int64_t>1))
         if simd.move_wide != NULL:
             r.moves = True
-            choose_splitters(&s, sample, FEW_PARTS, &t.split)
+            choose_splitters(&s, sample, FEW_PARTS, 1, &t.split)
             r.buckets = FEW_PARTS
             few = min(few, time_pass(&r, &some))
             r.moves = False
@@ -1384,6 +1457,7 @@ cdef void time_moves(bint wide, Paces* paces) noexcept nogil:
     i64_store_relaxed(&paces.few, (few + FEW_PARTS - 1) // FEW_PARTS)
     i64_store_relaxed(&paces.moves, both)
     i64_store_relaxed(&paces.counts, counts)
+    i64_store_relaxed(&paces.counts_few, counts_few)
 
 
 cdef double moves_ns(bint wide, atomic_i64* kept) noexcept nogil:
@@ -1400,8 +1474,12 @@ cdef double parts_ns(Worker* w, const Words* s, const KeySample* a) noexcept nog
     cdef Paces* paces = paces_of(s.wide)
     cdef double part = min(leaf_ns(s.wide, words_of_bucket(s.wide)),
                            pieces_ns(s.wide) * (1 if a.once >= MOSTLY else UNEVEN))
-    cdef atomic_i64* pass_ = &paces.steps if a.once >= MOSTLY else &paces.moves if a.often < 1 else &paces.counts
-    return (moves_ns(s.wide, pass_) + (1 - a.often) * part + a.often * EQUAL_NS) / (w.pool.n_background + 1)
+    cdef double pass_ = moves_ns(s.wide, &paces.steps if a.once >= MOSTLY else &paces.moves)
+    if a.often >= MOSTLY_OFTEN:
+        # What occurs often is counted, and only the others are moved.
+        pass_ -= moves_ns(s.wide, &paces.counts)
+        pass_ = moves_ns(s.wide, &paces.counts_few) + (1 - a.often) * pass_
+    return (pass_ + (1 - a.often) * part + a.often * EQUAL_NS) / (w.pool.n_background + 1)
 
 
 cdef int few_parts(const Worker* w) noexcept nogil:

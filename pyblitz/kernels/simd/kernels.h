@@ -195,7 +195,7 @@ PB_BINS_BASE
 PB_RUNNING_BASE
 PB_PAIRS_LEVEL(base, 16, )
 #if defined(PB_X86)
-PB_SPLIT_LEVEL(base, , 0, 0)
+PB_SPLIT_LEVEL(base, , 0, 0, 16)
 PB_SUMS(pb_float_v3, float, 32, PB_CODE_V3)
 PB_SUMS(pb_double_v3, double, 32, PB_CODE_V3)
 PB_INTEGERS(v3, PB_CODE_V3)
@@ -205,7 +205,7 @@ PB_EXTREMES_V3
 PB_BINS_V3
 PB_RUNNING_V3
 PB_PAIRS_LEVEL(v3, 32, PB_CODE_V3)
-PB_SPLIT_LEVEL(v3, PB_CODE_V3, 32, 16)
+PB_SPLIT_LEVEL(v3, PB_CODE_V3, 64, 64, 32)
 PB_INTEGERS(v4, PB_CODE_V4)
 PB_KEYS_LEVEL(v4, PB_CODE_V4)
 PB_EQUAL_LEVEL(v4, PB_CODE_V4)
@@ -260,7 +260,7 @@ static inline int pb_best_level(void) {
   return 2;
 }
 #else
-PB_SPLIT_LEVEL(base, , 16, 8)
+PB_SPLIT_LEVEL(base, , 16, 8, 16)
 #if defined(__aarch64__)
 PB_EQUAL_LEVEL(base, )
 static const pb_kernels pb_levels[] = {PB_LEVEL("neon", base, base, 16, 16, PB_NO_SORT, PB_NO_WITHIN, PB_NO_AROUND, PB_NO_MOVE,

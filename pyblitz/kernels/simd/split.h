@@ -9,8 +9,9 @@
 #define PYBLITZ_SPLIT_H
 
 #include <stdint.h>
+#include <string.h>
 
-enum { PB_PARTS = 256, PB_AT_ONCE = 256 };
+enum { PB_PARTS = 256 };
 
 #define PB_SPLITTERS(NAME, T)                                                 \
   typedef struct {                                                            \
@@ -46,25 +47,54 @@ PB_SPLITTERS(pb_wide_splitters, uint64_t)
     }                                                                         \
   }
 
-/* Up to MOST parts by comparing.  n <= PB_AT_ONCE. */
-#define PB_SPLIT(NAME, T, S, ATTR, MOST)                                            \
+#if defined(__clang__)
+#define PB_PUT_IN_ORDER(TO, BYTES, ORDER, COUNT)                              \
+  _Pragma("unroll") for (k = 0; k < COUNT; k++) (TO)[k] = BYTES[ORDER[k]]
+#else
+#define PB_PUT_IN_ORDER(TO, BYTES, ORDER, COUNT)                              \
+  BYTES = __builtin_shuffle(BYTES, ORDER);                                    \
+  memcpy(TO, &BYTES, COUNT)
+#endif
+
+/* Fewer than MOST splitters are compared with four vectors of words at a time.  Vectors have signed
+ * comparisons only: the greatest bit is turned over in both.  The four counts of a lane become four
+ * bytes of it, and then lie as the words did. */
+#define PB_SPLIT(NAME, T, SIGNED, S, ATTR, MOST, WIDTH)                       \
   static ATTR void NAME(const T *words, intptr_t n, const S *s,               \
                         uint8_t *parts) {                                     \
-    T sums[PB_AT_ONCE] = {0};                                                 \
+    typedef T some __attribute__((vector_size(WIDTH), aligned(sizeof(T))));   \
+    typedef SIGNED v __attribute__((vector_size(WIDTH)));                     \
+    typedef uint8_t bytes __attribute__((vector_size(WIDTH)));                \
+    enum { LANES = WIDTH / sizeof(T), STEP = 4 * LANES };                     \
     const int many = (1 << s->levels) - 1;                                    \
-    intptr_t i;                                                               \
+    const T top = (T)1 << (8 * sizeof(T) - 1);                                \
+    SIGNED splitters[MOST + 1];                                               \
+    bytes order = {0};                                                        \
+    intptr_t i = 0;                                                           \
     int k;                                                                    \
-    if (many >= MOST) {                                                       \
-      NAME##_by_tree(words, n, s, parts);                                     \
-      return;                                                                 \
+    if (many < MOST) {                                                        \
+      for (k = 0; k < many; k++)                                              \
+        splitters[k] = (SIGNED)(s->in_order[k] ^ top);                        \
+      for (k = 0; k < STEP; k++)                                              \
+        order[k] = (uint8_t)(k % LANES * sizeof(T) + k / LANES);              \
+      for (; i + STEP <= n; i += STEP) {                                      \
+        const some *from = (const some *)(words + i);                         \
+        const v a = (v)(from[0] ^ top), b = (v)(from[1] ^ top);               \
+        const v c = (v)(from[2] ^ top), d = (v)(from[3] ^ top);               \
+        v in_a = a - a + many, in_b = in_a, in_c = in_a, in_d = in_a;         \
+        bytes counts;                                                         \
+        for (k = 0; k < many; k++) {                                          \
+          const v splitter = a - a + splitters[k];                            \
+          in_a += splitter > a;                                               \
+          in_b += splitter > b;                                               \
+          in_c += splitter > c;                                               \
+          in_d += splitter > d;                                               \
+        }                                                                     \
+        counts = (bytes)(in_a | in_b << 8 | in_c << 16 | in_d << 24);         \
+        PB_PUT_IN_ORDER(parts + i, counts, order, STEP);                      \
+      }                                                                       \
     }                                                                         \
-    for (k = 0; k < many; k++) {                                              \
-      const T splitter = s->in_order[k];                                      \
-      for (i = 0; i < n; i++)                                                 \
-        sums[i] += words[i] >= splitter;                                      \
-    }                                                                         \
-    for (i = 0; i < n; i++)                                                   \
-      parts[i] = (uint8_t)sums[i];                                            \
+    NAME##_by_tree(words + i, n - i, s, parts + i);                           \
   }
 
 #if defined(PB_X86)
@@ -113,12 +143,14 @@ enum { PB_NARROW_ROW = 5, PB_NARROW_MOST = 8, PB_WIDE_ROW = 4, PB_WIDE_MOST = 7 
   }
 #endif
 
-#define PB_SPLIT_LEVEL(LEVEL, ATTR, NARROW, WIDE)                             \
+#define PB_SPLIT_LEVEL(LEVEL, ATTR, NARROW, WIDE, WIDTH)                      \
   PB_SPLIT_BY_TREE(pb_split_narrow_##LEVEL##_by_tree, uint32_t,               \
                    pb_narrow_splitters, ATTR)                                 \
   PB_SPLIT_BY_TREE(pb_split_wide_##LEVEL##_by_tree, uint64_t,                 \
                    pb_wide_splitters, ATTR)                                   \
-  PB_SPLIT(pb_split_narrow_##LEVEL, uint32_t, pb_narrow_splitters, ATTR, NARROW) \
-  PB_SPLIT(pb_split_wide_##LEVEL, uint64_t, pb_wide_splitters, ATTR, WIDE)
+  PB_SPLIT(pb_split_narrow_##LEVEL, uint32_t, int32_t, pb_narrow_splitters,   \
+           ATTR, NARROW, WIDTH)                                               \
+  PB_SPLIT(pb_split_wide_##LEVEL, uint64_t, int64_t, pb_wide_splitters, ATTR, \
+           WIDE, WIDTH)
 
 #endif
