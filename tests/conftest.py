@@ -87,18 +87,25 @@ def pytest_collection_modifyitems(config, items):
     if config.getoption("explore"):
         chosen = [item for item in items if getattr(item.obj, "is_hypothesis_test", False)]
     elif not config.getoption("full"):
-        chosen = [item for item in items if not is_left_to_full(item)]
+        numbers = {}
+        chosen = [item for item in items if not is_left_to_full(item, numbers)]
     else:
         return
-    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    kept = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = chosen
 
 
-def is_left_to_full(item):
-    """A combination whose values have numbers that add up to a multiple of n is not."""
-    one_in = item.get_closest_marker("one_in")
-    if one_in is not None and sum(item.callspec.indices.values()) % one_in.args[0]:
-        return True
+def is_left_to_full(item, numbers):
+    """Of one_in(n) a combination whose values have numbers that add up to a multiple of n is not.
+    numbers: of the values so far, by test and place; pytest's own are of combinations."""
+    if one_in := item.get_closest_marker("one_in"):
+        total = 0
+        for place, value in enumerate(item.callspec._idlist):
+            known = numbers.setdefault((item.nodeid.partition("[")[0], place), {})
+            total += known.setdefault(value, len(known))
+        if total % one_in.args[0]:
+            return True
     return item.get_closest_marker("full") is not None
 
 
@@ -186,7 +193,6 @@ def build_native(target):
         flags += [f"-fsanitize={BUILD}", "-fno-omit-frame-pointer"]
         link.append(f"-fsanitize={BUILD}")
     sources = sorted((HERE / "native").glob("*.pyx"))
-    gc.disable()  # as in setup.py
     extensions = [
         Extension(
             source.stem,
@@ -198,33 +204,36 @@ def build_native(target):
         )
         for source in sources
     ]
-    setup(
-        name="pyblitz-native-tests",
-        packages=[],
-        py_modules=[],
-        script_args=[
-            "--quiet",
-            "build_ext",
-            f"--parallel={os.cpu_count()}",
-            f"--build-lib={target}",
-            f"--build-temp={target / 'o'}",
-        ],
-        ext_modules=cythonize(
-            extensions,
-            build_dir=str(target / "c"),
-            include_path=[str(PACKAGE_ROOT)],
-            quiet=True,
-            force="PYBLITZ_NATIVE" not in os.environ,
-            compiler_directives={
-                "language_level": 3,
-                "boundscheck": False,
-                "wraparound": False,
-                "cdivision": True,
-                "freethreading_compatible": True,
-            },
-        ),
-    )
-    gc.enable()
+    gc.disable()  # as in setup.py
+    try:
+        setup(
+            name="pyblitz-native-tests",
+            packages=[],
+            py_modules=[],
+            script_args=[
+                "--quiet",
+                "build_ext",
+                f"--parallel={os.cpu_count()}",
+                f"--build-lib={target}",
+                f"--build-temp={target / 'o'}",
+            ],
+            ext_modules=cythonize(
+                extensions,
+                build_dir=str(target / "c"),
+                include_path=[str(PACKAGE_ROOT)],
+                quiet=True,
+                force="PYBLITZ_NATIVE" not in os.environ,
+                compiler_directives={
+                    "language_level": 3,
+                    "boundscheck": False,
+                    "wraparound": False,
+                    "cdivision": True,
+                    "freethreading_compatible": True,
+                },
+            ),
+        )
+    finally:
+        gc.enable()
     return [source.stem for source in sources]
 
 

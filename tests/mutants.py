@@ -536,6 +536,13 @@ MUTATIONS = [
         "test_sort.py",
     ),
     Mutation(
+        "radix: what is in the last part is the greatest word",
+        "kernels/radix.pyx",
+        "        return r.split.wide.in_order[b - 1] == last\n",
+        "        return True\n",
+        "test_sort.py",
+    ),
+    Mutation(
         "radix: a word is where it was counted, whatever it is now",
         "kernels/radix.pyx",
         "if n > LEAF_WORDS and (r.split != NULL or not known):",

@@ -126,6 +126,25 @@ def test_words_of_which_there_are_many(dtype, way, leaves_take, pool_size):
             assert np.array_equal(pb.par_sort(a), np.sort(a))
 
 
+@pytest.mark.parametrize("dtype", ["u4", "i8"])
+@pytest.mark.parametrize("at", ["least", "middle", "greatest"])
+def test_a_word_of_which_there_are_most(dtype, at, leaves_take, pool_size):
+    """Its part is so large that all threads store it, also where no other word can be greater."""
+    leaves_take(*IN_PARTS)
+    info = np.iinfo(dtype)
+    most = {"least": info.min, "middle": 7, "greatest": info.max}[at]
+    rng = np.random.default_rng(0)
+    n = 1_000_000
+    a = rng.integers(info.min, info.max, n, dtype=dtype, endpoint=True)
+    a[rng.random(n) < 0.6] = most
+    for threads in (1, 2, 3, 33):
+        pool_size(threads)
+        assert np.array_equal(pb.par_sort(a), np.sort(a))
+        assert np.array_equal(pb.par_sort(a, descending=True), np.sort(a)[::-1])
+        b = a.copy()
+        assert np.array_equal(pb.par_sort(b, out=b), np.sort(a))
+
+
 # A leaf sort cannot be stopped.  It is said to be so slow here that none gets the whole array, not
 # even where the processor is emulated, and moving words to parts takes long.
 @pytest.mark.parametrize("way", [(10**6, 10**9, 10**9), IN_PIECES], ids=["parts", "pieces"])

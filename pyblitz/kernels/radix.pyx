@@ -896,9 +896,13 @@ cdef int sort_heavy(Worker* w, const Radix* r, int64_t start, int64_t n, bint eq
 
 
 cdef bint keys_of_bucket(const Radix* r, int64_t b, uint64_t* low, uint64_t* high) noexcept nogil:
-    """False: what keys it has is not known; those at the ends have any."""
-    if b == 0 or b == r.buckets - 1:
+    """False: what keys it has is not known; those at the ends have any, but of the greatest word."""
+    cdef uint64_t last = ~<uint64_t>0 if r.words.wide else UINT32_MAX
+    if b == 0 or (b == r.buckets - 1 and r.split == NULL):
         return False
+    if b == r.buckets - 1:
+        low[0] = high[0] = last
+        return r.split.wide.in_order[b - 1] == last
     if r.split == NULL:
         range_of_bucket(&r.cut, b, low, high)
     elif r.words.wide:
@@ -965,11 +969,13 @@ cdef int bucket_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
     cdef uint64_t low = 0, high = 0
     cdef bint equal
     cdef int rc
+    # Of few parts none has 16 times its share.
+    cdef int64_t crowded = s.n if r.moves else min(16 * (s.n // r.buckets), s.n // 4)
     for b in range(lo, hi):
         n = r.starts[b + 1] - r.starts[b]
         if n == 0:
             continue
-        if n > 8 * words_of_bucket(s.wide) and n > 16 * (s.n // r.buckets) and (r.depth < MAX_DEPTH or n > INT32_MAX):
+        if n > 8 * words_of_bucket(s.wide) and n > crowded and (r.depth < MAX_DEPTH or n > INT32_MAX):
             equal = keys_of_bucket(r, b, &low, &high) and low == high
             rc = sort_heavy(w, r, r.starts[b], n, equal, low)
             if rc != 0:
@@ -1094,7 +1100,7 @@ cdef int64_t set_apart(const Words* s, const KeySample* a, int64_t others, uint6
                 count += 1
         else:
             # Whether one of the others' limits is among these.
-            if ((seen + j - i) * (others + 1) // left > seen * (others + 1) // left
+            if ((seen + j - i) * (others + 1) // left > seen * (others + 1) // left and seen + j - i < left
                     and (count == 0 or chosen[count - 1] < a.keys[i])):
                 chosen[count] = a.keys[i]
                 count += 1
@@ -1409,6 +1415,7 @@ cdef void time_moves(bint wide, Paces* paces) noexcept nogil:
     cdef int runs = 0
     memset(&r, 0, sizeof(r))
     s.wide = wide
+    s.floats = False
     s.n = TIMED_WORDS
     s.load = load_inner
     s.ctx = &inner
@@ -1474,11 +1481,14 @@ cdef double parts_ns(Worker* w, const Words* s, const KeySample* a) noexcept nog
     cdef Paces* paces = paces_of(s.wide)
     cdef double part = min(leaf_ns(s.wide, words_of_bucket(s.wide)),
                            pieces_ns(s.wide) * (1 if a.once >= MOSTLY else UNEVEN))
+    cdef double counts = moves_ns(s.wide, &paces.counts)
     cdef double pass_ = moves_ns(s.wide, &paces.steps if a.once >= MOSTLY else &paces.moves)
-    if a.often >= MOSTLY_OFTEN:
+    cdef uint64_t chosen[MAX_PARTS]
+    cdef int64_t parts = choose_often(s, a, w.pool.n_background + 1, chosen)
+    if parts != 0 or a.often == 1:
         # What occurs often is counted, and only the others are moved.
-        pass_ -= moves_ns(s.wide, &paces.counts)
-        pass_ = moves_ns(s.wide, &paces.counts_few) + (1 - a.often) * pass_
+        pass_ = ((moves_ns(s.wide, &paces.counts_few) if parts == MIN_PARTS else counts)
+                 + (1 - a.often) * (pass_ - counts))
     return (pass_ + (1 - a.often) * part + a.often * EQUAL_NS) / (w.pool.n_background + 1)
 
 

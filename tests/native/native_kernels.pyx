@@ -106,7 +106,7 @@ def reduction_block(n, itemsize, dear):
 
 
 def parts_of(keys, splitters):
-    """Of up to 256 words, which part each belongs to; 2^k - 1 splitters in order."""
+    """Which part each word belongs to; 2^k - 1 splitters in order."""
     cdef NarrowSplitters narrow
     cdef WideSplitters wide
     cdef int i, node, level = 0, count = len(splitters) + 1

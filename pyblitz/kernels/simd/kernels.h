@@ -260,7 +260,12 @@ static inline int pb_best_level(void) {
   return 2;
 }
 #else
-PB_SPLIT_LEVEL(base, , 16, 8, 16)
+/* Of counts in vectors the first byte is the least. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+PB_SPLIT_LEVEL(base, , 16, 0, 16)
+#else
+PB_SPLIT_LEVEL(base, , 0, 0, 16)
+#endif
 #if defined(__aarch64__)
 PB_EQUAL_LEVEL(base, )
 static const pb_kernels pb_levels[] = {PB_LEVEL("neon", base, base, 16, 16, PB_NO_SORT, PB_NO_WITHIN, PB_NO_AROUND, PB_NO_MOVE,
