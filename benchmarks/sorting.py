@@ -13,8 +13,9 @@ array has a NaN: the peers differ in where it goes.  The parts, by ``what``:
   at 10^8 with the fastest of the peers only.
 - dtypes: par_sort of the dtypes that have a way of their own; strings at 10^6.  Polars and
   pyarrow give bools as NumPy's bytes; "Polars, bits" does not, and is no peer.
-- patterns: par_sort of int64 that are sorted, reversed, all equal, 16 distinct, sorted but for
-  1 % of them at random places, and Zipf's (exponent 1.5).
+- patterns: par_sort of int64 that are sorted, reversed, all equal, 16 distinct, 1,000 distinct,
+  sorted but for 1 % of them at random places, and Zipf's (exponent 1.5); and of float64 that are
+  normally distributed.
 - stable: par_sort(a, kind="stable").
 - argsort: par_argsort, plain and stable.
 - unique: par_unique.  The peers may give the values in any order, which is less work.
@@ -375,8 +376,10 @@ PATTERNS: dict[str, Callable[[int], Any]] = {
     "reverse": lambda n: np.sort(random("int64", n))[::-1].copy(),
     "equal": lambda n: np.full(n, 7, "int64"),
     "16 distinct": lambda n: random("int64", 16)[RNG.integers(0, 16, n)],
+    "1,000 distinct": lambda n: RNG.integers(0, 1000, n),
     "nearly sorted": nearly,
     "Zipf": lambda n: RNG.zipf(1.5, n),
+    "normal": lambda n: RNG.standard_normal(n),
 }
 
 

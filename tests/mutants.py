@@ -552,15 +552,29 @@ MUTATIONS = [
     Mutation(
         "radix: zeros with a sign stay where the leaf sort left them",
         "kernels/radix.pyx",
-        "    if negative > 0:\n",
+        "    if rc == 0 and negative > 0:\n",
         "    if False:\n",
         "test_simd.py",
     ),
     Mutation(
         "radix: NaNs lose their bits",
         "kernels/radix.pyx",
-        "        return HAS_NANS\n    if floats_leaf",
-        "        pass\n    if floats_leaf",
+        "        return HAS_NANS\n    rc = run_leaf",
+        "        pass\n    rc = run_leaf",
+        "test_simd.py",
+    ),
+    Mutation(
+        "radix: our leaf sort does not ask whether to stop",
+        "kernels/radix.pyx",
+        "    if w != NULL and is_ours(leaf):\n",
+        "    if False:\n",
+        "test_sort.py",
+    ),
+    Mutation(
+        "quicksort: what was told to stop goes on with the rest",
+        "kernels/simd/quicksort.h",
+        "state, check))\n      return 0;",
+        "state, check))\n      less += 0;",
         "test_simd.py",
     ),
     Mutation(

@@ -347,23 +347,51 @@ def words_of_all_sorts(words, n, rng):
     yield "saw", ramp % np.array(37, words)
 
 
-@pytest.mark.parametrize("words", ["u4", "u8"])
+@pytest.mark.parametrize("dtype", ["u4", "u8", "i4", "i8"])
 @pytest.mark.parametrize("level", levels.names())
-def test_our_leaf_sorts_and_writes_nowhere_else(words, level, simd_level, native):
+def test_our_leaf_sorts_and_writes_nowhere_else(dtype, level, simd_level, native):
     """Each number of rows of each network, and those on which words are parted, at any address."""
     simd_level(level)
+    words = f"u{dtype[1]}"
     rng = np.random.default_rng(3)
     for n in [*range(1, 600), 1000, 1023, 4097, 30_011]:
         for what, a in words_of_all_sorts(words, n, rng):
-            around = rng.integers(0, 9, n + 128, dtype=words)
+            around = rng.integers(0, 9, n + 128, dtype=words).view(dtype)
             lo = 61 + n % 4
-            around[lo : lo + n] = a
+            around[lo : lo + n] = a.view(dtype)
             expected = around.copy()
             expected[lo : lo + n].sort()
             if not native.kernels.leaf_sorted(around, lo, lo + n):
-                assert level not in ("v3", "v4")
+                assert level not in (("v3",) if dtype[0] == "i" else ("v3", "v4"))
                 return
             assert np.array_equal(around, expected), (n, what)
+
+
+@pytest.mark.parametrize("dtype", ["u4", "u8", "i4", "i8", "f8"])
+@pytest.mark.parametrize("level", levels.names())
+def test_our_leaf_stops_where_it_is_told_to(dtype, level, simd_level, native):
+    """It asks before it parts many words, and not for fewer; what it leaves are the same words."""
+    simd_level(level)
+    rng = np.random.default_rng(7)
+    a = rng.integers(0, 1 << 30, 3_000_000).astype(dtype)
+    expected = np.sort(a)
+    for after in range(9):
+        b = a.copy()
+        stopped = native.kernels.leaf_stopped(b, after)
+        if stopped is None:
+            assert level not in (("v3",) if dtype[0] == "i" else ("v3", "v4"))
+            return
+        if stopped[0]:
+            assert stopped[1] == -1
+            assert not np.array_equal(b, expected)
+            b.sort()
+        assert np.array_equal(b, expected)
+        # It asks for all three million, and for what is more than one million of them.
+        assert stopped[0] or after >= 2
+        assert not stopped[0] or after < 8
+    b = a[: 1 << 20].copy()
+    assert native.kernels.leaf_stopped(b, 0) == (False, 0)
+    assert np.array_equal(b, np.sort(a[: 1 << 20]))
 
 
 @pytest.mark.parametrize("level", levels.names())
@@ -379,7 +407,7 @@ def test_doubles_are_sorted_as_doubles(level, simd_level, native):
             around[lo : lo + n] = a
             expected = around.copy()
             expected[lo : lo + n].sort()
-            if not native.kernels.doubles_sorted(around, lo, lo + n):
+            if not native.kernels.leaf_sorted(around, lo, lo + n):
                 assert level != "v3"
                 return
             assert np.array_equal(around, expected), n

@@ -3,11 +3,11 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
-from pyblitz.kernels.blocks cimport combine_blocks, copy_shared, run_blocks, sort_fn, sum_counts
+from pyblitz.kernels.blocks cimport combine_blocks, copy_shared, run_blocks, sum_counts
 from pyblitz.kernels.numbers cimport (
     KEY_FLOAT, KEY_SIGNED, KEY_TIME, KEY_UNSIGNED, KeyKind, Word, infinity, sign_bit,
     signed_key, time_key, turned)
-from pyblitz.kernels.radix cimport BLOCK_WORDS, LEAF_WORDS, Words, leaves_of, sort_words
+from pyblitz.kernels.radix cimport BLOCK_WORDS, LEAF_WORDS, Words, leaf_of_integers, sort_words
 from pyblitz.kernels.simd.levels cimport simd
 from pyblitz.runtime.os cimport alloc_array
 
@@ -304,13 +304,6 @@ cdef int sort_bytes(Worker* w, NumberSort* k) noexcept nogil:
 
 # ---- sorts ------------------------------------------------------------------
 
-cdef sort_fn leaf_of_items(const NumberSort* k) noexcept nogil:
-    """One that sorts integers as they are."""
-    if k.descending or k.kind not in (KEY_UNSIGNED, KEY_SIGNED):
-        return NULL
-    return leaves_of(k.itemsize == 8).words if k.kind == KEY_UNSIGNED else leaves_of(k.itemsize == 8).signed
-
-
 cdef int sort_words_of(Worker* w, NumberSort* k) noexcept nogil:
     cdef Words s
     cdef int rc
@@ -322,7 +315,9 @@ cdef int sort_words_of(Worker* w, NumberSort* k) noexcept nogil:
     s.n = k.n
     s.dst = k.dst
     s.src = k.src
-    s.whole = leaf_of_items(k)
+    s.whole = NULL
+    if k.n > LEAF_WORDS and not k.descending and k.kind in (KEY_UNSIGNED, KEY_SIGNED):
+        s.whole = leaf_of_integers(s.wide, k.kind == KEY_SIGNED)
     s.floats = k.kind == KEY_FLOAT and not k.descending
     s.spare = NULL
     if k.src == k.dst and k.n > LEAF_WORDS:

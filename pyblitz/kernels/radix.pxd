@@ -8,10 +8,10 @@ and ``store`` makes each into what the result holds.
 ``sort_words`` sorts words of 4 or 8 bytes by whichever of three ways is fastest on this machine:
 
 alone      A leaf sort sorts all of them: ours (``simd.sort_wide``, where the processor has vectors
-           for it) or one of NumPy's, which the caller hands in, whichever is faster here.
+           for it) or one of NumPy's (``use_leaves``), whichever is faster here.
 buckets    A parallel pass moves the words to buckets, which are equal steps of the words' range or
-           lie between splitters.  Each bucket fits into a cache.  The leaf sort sorts it, as a
-           whole or cut once more into pieces of some hundred words.
+           lie between splitters.  The leaf sort sorts each, as a whole or, if it fits into a cache, cut
+           once more into pieces of some hundred words.
 parts      With AVX2 or AVX-512 and a few threads, the words are moved to 4 parts, or to 8 for more than
            two threads, which the leaf sort sorts: that of floats, where it is the faster one and there is no
            spare.
@@ -51,7 +51,7 @@ cdef struct Words:
     # Where the items are (which may be dst), for sorts of the items themselves; each is used only
     # where its result has the same bits.
     const char* src
-    sort_fn whole       # NumPy's sort of all items in one thread, or NULL
+    sort_fn whole       # leaf_of_integers, or NULL
     bint floats         # whether a leaf sort of floats may sort them
 
 # There may be no worker for fewer than SHARED_WORDS.  Returns 0, ENOMEM, or -1 with an exception set.
@@ -64,7 +64,9 @@ cdef struct Leaves:
     sort_fn floats      # of floats
 
 cdef void use_leaves(Leaves narrow, Leaves wide) noexcept nogil
-cdef Leaves* leaves_of(bint wide) noexcept nogil
+# Sorts integers as they are, in one thread, in the way that is fastest here; NULL: that is to sort their
+# words.
+cdef sort_fn leaf_of_integers(bint wide, bint signed) noexcept nogil
 # For tests: how many picoseconds a word takes our leaf sort, NumPy's, the pieces, and the leaf sort
 # of floats.  With 0, it is timed when somebody asks for it next.
 cdef void set_paces(int64_t ours, int64_t leaf, int64_t pieces, int64_t floats) noexcept nogil

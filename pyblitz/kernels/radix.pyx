@@ -1,19 +1,20 @@
 """Parallel radix sorts; see radix.pxd."""
 from libc.errno cimport ENOMEM
 from libc.stdint cimport INT32_MAX, UINT32_MAX, uint8_t
-from libc.math cimport log2
+from libc.math cimport INFINITY, log2
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from pyblitz.kernels.blocks cimport SAMPLE_SEED, copy_bytes, next_random, run_blocks, sample_place
 from pyblitz.kernels.numbers cimport Word
 from pyblitz.kernels.prefetch cimport prefetch_write
 from pyblitz.kernels.simd.levels cimport (
-    MAX_PARTS, NARROW_INFINITY, WIDE_INFINITY, NarrowSplitters, WideSplitters, simd)
+    MAX_PARTS, NARROW_INFINITY, WIDE_INFINITY, NarrowSplitters, SortCheck, WideSplitters, simd)
 from pyblitz.runtime.atomic cimport (
     atomic_i64, atomic_u32, i64_load_relaxed, i64_store_relaxed, u32_load_relaxed, u32_store_relaxed)
 from pyblitz.runtime.bridge cimport (
     Bridge, bridge_init, bridge_limit, bridge_run, bridge_wants)
 from pyblitz.runtime.os cimport alloc_array, denormals_are_zero, now_ns
+from pyblitz.runtime.pool cimport must_stop
 
 cdef enum:
     LINE_BYTES = 64
@@ -44,6 +45,7 @@ cdef enum:
     MAX_STEPS = 128         # where more parts are cheap, steps are not cheaper
     PART_WORDS = 32768      # between two splitters, aimed at
     MAX_PART_WORDS = 1048576    # where more splitters cost more
+    PARTS_OF_A_THREAD = 4   # so that none waits long for the last
 
 # Nanoseconds that a word takes one thread; what differs most from processor to processor is timed
 # where it runs.
@@ -52,12 +54,16 @@ cdef double EQUAL_NS = 0.3      # of a part whose words are all equal
 cdef double UNEVEN = 2.5
 # Parts are made for what occurs often if that is so much of a sample, as a part.
 cdef double MOSTLY_OFTEN = 0.5
+# There are few parts only if no more than that occurs often: else one could have nearly all words.
+cdef double SELDOM_OFTEN = 0.25
 # Words are not repeated much if so many of a sample, as a part, occur in it once.
 cdef double MOSTLY = 0.9
 # What it costs besides to share a sort, in nanoseconds: threads wake up, and are waited for.
 cdef double SHARED_SORT_NS = 25e3
-# One call of a leaf sort may take so many nanoseconds at most: nothing can stop it.
+# One call of a leaf sort that nothing can stop, which is NumPy's, may take so many nanoseconds at most; and
+# one of ours, which can be stopped between steps, of which none takes a quarter of it.
 cdef double ALONE_NS = 100e6
+cdef double ALONE_IN_STEPS_NS = 400e6
 # To share must be estimated to take less than this part of what the leaf sort takes alone: estimates
 # are no better.
 cdef double SURELY = 0.85
@@ -132,8 +138,8 @@ cdef void sort_timed(Word* a, Word* room, sort_fn leaf) noexcept nogil:
 
 
 cdef void random_words(uint64_t* words, bint wide, uint64_t* state) noexcept nogil:
-    # Of random bits, some are NaNs as floats: exponents that are not all ones.
-    cdef uint64_t numbers = ~(<uint64_t>1 << 62) if wide else ~0x4000000040000000u
+    # As many in each step of their range, and none is a NaN as a float.
+    cdef uint64_t numbers = ~(<uint64_t>3 << 62) if wide else 0x3fffffff3fffffffu
     cdef int i
     for i in range(TIMED_WORDS):
         next_random(state)
@@ -200,6 +206,14 @@ cdef double level_ns(bint wide) noexcept nogil:
     return timed_level_ns(wide, leaves_of(wide).words, &paces_of(wide).leaf)
 
 
+cdef sort_fn leaf_of_integers(bint wide, bint signed) noexcept nogil:
+    if not signed:
+        return faster_leaf(wide)
+    if ours_is_faster(wide):
+        return simd.sort_int64 if wide else simd.sort_int32
+    return leaves_of(wide).signed
+
+
 cdef inline sort_fn floats_leaf(bint wide) noexcept nogil:
     """NULL: there is none."""
     return simd.sort_doubles if wide and simd.sort_doubles != NULL else leaves_of(wide).floats
@@ -229,9 +243,12 @@ cdef double leaf_ns(bint wide, int64_t n) noexcept nogil:
     return level_ns(wide) * log2_of(n | 1)
 
 
-cdef double pieces_ns(bint wide) noexcept nogil:
-    """What a word of a bucket takes in pieces."""
-    return pace(wide, NULL, &paces_of(wide).pieces) / 1000.0
+cdef double pieces_ns(bint wide, int64_t n, bint even) noexcept nogil:
+    """What a word takes in pieces, in a bucket of n; even: see sort_bucket."""
+    if n > MAX_PIECES * PIECE_WORDS and simd.sort_wide != NULL:
+        # Larger pieces than were timed, of more than a cache holds: vectors are faster.
+        return INFINITY
+    return pace(wide, NULL, &paces_of(wide).pieces) / 1000.0 * (1 if even else UNEVEN)
 
 
 # ---- from keys to buckets ---------------------------------------------------
@@ -310,9 +327,23 @@ cdef void sort_few(Word* a, int64_t n) noexcept nogil:
         leaf(a, n, NULL)
 
 
-cdef bint whole_by_leaf(Word* a, int64_t n) noexcept nogil:
-    """False: it had no memory, and the words are in some order."""
-    return faster_leaf(sizeof(Word) == 8)(a, n, NULL) >= 0
+cdef inline bint is_ours(sort_fn leaf) noexcept nogil:
+    return leaf != NULL and leaf in (simd.sort_narrow, simd.sort_wide, simd.sort_int32, simd.sort_int64,
+                                     simd.sort_doubles)
+
+
+cdef int worker_must_stop(void* w) noexcept nogil:
+    return must_stop(<Worker*>w, 0)
+
+
+cdef int run_leaf(Worker* w, sort_fn leaf, void* a, int64_t n) noexcept nogil:
+    """0, ENOMEM, or -1 with an exception set; after a failure, the words are in some order."""
+    cdef SortCheck check
+    if w != NULL and is_ours(leaf):
+        check.must_stop = worker_must_stop
+        check.ctx = w
+        return -1 if leaf(a, n, &check) != 0 else 0
+    return ENOMEM if leaf(a, n, NULL) < 0 else 0
 
 
 cdef void range_of(const Word* a, int64_t n, uint64_t* low, uint64_t* high) noexcept nogil:
@@ -397,8 +428,8 @@ cdef void sort_bucket(const Words* s, Word* a, Word* b, int64_t n, uint64_t low,
                       int64_t at, bint even) noexcept nogil:
     """As sort_by_pieces, in the way that is faster here.  even: whether there are about as many
     words in one piece as in another."""
-    cdef double pieces = pieces_ns(s.wide) * (1 if even else UNEVEN)
-    if n > LEAF_WORDS and low != high and leaf_ns(s.wide, n) < pieces and whole_by_leaf(a, n):
+    if (n > LEAF_WORDS and low != high and leaf_ns(s.wide, n) < pieces_ns(s.wide, n, even)
+            and run_leaf(NULL, faster_leaf(s.wide), a, n) == 0):
         s.store(s.ctx, a, n, at)
     else:
         sort_crowd(s, a, b, n, low, high, at, False)
@@ -420,20 +451,20 @@ cdef void sort_alone(const Words* s, Word* a, Word* b) noexcept nogil:
     sort_bucket(s, a, b, s.n, low, high, 0, False)
 
 
-cdef int sort_floats(Word* a, int64_t n) noexcept nogil:
+cdef int sort_floats(Worker* w, Word* a, int64_t n) noexcept nogil:
     """Sorts floats in place by the leaf sort, then puts -0.0 before 0.0.  With a NaN it returns HAS_NANS
     and sorts nothing: the leaf sort changes a NaN's bits."""
     cdef Word sign = <Word>1 << (8 * sizeof(Word) - 1)
     cdef int64_t nans = 0, negative = 0, low = 0, high = n, i
+    cdef int rc
     if Word is uint64_t:
         simd.look_wide(a, n, &nans, &negative)
     else:
         simd.look_narrow(a, n, &nans, &negative)
     if nans > 0:
         return HAS_NANS
-    if floats_leaf(sizeof(Word) == 8)(a, n, NULL) < 0:
-        return ENOMEM
-    if negative > 0:
+    rc = run_leaf(w, floats_leaf(sizeof(Word) == 8), a, n)
+    if rc == 0 and negative > 0:
         while low < high:
             i = (low + high) >> 1
             if a[i] > sign:     # a negative number
@@ -446,42 +477,41 @@ cdef int sort_floats(Word* a, int64_t n) noexcept nogil:
         while i < n and a[i] << 1 == 0:
             a[i] = 0
             i += 1
-    return 0
+    return rc
 
 
-cdef int sort_unturned(const Words* s, char* room) noexcept nogil:
+cdef int sort_unturned(Worker* w, const Words* s, char* room) noexcept nogil:
     """Sorts the items themselves, not their words, where that gives the same bits.  HAS_NANS: nothing
     was sorted."""
     cdef int64_t bytes = s.n * (8 if s.wide else 4)
     cdef int rc
     copy_bytes(room, s.src, bytes)
     if not s.floats:
-        rc = ENOMEM if s.whole(room, s.n, NULL) < 0 else 0
+        rc = run_leaf(w, s.whole, room, s.n)
     elif s.wide:
-        rc = sort_floats(<uint64_t*>room, s.n)
+        rc = sort_floats(w, <uint64_t*>room, s.n)
     else:
-        rc = sort_floats(<uint32_t*>room, s.n)
+        rc = sort_floats(w, <uint32_t*>room, s.n)
     if rc == 0 and room != s.dst:
         copy_bytes(s.dst, room, bytes)
     return rc
 
 
-cdef int sort_by_leaf(const Words* s) noexcept nogil:
+cdef int sort_by_leaf(Worker* w, const Words* s) noexcept nogil:
     # Where the items are in dst, there is a spare: what another thread may write while it is
     # sorted would lead NumPy's leaf sort astray, and be an item that nobody wrote after ours.
     cdef char* room = s.spare if s.spare != NULL else s.dst
     cdef sort_fn leaf = faster_leaf(s.wide)
-    cdef bint ours = leaf == our_leaf(s.wide)
     cdef int rc = HAS_NANS
-    if leaf != NULL and (not ours and s.whole != NULL or floats_are_faster(s)):
-        rc = sort_unturned(s, room)
+    if s.whole != NULL or (leaf != NULL and floats_are_faster(s)):
+        rc = sort_unturned(w, s, room)
     if rc != HAS_NANS:
         return rc
     load_words(s, 0, s.n, room)
-    if leaf(room, s.n, NULL) < 0:
-        return ENOMEM
-    s.store(s.ctx, room, s.n, 0)
-    return 0
+    rc = run_leaf(w, leaf, room, s.n)
+    if rc == 0:
+        s.store(s.ctx, room, s.n, 0)
+    return rc
 
 
 cdef int sort_small(const Words* s) noexcept nogil:
@@ -492,8 +522,8 @@ cdef int sort_small(const Words* s) noexcept nogil:
         return 0
     few[0] = 0
     if s.n > LEAF_WORDS:
-        if whole_level_ns(s) * log2_of(s.n) < UNEVEN * pieces_ns(s.wide):
-            return sort_by_leaf(s)
+        if whole_level_ns(s) * log2_of(s.n) < pieces_ns(s.wide, s.n, False):
+            return sort_by_leaf(NULL, s)
         room = <char*>alloc_array(s.n * (8 if s.wide else 4))
         if room == NULL:
             return ENOMEM
@@ -933,7 +963,7 @@ cdef bint store_equal(const Radix* r, int64_t b) noexcept nogil:
     return True
 
 
-cdef int bucket_alone(const Radix* r, int64_t b, int64_t start, int64_t n, Word* room) noexcept nogil:
+cdef int bucket_alone(Worker* w, const Radix* r, int64_t b, int64_t start, int64_t n, Word* room) noexcept nogil:
     cdef Words* s = r.words
     cdef Word* a = <Word*>r.mid + start
     cdef uint64_t low = 0, high = 0
@@ -950,13 +980,15 @@ cdef int bucket_alone(const Radix* r, int64_t b, int64_t start, int64_t n, Word*
     # ones.
     if r.moves and n > LEAF_WORDS and high <= infinity and parts_are_floats(s):
         s.store(s.ctx, a, n, start)
-        rc = sort_floats(<Word*>s.dst + start, n)
+        rc = sort_floats(w, <Word*>s.dst + start, n)
         # A NaN is not theirs: another thread writes into the result.
         return rc if rc != HAS_NANS else 0
-    if r.moves and whole_by_leaf(a, n):
+    rc = run_leaf(w, faster_leaf(s.wide), a, n) if r.moves else ENOMEM
+    if rc == 0:
         s.store(s.ctx, a, n, start)
-    else:
-        sort_bucket(s, a, room, n, low, high, start, r.even)
+    if rc != ENOMEM:
+        return rc
+    sort_bucket(s, a, room, n, low, high, start, r.even)
     return 0
 
 
@@ -987,9 +1019,9 @@ cdef int bucket_leaf(Worker* w, void* ctx, int64_t lo, int64_t hi) noexcept nogi
                 if room == NULL:
                     return ENOMEM
             if s.wide:
-                rc = bucket_alone[uint64_t](r, b, r.starts[b], n, <uint64_t*>room)
+                rc = bucket_alone[uint64_t](w, r, b, r.starts[b], n, <uint64_t*>room)
             else:
-                rc = bucket_alone[uint32_t](r, b, r.starts[b], n, <uint32_t*>room)
+                rc = bucket_alone[uint32_t](w, r, b, r.starts[b], n, <uint32_t*>room)
             free(room)
             if rc != 0:
                 return rc
@@ -1003,6 +1035,8 @@ cdef struct KeySample:
     double once                 # what part of them occur once
     double often                # what part of them so often that they get a part of their own
     double levels               # see halvings
+    Cut cut                     # equal steps
+    bint uneven                 # whether these would not be equal parts
 
 
 cdef KeySample* take_sample(const Words* s) noexcept nogil:
@@ -1019,6 +1053,7 @@ cdef KeySample* take_sample(const Words* s) noexcept nogil:
         sample.keys[i] = word_at(s, sample_place(&state, i, stretch))
     sort_plain(sample.keys, room, sample.n)
     halvings(sample, s.n, 8 if s.wide else 4, whole_level_ns(s))
+    choose_steps(sample, buckets_for(s))
     return sample
 
 
@@ -1051,18 +1086,31 @@ cdef void halvings(KeySample* a, int64_t n, int size, double level) noexcept nog
     a.often = <double>often / a.n
 
 
-cdef int64_t worst_load(const Cut* c, const KeySample* a) noexcept nogil:
+cdef int64_t worst_load(const KeySample* a) noexcept nogil:
     """The most sampled keys in one bucket, but for buckets of one key."""
     cdef int64_t i = 0, j, worst = 0, bucket
     while i < a.n:
-        bucket = bucket_of(c, a.keys[i])
+        bucket = bucket_of(&a.cut, a.keys[i])
         j = i + 1
-        while j < a.n and bucket_of(c, a.keys[j]) == bucket:
+        while j < a.n and bucket_of(&a.cut, a.keys[j]) == bucket:
             j += 1
         if j - i > worst and a.keys[i] != a.keys[j - 1]:
             worst = j - i
         i = j
     return worst
+
+
+cdef void choose_steps(KeySample* a, int64_t steps) noexcept nogil:
+    """Between the 0.5 and 99.5 percent quantiles, so that outliers do not stretch the range."""
+    cdef int64_t worst
+    make_cut(&a.cut, a.keys[a.n // 200], a.keys[a.n - 1 - a.n // 200], steps, False)
+    worst = worst_load(a)
+    # More than four times the mean: with few buckets, each has a good part of the sample.
+    a.uneven = a.once < MOSTLY or (worst * 32 > a.n and worst * steps > 4 * a.n)
+
+
+cdef inline bint needs_splitters(const Words* s, const KeySample* a) noexcept nogil:
+    return a.uneven or (not s.wide and simd.few_narrow > MAX_STEPS)
 
 
 cdef void exact_range(const Words* s, uint64_t* low, uint64_t* high) noexcept nogil:
@@ -1128,17 +1176,22 @@ cdef int64_t choose_often(const Words* s, const KeySample* a, int threads, uint6
     return parts
 
 
-cdef int64_t choose_equal(const Words* s, const KeySample* a, int64_t moves_to, uint64_t* chosen) noexcept nogil:
-    """Splitters between equal parts of the sample.  Returns how many parts."""
-    cdef uint64_t key, before = 0, last = ~<uint64_t>0 if s.wide else UINT32_MAX
-    cdef int64_t parts = MIN_PARTS, few = simd.few_wide if s.wide else simd.few_narrow, i
-    if moves_to:
-        parts = moves_to
-    elif a.once < MOSTLY:
+cdef int64_t equal_parts(const Words* s, const KeySample* a, int threads) noexcept nogil:
+    """How many parts of the sample get a splitter between them."""
+    cdef int64_t parts = MIN_PARTS, few = simd.few_wide if s.wide else simd.few_narrow
+    if a.once < MOSTLY:
         # Enough of them for what is there often to have two splitters.
         parts = few = MANY_PARTS
-    while not moves_to and parts < MAX_PARTS and parts * (PART_WORDS if parts < few else MAX_PART_WORDS) < s.n:
+    while parts < MAX_PARTS and (parts * (PART_WORDS if parts < few else MAX_PART_WORDS) < s.n
+                                 or parts < PARTS_OF_A_THREAD * threads):
         parts *= 2
+    return parts
+
+
+cdef void choose_equal(const Words* s, const KeySample* a, int64_t parts, uint64_t* chosen) noexcept nogil:
+    """Splitters between so many equal parts of the sample."""
+    cdef uint64_t key, before = 0, last = ~<uint64_t>0 if s.wide else UINT32_MAX
+    cdef int64_t i
     for i in range(1, parts):
         key = a.keys[i * a.n // parts]
         # Behind a key of which there are many: the next greater one, if there is one.
@@ -1146,7 +1199,6 @@ cdef int64_t choose_equal(const Words* s, const KeySample* a, int64_t moves_to, 
             key = chosen[i - 2] + (chosen[i - 2] == before and before < last)
         chosen[i - 1] = key
         before = a.keys[i * a.n // parts]
-    return parts
 
 
 cdef void choose_splitters(const Words* s, const KeySample* a, int64_t moves_to, int threads,
@@ -1154,12 +1206,11 @@ cdef void choose_splitters(const Words* s, const KeySample* a, int64_t moves_to,
     """A word that occurs often gets a part of its own: its splitters are the word and the next greater
     one."""
     cdef uint64_t chosen[MAX_PARTS]
-    cdef int64_t parts = 0, i, node, step
+    cdef int64_t parts = 0 if moves_to else choose_often(s, a, threads, chosen), i, node, step
     cdef int levels = 0, k
-    if not moves_to:
-        parts = choose_often(s, a, threads, chosen)
     if parts == 0:
-        parts = choose_equal(s, a, moves_to, chosen)
+        parts = moves_to if moves_to else equal_parts(s, a, threads)
+        choose_equal(s, a, parts, chosen)
     while 1 << levels < parts:
         levels += 1
     split.narrow.levels = split.wide.levels = levels
@@ -1175,18 +1226,12 @@ cdef void choose_splitters(const Words* s, const KeySample* a, int64_t moves_to,
             split.narrow.tree[(1 << k) + node] = <uint32_t>chosen[i]
 
 
-cdef int choose_cut(const Words* s, const KeySample* a, int64_t steps, int64_t moves_to, int threads, Cut* c,
+cdef int choose_cut(const Words* s, const KeySample* a, int64_t moves_to, int threads, Cut* c,
                     Splitters** split) noexcept nogil:
-    """Between the 0.5 and 99.5 percent quantiles, so that outliers do not stretch the range;
-    or splitters, where equal steps would not be equal parts, or to a few parts."""
-    cdef int64_t worst
-    cdef bint uneven
-    make_cut(c, a.keys[a.n // 200], a.keys[a.n - 1 - a.n // 200], steps, False)
-    worst = worst_load(c, a)
+    """Equal steps; or splitters, where these would not be equal parts, or to a few parts."""
+    c[0] = a.cut
     split[0] = NULL
-    # More than four times the mean: with few buckets, each has a good part of the sample.
-    uneven = a.once < MOSTLY or (worst * 32 > a.n and worst * steps > 4 * a.n)
-    if moves_to or uneven or (not s.wide and simd.few_narrow > MAX_STEPS):
+    if moves_to or needs_splitters(s, a):
         split[0] = <Splitters*>malloc(sizeof(Splitters))
         if split[0] == NULL:
             return ENOMEM
@@ -1234,8 +1279,7 @@ cdef int choose_buckets(Worker* w, Radix* r, const KeySample* sample) noexcept n
                 return ENOMEM
         r.even = sample.once >= MOSTLY
         r.moves = few_are_faster(w, s, sample)
-        rc = choose_cut(s, sample, r.buckets, few_parts(w) if r.moves else 0, w.pool.n_background + 1,
-                        &r.cut, &r.split)
+        rc = choose_cut(s, sample, few_parts(w) if r.moves else 0, w.pool.n_background + 1, &r.cut, &r.split)
         free(taken)
         if rc != 0:
             return rc
@@ -1476,20 +1520,31 @@ cdef double moves_ns(bint wide, atomic_i64* kept) noexcept nogil:
     return (took if took > 0 else INT32_MAX) / 1000.0
 
 
+cdef inline double halvings_of_part(const KeySample* a, int64_t parts) noexcept nogil:
+    """Of one of so many: what is left of `levels`."""
+    return max(a.levels - log2(<double>parts), 1)
+
+
 cdef double parts_ns(Worker* w, const Words* s, const KeySample* a) noexcept nogil:
-    """What a word takes, of parts as large as a bucket."""
+    """What a word takes, put into parts each of which one thread sorts."""
     cdef Paces* paces = paces_of(s.wide)
-    cdef double part = min(leaf_ns(s.wide, words_of_bucket(s.wide)),
-                           pieces_ns(s.wide) * (1 if a.once >= MOSTLY else UNEVEN))
-    cdef double counts = moves_ns(s.wide, &paces.counts)
-    cdef double pass_ = moves_ns(s.wide, &paces.steps if a.once >= MOSTLY else &paces.moves)
+    cdef int threads = w.pool.n_background + 1
+    cdef bint even = a.once >= MOSTLY, by_steps = not needs_splitters(s, a)
+    cdef double counts = moves_ns(s.wide, &paces.counts), leaf
+    cdef double pass_ = moves_ns(s.wide, &paces.steps if by_steps else &paces.moves)
     cdef uint64_t chosen[MAX_PARTS]
-    cdef int64_t parts = choose_often(s, a, w.pool.n_background + 1, chosen)
-    if parts != 0 or a.often == 1:
-        # What occurs often is counted, and only the others are moved.
+    cdef int64_t words = words_of_bucket(s.wide), parts = choose_often(s, a, threads, chosen)
+    leaf = leaf_ns(s.wide, words)
+    if parts == 0 and not by_steps:
+        parts = equal_parts(s, a, threads)
+        words = s.n // parts
+        leaf = level_ns(s.wide) * halvings_of_part(a, parts)
+    if not by_steps:
+        # What has a part of its own is counted, and only the others are moved.
         pass_ = ((moves_ns(s.wide, &paces.counts_few) if parts == MIN_PARTS else counts)
                  + (1 - a.often) * (pass_ - counts))
-    return (pass_ + (1 - a.often) * part + a.often * EQUAL_NS) / (w.pool.n_background + 1)
+    leaf = min(leaf, pieces_ns(s.wide, words, even))
+    return (pass_ + (1 - a.often) * leaf + a.often * EQUAL_NS) / threads
 
 
 cdef int few_parts(const Worker* w) noexcept nogil:
@@ -1497,14 +1552,19 @@ cdef int few_parts(const Worker* w) noexcept nogil:
     return FEW_PARTS if w.pool.n_background < 2 else 2 * FEW_PARTS
 
 
+cdef inline double may_take_ns(sort_fn leaf) noexcept nogil:
+    return ALONE_IN_STEPS_NS if is_ours(leaf) else ALONE_NS
+
+
 cdef double few_parts_ns(Worker* w, const Words* s, const KeySample* a) noexcept nogil:
     """The same of so few parts, each by the leaf sort."""
     cdef int threads = w.pool.n_background + 1, parts = few_parts(w)
     cdef double level = whole_level_ns(s) if parts_are_floats(s) else level_ns(s.wide)
-    cdef double leaf = level * log2_of(s.n // parts)
+    cdef double leaf = level * halvings_of_part(a, parts)
     # Wherever vectors move words, they sort them, too: there is a leaf sort.
-    if a.once < MOSTLY or simd.move_wide == NULL or s.n * leaf > ALONE_NS * parts:
-        return INT32_MAX
+    if a.often > SELDOM_OFTEN or simd.move_wide == NULL or s.n * leaf > may_take_ns(
+            floats_leaf(s.wide) if parts_are_floats(s) else faster_leaf(s.wide)) * parts:
+        return INFINITY
     return (parts * moves_ns(s.wide, &paces_of(s.wide).few) / threads
             + leaf / min(threads, parts))
 
@@ -1517,7 +1577,8 @@ cdef bint alone_is_faster(Worker* w, const Words* s, const KeySample* a) noexcep
     """By the leaf sort, all at once."""
     cdef double whole = whole_level_ns(s) * a.levels
     cdef double shared = min(parts_ns(w, s, a), few_parts_ns(w, s, a))
-    return s.n * whole < ALONE_NS and SURELY * s.n * whole < s.n * shared + SHARED_SORT_NS
+    cdef double most = may_take_ns(floats_leaf(s.wide) if floats_are_faster(s) else faster_leaf(s.wide))
+    return s.n * whole < most and SURELY * s.n * whole < s.n * shared + SHARED_SORT_NS
 
 
 cdef int sort_words(Worker* w, Words* s) noexcept nogil:
@@ -1531,12 +1592,12 @@ cdef int sort_words(Worker* w, Words* s) noexcept nogil:
         return rc
     if s.n * whole_level_ns(s) * log2_of(s.n) < 3 * SHARED_SORT_NS:
         # A sample would take longer than it could save.
-        return sort_by_leaf(s)
+        return sort_by_leaf(w, s)
     sample = take_sample(s)
     if sample == NULL:
         return ENOMEM
     if alone_is_faster(w, s, sample):
-        rc = sort_by_leaf(s)
+        rc = sort_by_leaf(w, s)
     else:
         rc = sort_once_packed(w, s, sample) if s.slow else sort_shared(w, s, sample, 0)
         if rc == CHANGED:

@@ -3,19 +3,19 @@ from libc.stdint cimport int64_t, intptr_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 cimport pyblitz.arrays.partition as partition
-from pyblitz.kernels.blocks cimport copy_bytes
+from pyblitz.kernels.blocks cimport copy_bytes, sort_fn
 from pyblitz.kernels.map cimport map_grain, pace_after
 from pyblitz.kernels.reduce cimport block_items
 from pyblitz.kernels.radix cimport set_paces
-from pyblitz.kernels.simd.levels cimport NarrowSplitters, WideSplitters, simd
+from pyblitz.kernels.simd.levels cimport NarrowSplitters, SortCheck, WideSplitters, simd
 from pyblitz.runtime.atomic cimport atomic_i64, i64_fetch_add_relaxed
 
 cdef extern from *:
     """
     #include "pyblitz/kernels/simd/kernels.h"
     #if defined(PB_X86)
-    #define few_pivots_narrow pb_narrow_v3_sort_some
-    #define few_pivots_wide pb_wide_v3_sort_some
+    #define few_pivots_narrow(...) pb_narrow_v3_sort_some(__VA_ARGS__, NULL)
+    #define few_pivots_wide(...) pb_wide_v3_sort_some(__VA_ARGS__, NULL)
     #define control() __builtin_ia32_stmxcsr()
     #define set_control(bits) __builtin_ia32_ldmxcsr(bits)
     #else
@@ -180,24 +180,38 @@ def numpys_partitions_are(vectors):
     return <int>before
 
 
-def leaf_sorted(words, lo, hi):
-    """Sorts words lo .. hi in place by our leaf sort.  False: this level has none."""
-    cdef uint32_t[::1] narrow
-    cdef uint64_t[::1] wide
-    cdef int64_t first = lo, n = hi - lo
-    if simd.sort_wide == NULL:
-        return False
-    if words.dtype.itemsize == 8:
-        wide = words
-        return simd.sort_wide(&wide[first], n, NULL) == 0
-    narrow = words
-    return simd.sort_narrow(&narrow[first], n, NULL) == 0
+cdef sort_fn leaf_for(dtype):
+    cdef size_t leaf = {
+        "u4": <size_t>simd.sort_narrow, "u8": <size_t>simd.sort_wide, "i4": <size_t>simd.sort_int32,
+        "i8": <size_t>simd.sort_int64, "f8": <size_t>simd.sort_doubles}[dtype.str[1:]]
+    return <sort_fn>leaf
 
 
-def doubles_sorted(double[::1] numbers, lo, hi):
-    """As leaf_sorted."""
-    cdef int64_t first = lo, n = hi - lo
-    return simd.sort_doubles != NULL and simd.sort_doubles(&numbers[first], n, NULL) == 0
+def leaf_sorted(numbers, lo, hi):
+    """Sorts lo .. hi in place by our leaf sort of such numbers.  False: this level has none."""
+    cdef sort_fn leaf = leaf_for(numbers.dtype)
+    cdef uint8_t[::1] items = numbers.view("u1")
+    return leaf != NULL and leaf(&items[<int64_t>lo * numbers.itemsize], hi - lo, NULL) == 0
+
+
+cdef int count_down(void* left) noexcept nogil:
+    cdef int64_t* questions = <int64_t*>left
+    questions[0] -= 1
+    return questions[0] < 0
+
+
+def leaf_stopped(numbers, after):
+    """Sorts them in the same way, but stops at the question after so many.  Returns whether it stopped, and
+    how many questions were left; None: this level has none."""
+    cdef sort_fn leaf = leaf_for(numbers.dtype)
+    cdef uint8_t[::1] items = numbers.view("u1")
+    cdef int64_t left = after
+    cdef SortCheck check
+    check.must_stop = count_down
+    check.ctx = &left
+    if leaf == NULL:
+        return None
+    return leaf(&items[0], len(numbers), &check) == 1, left
 
 
 def with_subnormals_as_zeros(f):

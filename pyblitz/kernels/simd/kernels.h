@@ -26,6 +26,14 @@
 #include "pyblitz/kernels/simd/keys.h"
 #include "pyblitz/kernels/simd/lanes.h"
 #include "pyblitz/kernels/simd/pairs.h"
+
+/* What a sort asks before it parts more than so many items: whether to go on is in vain. */
+enum { PB_UNASKED = 1 << 20 };
+typedef struct {
+  int (*must_stop)(void *ctx);
+  void *ctx;
+} pb_sort_check;
+
 #include "pyblitz/kernels/simd/quicksorts.h"
 #include "pyblitz/kernels/simd/running.h"
 #include "pyblitz/kernels/simd/split.h"
@@ -92,10 +100,12 @@ typedef struct {
                       int64_t first);
   const pb_pairs *pairs;
   int few_narrow, few_wide; /* so many parts cost little more than two */
-  /* NULL where there are no vectors for it: the rest, too. */
-  int (*sort_narrow)(void *words, intptr_t n, void *unused);
-  int (*sort_wide)(void *words, intptr_t n, void *unused);
-  int (*sort_doubles)(void *numbers, intptr_t n, void *unused);
+  /* NULL where there are no vectors for it: the rest, too.  check: a pb_sort_check, or NULL. */
+  int (*sort_narrow)(void *words, intptr_t n, void *check);
+  int (*sort_wide)(void *words, intptr_t n, void *check);
+  int (*sort_doubles)(void *numbers, intptr_t n, void *check);
+  int (*sort_int32)(void *numbers, intptr_t n, void *check);
+  int (*sort_int64)(void *numbers, intptr_t n, void *check);
   int64_t (*within_narrow)(const uint32_t *words, intptr_t n, uint32_t low,
                            uint32_t high, uint32_t *some, int64_t *less);
   int64_t (*within_wide)(const uint64_t *words, intptr_t n, uint64_t low,
@@ -163,7 +173,7 @@ typedef struct {
         &pb_pairs_##LEVEL, NARROW, WIDE, __VA_ARGS__                          \
   }
 
-#define PB_NO_SORT NULL, NULL, NULL
+#define PB_NO_SORT NULL, NULL, NULL, NULL, NULL
 #define PB_NO_WITHIN NULL, NULL
 #define PB_NO_AROUND NULL, NULL
 #define PB_NO_MOVE NULL, NULL, NULL, NULL
@@ -231,10 +241,11 @@ static const pb_kernels pb_levels[] = {
     PB_LEVEL("v2", base, base, 16, 16, PB_NO_SORT, PB_NO_WITHIN, PB_NO_AROUND, PB_NO_MOVE,
              PB_NO_EQUAL, PB_NO_EXTREMES, PB_NO_KEEP),
     PB_LEVEL("v3", v3, v3, 32, 16, pb_narrow_v3_sort, pb_wide_v3_sort,
-             pb_double_v3_sort, PB_WITHIN_OF(v3), PB_AROUND_OF(v3), PB_MOVE_OF(v3),
+             pb_double_v3_sort, pb_int32_v3_sort, pb_int64_v3_sort,
+             PB_WITHIN_OF(v3), PB_AROUND_OF(v3), PB_MOVE_OF(v3),
              PB_EQUALS(v3), PB_EXTREMES_OF(v3), PB_KEEP_OF(v3)),
     PB_LEVEL("v4", v4, v3, 256, 128, pb_narrow_v4_sort, pb_wide_v4_sort,
-             pb_double_v4_sort, PB_WITHIN_OF(v4), PB_AROUND_OF(v3), PB_MOVE_OF(v4),
+             pb_double_v4_sort, NULL, NULL, PB_WITHIN_OF(v4), PB_AROUND_OF(v3), PB_MOVE_OF(v4),
              PB_EQUALS(v4), PB_EXTREMES_OF(v4), PB_KEEP_OF(v4))};
 
 /* Whether AVX-512's stores of selected lanes are microcode, dozens of cycles each: Zen 4 (AMD's family

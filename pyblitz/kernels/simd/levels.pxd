@@ -32,6 +32,10 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
         int levels
         uint64_t* in_order
         uint64_t* tree
+    # What a sort asks before it parts many words.
+    ctypedef struct SortCheck "pb_sort_check":
+        int (*must_stop)(void* ctx) noexcept nogil
+        void* ctx
     ctypedef struct Kernels "pb_kernels":
         const char* name
         # Pairwise.
@@ -106,11 +110,15 @@ cdef extern from "pyblitz/kernels/simd/kernels.h" nogil:
         # So many parts cost little more than two.
         int few_narrow
         int few_wide
-        # In place, in this thread; NULL: no vectors for it.
-        int (*sort_narrow)(void* words, intptr_t n, void* unused) noexcept nogil
-        int (*sort_wide)(void* words, intptr_t n, void* unused) noexcept nogil
+        # In place, in this thread; NULL: no vectors for it.  check: a SortCheck, or NULL.  Returns 0; or 1, if it
+        # was to stop: then the words are in some order.
+        int (*sort_narrow)(void* words, intptr_t n, void* check) noexcept nogil
+        int (*sort_wide)(void* words, intptr_t n, void* check) noexcept nogil
         # No NaNs; of equal zeros any one may come out with a sign.
-        int (*sort_doubles)(void* numbers, intptr_t n, void* unused) noexcept nogil
+        int (*sort_doubles)(void* numbers, intptr_t n, void* check) noexcept nogil
+        # NULL: no vectors, or no faster than their words are sorted (v4).
+        int (*sort_int32)(void* numbers, intptr_t n, void* check) noexcept nogil
+        int (*sort_int64)(void* numbers, intptr_t n, void* check) noexcept nogil
         # Copies the words from `low` to `high`, returns how many they are, and adds how many are less; some may
         # be words.
         int64_t (*within_narrow)(const uint32_t* words, intptr_t n, uint32_t low, uint32_t high,

@@ -19,6 +19,8 @@
  *   PB_AROUND                     whether this kind's `around` is used (thirds.h)
  *   PB_INDICES(to, first, bits)   first + lane to `to`, in that order; without it, a sort is all,
  *                                 and with it, what move.h asks for, too
+ *   PB_AGAIN                      whether the next kind has the same vectors and lanes: it defines what
+ *                                 names, loads, stores and compares words, and the rest stays
  *
  * Quicksort: vectors are read from either end and stored at both, after Bramas, "A novel hybrid
  * quicksort algorithm vectorized using AVX-512 on Intel Skylake" (2017).  What fits into
@@ -263,32 +265,37 @@ static void PB_NAME(sort_heap)(PB_WORD *a, intptr_t n) {
   }
 }
 
-static PB_ATTR void PB_NAME(sort_some)(PB_WORD *a, intptr_t n, int pivots_left, uint64_t *state) {
+/* 0: it was asked to stop, and the words are in some order. */
+static PB_ATTR int PB_NAME(sort_some)(PB_WORD *a, intptr_t n, int pivots_left, uint64_t *state,
+                                      const pb_sort_check *check) {
   while (n > PB_NAME(most)) {
     PB_WORD pivot;
     intptr_t less;
+    if (check != NULL && n > PB_UNASKED && check->must_stop(check->ctx))
+      return 0;
     if (pivots_left-- == 0) {
       PB_NAME(sort_heap)(a, n);
-      return;
+      return 1;
     }
     pivot = PB_NAME(pivot)(a, n, state);
     less = PB_NAME(less_first)(a, n, pivot);
-    if (less > 0)
-      PB_NAME(sort_some)(a, less, pivots_left, state);
-    else /* those equal to it are in their places then */
+    if (less == 0) /* those equal to it are in their places then */
       less = PB_NAME(greater_last)(a, n, pivot);
+    else if (!PB_NAME(sort_some)(a, less, pivots_left, state, check))
+      return 0;
     a += less;
     n -= less;
   }
   if (n > 1)
     PB_NAME(sort_in_registers)(a, n);
+  return 1;
 }
 
-static PB_ATTR int PB_NAME(sort)(void *words, intptr_t n, void *unused) {
+/* 0; or 1, if it was asked to stop. */
+static PB_ATTR int PB_NAME(sort)(void *words, intptr_t n, void *check) {
   uint64_t state = (uint64_t)n;
-  (void)unused;
-  PB_NAME(sort_some)((PB_WORD *)words, n, 2 * (63 - __builtin_clzll((uint64_t)n | 1)), &state);
-  return 0;
+  return !PB_NAME(sort_some)((PB_WORD *)words, n, 2 * (63 - __builtin_clzll((uint64_t)n | 1)), &state,
+                             (const pb_sort_check *)check);
 }
 
 #if defined(PB_INDICES)
@@ -298,16 +305,24 @@ static PB_ATTR int PB_NAME(sort)(void *words, intptr_t n, void *unused) {
 #endif
 
 #undef PB_NAME
-#undef PB_ATTR
 #undef PB_WORD
-#undef PB_VECTOR
-#undef PB_LANES
 #undef PB_GET
 #undef PB_PUT
 #undef PB_ALL
 #undef PB_LAST
 #undef PB_MIN
 #undef PB_MAX
+#undef PB_NOT_LESS
+#undef PB_GREATER
+#undef PB_INDICES
+#undef PB_AROUND
+#undef PB_SPLIT_BY
+#undef PB_PRESS
+#undef PB_NOT_LESS_OF
+#if !defined(PB_AGAIN)
+#undef PB_ATTR
+#undef PB_VECTOR
+#undef PB_LANES
 #undef PB_REVERSE_2
 #undef PB_REVERSE_4
 #undef PB_REVERSE_8
@@ -316,16 +331,10 @@ static PB_ATTR int PB_NAME(sort)(void *words, intptr_t n, void *unused) {
 #undef PB_SWAP_2
 #undef PB_SWAP_4
 #undef PB_MIX
+#undef PB_ORDER
 #undef PB_PACK
 #undef PB_PACKED
 #undef PB_PACK_GET
 #undef PB_PACK_PUT
 #undef PB_PACK_ALL
-#undef PB_NOT_LESS
-#undef PB_GREATER
-#undef PB_ORDER
-#undef PB_INDICES
-#undef PB_AROUND
-#undef PB_SPLIT_BY
-#undef PB_PRESS
-#undef PB_NOT_LESS_OF
+#endif

@@ -129,6 +129,26 @@ static inline PB_CODE_V3 unsigned pb_equal_lanes(__m256i a, __m256i b) {
 #define PB_INDICES pb_put_8_indices
 #define PB_AROUND
 #define PB_SPLIT_BY pb_narrow_splitters
+#define PB_AGAIN
+#include "pyblitz/kernels/simd/quicksort.h"
+#undef PB_AGAIN
+
+/* ---- v3, signed integers of 4 bytes: the same, but for comparisons ------------------------- */
+
+static inline PB_CODE_V3 unsigned pb_greater_lanes_of_8(__m256i a, __m256i b) {
+  return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(a, b)));
+}
+
+#define PB_NAME(x) pb_int32_v3_##x
+#define PB_WORD int32_t
+#define PB_GET(p) _mm256_loadu_si256((const __m256i *)(p))
+#define PB_PUT(p, v) _mm256_storeu_si256((__m256i *)(p), v)
+#define PB_ALL _mm256_set1_epi32
+#define PB_LAST INT32_MAX
+#define PB_MIN _mm256_min_epi32
+#define PB_MAX _mm256_max_epi32
+#define PB_NOT_LESS(v, pivots) (0xFFu & ~pb_greater_lanes_of_8(pivots, v))
+#define PB_GREATER pb_greater_lanes_of_8
 #include "pyblitz/kernels/simd/quicksort.h"
 
 /* ---- v3, words of 8 bytes: compared as if they had a sign ---------------------------------- */
@@ -171,6 +191,22 @@ static inline PB_CODE_V3 unsigned pb_greater_lanes(__m256i a, __m256i b) {
 #define PB_INDICES pb_put_4_indices
 #define PB_AROUND
 #define PB_SPLIT_BY pb_wide_splitters
+#define PB_AGAIN
+#include "pyblitz/kernels/simd/quicksort.h"
+#undef PB_AGAIN
+
+/* ---- v3, signed integers of 8 bytes: the same, but that no sign is turned ------------------- */
+
+#define PB_NAME(x) pb_int64_v3_##x
+#define PB_WORD int64_t
+#define PB_GET(p) _mm256_loadu_si256((const __m256i *)(p))
+#define PB_PUT(p, v) _mm256_storeu_si256((__m256i *)(p), v)
+#define PB_ALL _mm256_set1_epi64x
+#define PB_LAST INT64_MAX
+#define PB_MIN pb_min_signed
+#define PB_MAX pb_max_signed
+#define PB_NOT_LESS(v, pivots) (0xFu & ~pb_greater_lanes(pivots, v))
+#define PB_GREATER pb_greater_lanes
 #include "pyblitz/kernels/simd/quicksort.h"
 
 /* ---- v3, doubles that are no NaNs: comparing them takes half as many instructions.  Which of two
