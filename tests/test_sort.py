@@ -151,7 +151,7 @@ def test_a_word_of_which_there_are_most(dtype, at, leaves_take, pool_size):
 STOPPED = {
     "parts": ((10**6, 10**9, 10**9), 1_000_000),
     "pieces": (IN_PIECES, 1_000_000),
-    "at once": ((10**6, 10**9, 10**9, 1), 4_000_000),
+    "at once": ((10**6, 10**9, 10**9, 1), 2_500_000),
 }
 
 
